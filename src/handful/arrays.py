@@ -1,0 +1,56 @@
+"""Small arithmetic that every room shares, for NumPy arrays and torch tensors alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+
+Array = Any  # a NumPy array or a torch tensor
+
+FLOOR = 1e-12  # under norms and inside logarithms, as in the published code
+
+
+def unit(x: Array) -> Array:
+    """L2-normalised over the last axis, the norm floored at 1e-12.
+
+    >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    xp = array_namespace(x)
+    return x / xp.clip(norms(x), FLOOR, None)
+
+
+def norms(x: Array) -> Array:
+    """[..., D] to [..., 1]. One fused pass: `vector_norm` writes |x|^2 out first."""
+    xp = array_namespace(x)
+    return xp.sqrt(xp.vecdot(x, x))[..., None]
+
+
+def softmax(x: Array) -> Array:
+    """Over the last axis."""
+    xp = array_namespace(x)
+    e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
+    return e / xp.sum(e, axis=-1, keepdims=True)
+
+
+def one_hot(labels: Array, ways: int, like: Array) -> Array:
+    """Codes [B, S] to [B, S, N], of the kind, dtype and device of `like`."""
+    return as_like(np.eye(ways)[to_numpy(labels)], like)
+
+
+def class_means(support: Array, onehot: Array) -> Array:
+    """Mean feature of each class: [B, S, D] and [B, S, N] to [B, N, D]."""
+    xp = array_namespace(support)
+    return (xp.matrix_transpose(onehot) @ support) / xp.sum(onehot, axis=-2)[..., None]
+
+
+def as_like(value: Any, like: Array) -> Array:
+    """`value` as an array of the kind, dtype and device of `like`."""
+    return array_namespace(like).asarray(value, dtype=like.dtype, device=device(like))
+
+
+def to_numpy(x: Any) -> np.ndarray:
+    return x.detach().cpu().numpy() if is_torch_array(x) else np.asarray(x)

@@ -1,0 +1,258 @@
+"""Prototypes moved by gradient descent: the engine that EOL, OSTIM, TIM-GD and Finetune share.
+
+Items z_i, prototypes c_j, an optional scale eta_j and shift delta_j per class, all starting
+from c_j = class means of the support, eta_j = delta_j = 0::
+
+    l_ij = tau (exp(eta_j) cos(z_i, c_j) + delta_j)
+
+A method brings only its loss head: how the loss bends with the logits, dL/dl. With
+A_ij = tau exp(eta_j) dL/dl_ij the rest follows by hand, ^ meaning L2-normalised::
+
+    dL/d eta_j   = sum_i A_ij cos_ij
+    dL/d delta_j = tau sum_i dL/dl_ij
+    dL/d c_j     = (sum_i A_ij ^z_i  -  dL/d eta_j ^c_j) / |c_j|
+
+so the gradient of the scale is the projection term that the cosine needs anyway. Adam does the rest.
+
+The code runs on NumPy arrays and torch tensors alike (array API), batched over tasks. For large
+batches of NumPy arrays `handful.kernels` does the same arithmetic fused, where it is installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+import sys
+from typing import Literal, Protocol
+
+from array_api_compat import array_namespace, is_numpy_array
+
+from handful.arrays import FLOOR, Array, as_like, class_means, norms, one_hot, softmax, unit
+
+PARAMETERS = ("prototypes", "eta", "delta")
+BACKENDS = ("auto", "array", "fast")
+BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8
+
+
+class Head(Protocol):
+    """What a method supplies: the loss of each task and its slope with respect to the logits."""
+
+    def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
+        """Logits [B, S, N] and [B, Q, N] in; loss [B] and both slopes, of the same shapes, out."""
+        ...  # pragma: no cover
+
+
+@dataclass(frozen=True)
+class InfoMax:
+    """Cross-entropy on the support, conditional and marginal entropy on the queries.
+
+    Over K = N outputs, or N + 1 when there is an outlier logit::
+
+        p    = softmax over the K logits
+        m_k  = w_k mean_Q p_ik
+        loss = ce * -mean_S log(p_iy + e) - sum_k co_k mean_Q p_ik log(p_ik + e) + sum_k ma_k m_k log(m_k + e)
+
+    It is plain data, so that the array engine and the fused kernel read the same description.
+    `co`, `ma` and `w` are [K] or, where tasks differ, [B, K]; `outlier` is the outlier logit: a
+    constant, [B] constants, "mean" for minus the mean of the class logits, or None for no such output.
+    """
+
+    co: Array
+    ma: Array
+    w: Array
+    ce: float = 1.0
+    outlier: float | Array | Literal["mean"] | None = None
+
+    def probabilities(self, logits: Array) -> Array:
+        """[..., M, N] class logits to [..., M, K] probabilities."""
+        return softmax(self.extend(logits))
+
+    def extend(self, logits: Array) -> Array:
+        if self.outlier is None:
+            return logits
+        xp = array_namespace(logits)
+        if isinstance(self.outlier, str):
+            column = -xp.mean(logits, axis=-1, keepdims=True)
+        else:
+            constant = as_like(self.outlier, logits)
+            column = xp.zeros_like(logits[..., :1]) + (constant[:, None, None] if constant.ndim else constant)
+        return xp.concat([logits, column], axis=-1)
+
+    def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
+        xp = array_namespace(support)
+        co, ma, w = (_row(as_like(x, support)) for x in (self.co, self.ma, self.w))  # [B or 1, 1, K]
+
+        p = self.probabilities(support)  # [B, S, K]
+        ways, count = support.shape[-1], support.shape[-2]
+        of_true = xp.sum(p[..., :ways] * onehot, axis=-1, keepdims=True)  # [B, S, 1]
+        loss = -self.ce * xp.mean(xp.log(of_true + FLOOR), axis=(-2, -1))
+        pull = (self.ce / count) * of_true / (of_true + FLOOR)
+        target = onehot if self.outlier is None else xp.concat([onehot, xp.zeros_like(of_true)], axis=-1)
+        slope_support = pull * (p - target)
+
+        if query.shape[-2]:
+            p = self.probabilities(query)  # [B, Q, K]
+            count = query.shape[-2]
+            log_p = xp.log(p + FLOOR)
+            m = w * xp.mean(p, axis=-2, keepdims=True)  # [B, 1, K]
+            log_m = xp.log(m + FLOOR)
+            loss = loss - xp.sum(co * xp.mean(p * log_p, axis=-2, keepdims=True), axis=(-2, -1))
+            loss = loss + xp.sum(ma * m * log_m, axis=(-2, -1))
+            a = ma * w * (log_m + m / (m + FLOOR)) - co * (log_p + p / (p + FLOOR))  # Q dL/dp
+            slope_query = p * (a - xp.sum(p * a, axis=-1, keepdims=True)) / count
+        else:
+            slope_query = self.extend(query)
+        return loss, self._fold(slope_support, ways), self._fold(slope_query, ways)
+
+    def _fold(self, slope: Array, ways: int) -> Array:
+        """dL/d(K logits) to dL/d(N class logits)."""
+        if isinstance(self.outlier, str):  # the outlier logit is minus their mean
+            return slope[..., :ways] - slope[..., ways:] / ways
+        return slope[..., :ways]
+
+
+@dataclass
+class Descent:
+    """Where the descent ended, and the logits there."""
+
+    prototypes: Array  # [B, N, D]
+    eta: Array  # [B, N]
+    delta: Array  # [B, N]
+    support_logits: Array  # [B, S, N]
+    query_logits: Array  # [B, Q, N]
+    history: Array | None = None  # [B, steps + 1] loss before each step and after the last
+
+
+def descend(
+    support: Array,
+    labels: Array,
+    query: Array,
+    head: Head,
+    *,
+    temperature: float = 10.0,
+    steps: int = 50,
+    learning_rate: float = 0.01,
+    learn: tuple[str, ...] = PARAMETERS,
+    history: bool = False,
+    backend: str = "auto",
+) -> Descent:
+    """Minimise `head` over the parameters named in `learn`, from the class means of the support.
+
+    `support` [B, S, D] and `query` [B, Q, D] are prepared features, `labels` [B, S] are 0 .. N-1.
+    `backend` is "array" (NumPy or torch), "fast" (the fused kernel) or "auto".
+    """
+    ways = int(labels.max()) + 1
+    if backend == "auto":
+        plain = history or not is_numpy_array(support) or not isinstance(head, InfoMax)
+        backend = "array" if plain else choose_backend(*_sizes(support, query), ways, steps)
+    if backend == "array":
+        onehot = one_hot(labels, ways, like=support)
+        return _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history)
+    if history or not is_numpy_array(support) or not isinstance(head, InfoMax) or not query.shape[-2]:
+        raise ValueError(
+            'backend="fast" takes NumPy arrays, an InfoMax head and at least one query, and keeps no history: '
+            'use backend="array"'
+        )
+    from handful import kernels  # numba is imported only where it is used
+
+    return kernels.descend(
+        support, labels, query, head,
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn,
+    )  # fmt: skip
+
+
+def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
+    """ "fast" where the fused kernel saves more time than loading or compiling it costs.
+
+    The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, about
+    a second to load from numba's cache on disk and ten to compile.
+    """
+    if find_spec("numba") is None or batch < 2:
+        return "array"
+    if "handful.kernels" in sys.modules:
+        return "fast"
+    compiled = any((Path(__file__).parent / "__pycache__").glob("kernels._descend*.nbi"))
+    seconds = 2 * batch * items * dimension * ways * steps / 1e10
+    return "fast" if seconds > (2 if compiled else 15) else "array"
+
+
+def _sizes(support: Array, query: Array) -> tuple[int, int, int]:
+    return support.shape[0], support.shape[1] + query.shape[1], support.shape[2]
+
+
+def _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history):
+    xp = array_namespace(support)
+    n_support = support.shape[-2]
+    items = unit(xp.concat([support, query], axis=-2))  # [B, M, D]
+    transposed = xp.matrix_transpose(items)
+    c = class_means(support, onehot)  # [B, N, D]
+    eta = xp.zeros_like(c[..., 0])
+    delta = xp.zeros_like(eta)
+    values = {"prototypes": c, "eta": eta, "delta": delta}
+    learn = tuple(name for name in PARAMETERS if name in learn)
+    adam = {name: Adam(values[name], learning_rate) for name in learn}
+    losses = []
+
+    def forward():
+        norm = xp.clip(norms(c), FLOOR, None)
+        direction = c / norm
+        cosine = xp.matrix_transpose(direction @ transposed)  # [B, M, N]
+        scale = temperature * xp.exp(eta)[..., None, :]
+        return norm, direction, cosine, scale, scale * cosine + temperature * delta[..., None, :]
+
+    for _ in range(steps):
+        norm, direction, cosine, scale, logits = forward()
+        loss, of_support, of_query = head(logits[..., :n_support, :], onehot, logits[..., n_support:, :])
+        losses.append(loss)
+        slope = xp.concat([of_support, of_query], axis=-2)
+        a = scale * slope
+        grad_eta = xp.sum(a * cosine, axis=-2)  # [B, N]
+        if "delta" in adam:
+            adam["delta"].move(delta, temperature * xp.sum(slope, axis=-2))
+        if "prototypes" in adam:
+            pull = xp.matrix_transpose(a) @ items
+            adam["prototypes"].move(c, (pull - grad_eta[..., None] * direction) / norm)
+        if "eta" in adam:
+            adam["eta"].move(eta, grad_eta)
+
+    logits = forward()[-1]
+    of_support, of_query = logits[..., :n_support, :], logits[..., n_support:, :]
+    if history:
+        losses.append(head(of_support, onehot, of_query)[0])
+    return Descent(c, eta, delta, of_support, of_query, xp.stack(losses, axis=-1) if history else None)
+
+
+@dataclass
+class Adam:
+    """Kingma and Ba 2015, full batch. `move` changes the parameter in place."""
+
+    like: Array
+    learning_rate: float
+    t: int = 0
+    m: Array = field(init=False)
+    v: Array = field(init=False)
+
+    def __post_init__(self):
+        xp = array_namespace(self.like)
+        self.m, self.v = xp.zeros_like(self.like), xp.zeros_like(self.like)
+
+    def move(self, parameter: Array, gradient: Array) -> None:
+        xp = array_namespace(parameter)
+        self.t += 1
+        self.m *= BETA1
+        self.m += (1 - BETA1) * gradient
+        self.v *= BETA2
+        gradient *= gradient
+        gradient *= 1 - BETA2
+        self.v += gradient
+        step = self.learning_rate / (1 - BETA1**self.t)
+        below = xp.sqrt(self.v)
+        below *= (1 - BETA2**self.t) ** -0.5
+        below += ADAM_EPSILON
+        parameter -= step * self.m / below
+
+
+def _row(x: Array) -> Array:
+    """[K] or [B, K] to a shape that broadcasts over [B, M, K]."""
+    return x[None, None, :] if x.ndim == 1 else x[:, None, :]

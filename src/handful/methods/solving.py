@@ -1,0 +1,214 @@
+"""From a task to a result: prepare, solve, decide.
+
+A batch is cut into chunks of tasks that stay near a core while they are prepared, solved and finished, and the
+chunks are spread over threads. Every step is independent between tasks, so the cut changes nothing but the speed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
+
+import handful
+from handful import decide
+from handful.arrays import Array, to_numpy
+from handful.descent import choose_backend
+from handful.methods.registry import Method, Solution, get
+from handful.parameters import Number, OneOf, check
+from handful.prepare import Prepared, parse, prepare
+from handful.task import Result, Task
+
+CHUNK_BYTES = 4 << 20  # features of a chunk of tasks; a few of them fit the last-level cache
+DTYPES = ("float32", "float64")
+
+
+def solve(
+    method: str,
+    support: Any,
+    labels: Any = None,
+    query: Any = None,
+    *,
+    base_mean: Any = None,
+    preparation: Sequence[str] | str | None = None,
+    dtype: str = "float32",
+    threshold: float | None = None,
+    threads: int | None = None,
+    **parameters: Any,
+) -> Result:
+    """Label the query items of one task, or of a batch of tasks, and find those of no known class.
+
+    method: a name from `list_methods()`. support, labels, query: see `Task`; or a `Task` alone.
+    base_mean: mean feature of the backbone's training set, for methods that centre on it; without it they centre
+    on the task's own mean. preparation: steps other than the method's own, as in "task, l2".
+    dtype: what to compute in. threshold: the outlier score above which an item is unknown, other than the
+    default. threads: at most so many (default: one a core). parameters: the method's own knobs.
+
+    >>> rng = np.random.default_rng(0)
+    >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+    >>> support, labels = np.concatenate([cats[:5], dogs[:5]]), ["cat"] * 5 + ["dog"] * 5
+    >>> result = solve("eol", support, labels, np.concatenate([cats[5:], dogs[5:], hens]), outlier_share=0.4)
+    >>> [str(result.labels[i]) for i in (0, 15, 30)]
+    ['cat', 'dog', 'unknown']
+    """
+    task = support if isinstance(support, Task) else Task(support, labels, query)
+    chosen = get(method)
+    options = {"dtype": dtype, "threshold": threshold, "threads": threads}
+    check(options, {"dtype": OneOf(DTYPES), "threshold": Number(optional=True), "threads": _THREADS}, "solve")
+    share = parameters.get("outlier_share", 0.5)
+    if "outlier_share" in parameters and "outlier_share" not in chosen.defaults:
+        check({"outlier_share": share}, {"outlier_share": Number(0, 1)}, "solve")
+        del parameters["outlier_share"]  # such a method does not use it; the decision does
+    parameters = complete(chosen, parameters, task.batch)
+    steps = parse(preparation if preparation is not None else chosen.info.preparation)
+    if parameters.get("backend") == "auto" and is_numpy_array(task.support) and not parameters.get("history"):
+        items = task.support.shape[1] + task.query.shape[1]
+        work = (task.batch, items, task.query.shape[2], task.ways, parameters.get("steps", 50))
+        parameters["backend"] = choose_backend(*work)
+
+    solution, prepared = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
+
+    xp = array_namespace(solution.outlier_scores)
+    if threshold is None:
+        limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
+    else:
+        limits = xp.zeros_like(solution.outlier_scores[:, 0]) + threshold
+    unknown = solution.outlier_scores > limits[:, None]
+    shares = solution.outlier_share
+    if shares is None:
+        shares = to_numpy(unknown).mean(axis=1)
+    made_by = {
+        "method": method,
+        "parameters": parameters,
+        "preparation": [kind for kind, _ in prepared.steps],
+        "dtype": dtype,
+        "steps": solution.n_iter,
+        "versions": versions(),
+    }
+    result = Result(
+        solution.probabilities, solution.outlier_scores, unknown, task._classes, limits,
+        np.broadcast_to(shares, (task.batch,)), made_by,
+        state=solution.state, preparation=prepared.steps, history=solution.history,
+    )  # fmt: skip
+    return result[0] if task.single else result
+
+
+def solve_each(method: str, tasks: Iterable[Task], **options: Any) -> list[Result]:
+    """Solve single tasks of any shapes: those of one shape together, none padded. Results keep the order."""
+    tasks = list(tasks)
+    groups: dict[tuple, list[int]] = {}
+    for i, task in enumerate(tasks):
+        if not task.single:
+            raise ValueError(f"task {i} is a batch of {task.batch} tasks: call solve on it")
+        shape = (tuple(task.support.shape), tuple(task.query.shape), task.ways, str(task.support.dtype))
+        groups.setdefault(shape, []).append(i)
+    results: list[Result | None] = [None] * len(tasks)
+    for members in groups.values():
+        solved = solve(method, Task.stack([tasks[i] for i in members]), **options)
+        for k, i in enumerate(members):
+            results[i] = solved[k]
+    return results  # type: ignore[return-value]  # every place has been filled
+
+
+def complete(method: Method, parameters: dict[str, Any], batch: int) -> dict[str, Any]:
+    """The method's defaults overridden by `parameters`, checked."""
+    unknown = sorted(set(parameters) - set(method.defaults))
+    if unknown:
+        raise TypeError(
+            f"{method.name} has no parameter {unknown[0]!r}; it has: {', '.join(method.defaults) or 'none'}"
+        )
+    check(parameters, method.rules, method.name)
+    for name, value in parameters.items():
+        if _is_each_task(method, name, value) and len(value) != batch:
+            raise ValueError(f"{name} has {len(value)} values for {batch} tasks: give one, or one for each task")
+    return method.defaults | parameters
+
+
+def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> tuple[Solution, Prepared]:
+    bytes_a_task = (task.support[0].size + task.query[0].size) * 8 if is_numpy_array(task.query) else 1
+    size = max(1, CHUNK_BYTES // bytes_a_task) if is_numpy_array(task.query) else task.batch
+    slices = [slice(i, i + size) for i in range(0, task.batch, size)]
+
+    def one(part: slice) -> tuple[Solution, Prepared]:
+        piece = task[part]
+        prepared = prepare(piece.support, piece.query, steps, base_mean)
+        xp = array_namespace(piece.support)
+        support, query = (xp.astype(x, getattr(xp, dtype), copy=False) for x in (prepared.support, prepared.query))
+        own = {k: v[part] if _is_each_task(method, k, v) else v for k, v in parameters.items()}
+        solution = method.solve(support, piece.labels, query, **own)
+        if not solution.state:  # an inductive method meets new items with the support it was given
+            solution.state = {"support": support}
+        return solution, Prepared(support[:0], query[:0], prepared.steps)
+
+    workers = min(threads or available_threads(), len(slices))
+    if workers == 1:
+        parts = [one(part) for part in slices]
+    else:
+        with ThreadPoolExecutor(workers) as pool, _one_blas_thread():
+            parts = list(pool.map(one, slices))
+    return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _join(parts: list[tuple[Solution, Prepared]]) -> tuple[Solution, Prepared]:
+    solutions, prepared = [s for s, _ in parts], [p for _, p in parts]
+    xp = array_namespace(solutions[0].probabilities)
+
+    def join(arrays: list[Array | None]) -> Any:
+        return None if arrays[0] is None else xp.concat(arrays, axis=0)
+
+    shares = [s.outlier_share for s in solutions]
+    solution = Solution(
+        join([s.probabilities for s in solutions]),
+        join([s.outlier_scores for s in solutions]),
+        {name: join([s.state[name] for s in solutions]) for name in solutions[0].state},
+        shares[0] if shares[0] is None or np.ndim(shares[0]) == 0 else np.concatenate(shares),
+        solutions[0].n_iter,
+        join([s.history for s in solutions]),
+    )
+    learned = []
+    for same in zip(*(p.steps for p in prepared), strict=True):
+        kind, value = same[0]
+        own = kind in ("task", "qr")  # learned from each task; the others hold for all
+        learned.append((kind, join([v for _, v in same]) if own else value))
+    return solution, Prepared(prepared[0].support, prepared[0].query, tuple(learned))
+
+
+def _is_each_task(method: Method, name: str, value: Any) -> bool:
+    return getattr(method.rules.get(name), "each_task", False) and np.ndim(value) == 1
+
+
+def available_threads() -> int:
+    """The cores this process may use, or fewer if OMP_NUM_THREADS says so."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) else cores
+
+
+def _one_blas_thread() -> Any:
+    """Threads over tasks and threads inside the BLAS would fight for the same cores."""
+    controller = _blas()
+    return controller.limit(limits=1, user_api="blas") if controller else nullcontext()
+
+
+@cache
+def _blas() -> Any:
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:  # pragma: no cover - scikit-learn brings it
+        return None
+    return ThreadpoolController()
+
+
+@cache
+def versions() -> dict[str, str]:
+    return {"handful": handful.__version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+_THREADS = Number(1, closed=True, whole=True, optional=True)

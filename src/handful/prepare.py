@@ -1,0 +1,111 @@
+"""Feature preparation: what is done to a task's features before a method sees them.
+
+    task    subtract the mean over the task's own support and query features
+    base    subtract a given mean, that of the backbone's training set (no mean given: as `task`)
+    none    leave them where they are
+    l2      divide by the L2 norm, floored at 1e-12
+    power   (max(z, 0) + 1e-6)^beta, beta = 0.5 unless written as "power(0.6)"
+    qr      R^T of the QR decomposition of the task's features: an exact rotation to at most S + Q dimensions
+
+Steps are applied in the order given; what they learn from the task is kept, so that new items can
+be prepared the same way without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, as_like, unit
+
+STEPS = ("task", "base", "none", "l2", "power", "qr")
+
+
+@dataclass
+class Prepared:
+    """Prepared features, and the steps with what they learned: `mean` [B, 1, D] or `basis` [B, D, R]."""
+
+    support: Array
+    query: Array
+    steps: tuple[tuple[str, Any], ...]
+
+    def replay(self, x: Array) -> Array:
+        """Prepare new items [B, n, D] as the task's own were."""
+        return replay(self.steps, x)
+
+
+def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean: Any = None) -> Prepared:
+    """Apply `steps` to support [B, S, D] and query [B, Q, D].
+
+    >>> s, q = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 2.0]]])
+    >>> prepare(s, q, "task, l2").query
+    array([[[1., 0.]]])
+    """
+    learned = []
+    for name in parse(steps):
+        kind, argument = _split(name)
+        if kind == "base" and base_mean is None:
+            kind = "task"
+        value = _learn(kind, argument, support, query, base_mean)
+        learned.append((kind, value))
+        support, query = _apply(kind, value, support), _apply(kind, value, query)
+    return Prepared(support, query, tuple(learned))
+
+
+def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
+    """Step names from "task, l2" or ("task", "l2"), checked."""
+    names = tuple(s.strip().lower() for s in (steps.split(",") if isinstance(steps, str) else steps))
+    for name in names:
+        if _split(name)[0] not in STEPS:
+            raise ValueError(f"preparation {name!r} is not known: use any of {', '.join(STEPS)}")
+    return names
+
+
+def replay(steps: Sequence[tuple[str, Any]], x: Array) -> Array:
+    for kind, value in steps:
+        x = _apply(kind, value, x)
+    return x
+
+
+def _split(name: str) -> tuple[str, float | None]:
+    match = re.fullmatch(r"(\w+)\(([\d.]+)\)", name)
+    return (match[1], float(match[2])) if match else (name, None)
+
+
+def _learn(kind: str, argument: float | None, support: Array, query: Array, base_mean: Any) -> Any:
+    xp = array_namespace(support)
+    if kind == "task":
+        total = xp.sum(support, axis=1, keepdims=True) + xp.sum(query, axis=1, keepdims=True)
+        return total / (support.shape[1] + query.shape[1])
+    if kind == "base":
+        mean = as_like(base_mean, support)
+        if tuple(mean.shape) != (support.shape[-1],):
+            raise ValueError(
+                f"base_mean has shape {tuple(mean.shape)} but items have {support.shape[-1]} features: "
+                "give the mean feature of the same backbone's training set"
+            )
+        if not bool(xp.all(xp.isfinite(mean))):
+            raise ValueError("base_mean contains NaN or infinity")
+        return mean[None, None, :]
+    if kind == "qr":
+        both = xp.concat([support, query], axis=1)
+        return xp.linalg.qr(xp.matrix_transpose(both)).Q  # [B, D, R]
+    return argument if argument is not None else 0.5
+
+
+def _apply(kind: str, value: Any, x: Array) -> Array:
+    xp = array_namespace(x)
+    if kind in ("task", "base"):
+        return x - value
+    if kind == "l2":
+        return unit(x)
+    if kind == "power":
+        return (xp.clip(x, 0.0, None) + 1e-6) ** value
+    if kind == "qr":
+        return x @ value
+    return x
