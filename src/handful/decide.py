@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from handful.arrays import Array
 
@@ -17,7 +17,9 @@ def threshold(scores: Array, kind: str, share: Any) -> Array:
     """
     xp = array_namespace(scores)
     if kind == "probability":
-        return xp.zeros_like(scores[:, 0]) + 0.5
+        return xp.full(scores.shape[:1], 0.5, dtype=scores.dtype, device=device(scores))
+    if not scores.shape[-1]:  # no pile to rank: nothing is unknown
+        return xp.full(scores.shape[:1], xp.inf, dtype=scores.dtype, device=device(scores))
     ordered = xp.sort(scores, axis=-1)
     known = round((1 - share) * scores.shape[-1])  # how many stay below
     if known == 0:

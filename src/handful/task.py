@@ -63,6 +63,13 @@ class Task:
         self.query: Array = xp.astype(query, dtype, copy=False)
         self._classes, self.labels = _encode(names, classes)  # [B, N] names, [B, S] codes
 
+    @classmethod
+    def of_examples(cls, support: Any, labels: Any) -> Task:
+        """A task with no pile: nothing to label, but a method can learn its classes from it."""
+        task = cls(support, labels, support)
+        task.query = task.query[:, :0]
+        return task
+
     @property
     def batch(self) -> int:
         return self.support.shape[0]

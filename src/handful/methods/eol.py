@@ -30,10 +30,14 @@ so the parameter is the share itself, `outlier_share`, turned into b by the inve
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from math import exp, log
+
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, class_means, one_hot, softmax, unit
+from handful.arrays import FLOOR, Array, as_like, norms, one_hot, softmax, unit
 from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend
 from handful.methods.registry import Solution, register
 from handful.parameters import Number, OneOf, SomeOf
@@ -88,9 +92,8 @@ def eol(
     xp = array_namespace(support)
     batch, ways = support.shape[0], int(labels.max()) + 1
     onehot = one_hot(labels, ways, like=support)
-    b = balance(outlier_share) if b is None else np.asarray(b, dtype=np.float64)
-    share = share_of(b)
-    b = np.broadcast_to(b, (batch,))[:, None]
+    share = outlier_share if b is None else share_of(b)
+    b = np.broadcast_to(balance(outlier_share) if b is None else b, (batch,))[:, None]
 
     per_class = ways if class_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
     head = InfoMax(
@@ -119,7 +122,7 @@ def eol(
 
 def _logits(items: Array, prototypes: Array, state: dict[str, Array], temperature: float) -> Array:
     xp = array_namespace(items)
-    cosine = unit(items) @ xp.matrix_transpose(unit(prototypes))  # [B, M, N]
+    cosine = (items @ xp.matrix_transpose(unit(prototypes))) / xp.clip(norms(items), FLOOR, None)  # [B, M, N]
     return temperature * (xp.exp(state["eta"])[..., None, :] * cosine + state["delta"][..., None, :])
 
 
@@ -139,12 +142,17 @@ def balance(share: float | np.ndarray) -> np.ndarray:
     >>> balance(np.array([0.2, 0.5, 0.8])).round(3)
     array([0.317, 0.5  , 0.683])
     """
-    share = np.asarray(share, dtype=np.float64)
+    if np.ndim(share) == 0:
+        return _balance(float(share))
+    return np.array([_balance(float(s)) for s in np.asarray(share)])
 
-    def excess(b: np.ndarray) -> np.ndarray:
-        return (1 - b) * (1 + np.log(share / b)) - b * (1 + np.log((1 - share) / (1 - b)))
 
-    return _bisect(excess, np.full_like(share, 1e-300), np.full_like(share, 1 - 1e-16))
+@lru_cache(1 << 16)
+def _balance(share: float) -> float:
+    def excess(b: float) -> float:
+        return (1 - b) * (1 + log(share / b)) - b * (1 + log((1 - share) / (1 - b)))
+
+    return _bisect(excess, 0.0, 1.0)
 
 
 def share_of(b: float | np.ndarray) -> np.ndarray:
@@ -153,19 +161,21 @@ def share_of(b: float | np.ndarray) -> np.ndarray:
     >>> share_of(np.array([0.1, 0.3, 0.5])).round(3)
     array([0.041, 0.181, 0.5  ])
     """
-    b = np.asarray(b, dtype=np.float64)
-    large = np.maximum(b, 1 - b)
-
-    def excess(x: np.ndarray) -> np.ndarray:  # falls with x = lambda
-        return 1 - (1 - b) * np.exp(x * (1 - b) - 1) - b * np.exp(x * b - 1)
-
-    x = _bisect(excess, np.zeros_like(b), 2 / large)  # at 2 / large the larger term alone exceeds 1
-    return b * np.exp(x * b - 1)
+    if np.ndim(b) == 0:
+        return _share_of(float(b))
+    return np.array([_share_of(float(x)) for x in np.asarray(b)])
 
 
-def _bisect(falling, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    for _ in range(200):
+@lru_cache(1 << 16)
+def _share_of(b: float) -> float:
+    def excess(x: float) -> float:
+        return 1 - (1 - b) * exp(x * (1 - b) - 1) - b * exp(x * b - 1)
+
+    return b * exp(_bisect(excess, 0.0, 4.0) * b - 1)  # lambda is at most 2, where b = 1/2
+
+
+def _bisect(falling: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(80):
         middle = (low + high) / 2
-        above = falling(middle) > 0
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
     return (low + high) / 2

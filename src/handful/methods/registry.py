@@ -46,6 +46,7 @@ class Info:
     """What is known about a method, as data."""
 
     name: str
+    estimator: str  # the name of its scikit-learn class
     title: str
     authors: str
     year: int
@@ -67,6 +68,13 @@ class Method:
     @property
     def name(self) -> str:
         return self.info.name
+
+    def score(self, state: dict[str, Array], items: Array, **parameters: Any) -> tuple[Array, Array]:
+        """Probabilities and outlier scores of new items [B, n, D], each on its own, from a solution's state."""
+        if self.score_new is not None:
+            return self.score_new(state, items, **parameters)
+        again = self.solve(state["support"], state["labels"], items, **parameters)
+        return again.probabilities, again.outlier_scores
 
     @property
     def defaults(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from array_api_compat import array_namespace, is_numpy_array
 
 import handful
 from handful import decide
-from handful.arrays import Array, to_numpy
+from handful.arrays import Array, as_like, to_numpy
 from handful.descent import choose_backend
 from handful.methods.registry import Method, Solution, get
 from handful.parameters import Number, OneOf, check
@@ -75,15 +75,14 @@ def solve(
 
     solution, prepared = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
 
-    xp = array_namespace(solution.outlier_scores)
     if threshold is None:
         limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
     else:
-        limits = xp.zeros_like(solution.outlier_scores[:, 0]) + threshold
+        limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
     unknown = solution.outlier_scores > limits[:, None]
     shares = solution.outlier_share
     if shares is None:
-        shares = to_numpy(unknown).mean(axis=1)
+        shares = to_numpy(unknown).sum(axis=1) / max(1, unknown.shape[1])
     made_by = {
         "method": method,
         "parameters": parameters,
@@ -144,7 +143,7 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
         own = {k: v[part] if _is_each_task(method, k, v) else v for k, v in parameters.items()}
         solution = method.solve(support, piece.labels, query, **own)
         if not solution.state:  # an inductive method meets new items with the support it was given
-            solution.state = {"support": support}
+            solution.state = {"support": support, "labels": piece.labels}
         return solution, Prepared(support[:0], query[:0], prepared.steps)
 
     workers = min(threads or available_threads(), len(slices))

@@ -1,0 +1,210 @@
+"""The scikit-learn face of every method.
+
+`fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do: y is -1
+(or None among strings) where an item has no label. What the method says of them is in `transduction_`,
+`outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
+learned, without refitting: an item alone and the same item in a crowd get the same answer.
+
+>>> from sklearn.datasets import load_digits
+>>> X, digit = load_digits(return_X_y=True)
+>>> y = np.full(len(X), -1)
+>>> y[:50] = np.where(digit[:50] < 5, digit[:50], -1)        # a few examples of 0 to 4; 5 to 9 are unknown
+>>> model = estimator("eol", outlier_share=0.5).fit(X, y)
+>>> bool(np.mean(model.unknown_[50:] == (digit[50:] >= 5)) > 0.8)
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from handful.arrays import to_numpy
+from handful.methods import get, list_methods, solve
+from handful.prepare import replay
+from handful.task import UNKNOWN, Task, as_features, is_missing, label_array, mark_unknown
+
+# Parameters that every estimator has, beside its method's own.
+SHARED = {"outlier_share": 0.5, "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}
+
+# What scikit-learn's `check_estimator` expects and these estimators mean otherwise.
+EXPECTED_FAILED_CHECKS = {
+    "check_classifiers_classes": "it uses -1 as the name of a class; here -1 means unlabelled, as in LabelPropagation",
+    "check_class_weight_classifiers": "EOL's class_weight is the paper's w_j ('ways' or 'shots'), not weights of samples",
+}
+
+
+class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
+    """What the estimators of all methods share; take one by name: `handful.estimator("eol")` or `handful.EOL()`.
+
+    Attributes after `fit`, with n the number of items, labelled ones included:
+
+    classes_: [N], sorted; transduction_: [n] labels, -1 or "unknown" where unknown, given ones kept;
+    label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
+    scored as new ones would be); unknown_: [n] bool; outlier_share_, threshold_, n_iter_, n_features_in_.
+    """
+
+    _method = ""
+
+    def fit(self, X: Any, y: Any) -> FewShotClassifier:
+        """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
+        X, y = self._check_both(X, y)
+        pile = _unlabelled(y)
+        if pile.all():
+            raise ValueError("y is -1 (or None) everywhere: give every class at least one labelled example")
+        if not pile.any() and len(np.unique(y)) == 1:
+            raise ValueError("y has only one class and no unlabelled item: add a pile (y of -1) to tell the class from")
+        examples, names, unlabelled = X[~pile], y[~pile], X[pile]
+        task = Task(examples, names, unlabelled) if pile.any() else Task.of_examples(examples, names)
+        result = solve(self._method, task, **self.get_params(deep=False))
+        self.classes_, self.state_, self.preparation_ = result.classes, result.state, result.preparation
+        self.threshold_, self.outlier_share_ = float(result.threshold), float(result.outlier_share)
+        self.n_iter_ = max(1, result.made_by["steps"])
+
+        self.outlier_scores_ = np.empty(len(X))
+        self.outlier_scores_[pile] = result.outlier_scores
+        self.outlier_scores_[~pile] = self._score(examples)[1]
+        self.label_distributions_ = np.empty((len(X), len(self.classes_)))
+        self.label_distributions_[pile] = _conditional(result.probabilities)
+        self.label_distributions_[~pile] = np.eye(len(self.classes_))[task.labels[0]]
+        self.unknown_ = pile & (self.outlier_scores_ > self.threshold_)
+        closest = self.classes_[self.label_distributions_.argmax(axis=1)]
+        self.transduction_ = mark_unknown(closest, self.unknown_)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels of new items, -1 (or "unknown") where unknown."""
+        probabilities, scores = self._score(self._check_new(X))
+        return mark_unknown(self.classes_[probabilities.argmax(axis=1)], scores > self.threshold_)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """P(class | known) of new items, [n, N]; whether they are known is for `score_samples` to say."""
+        return _conditional(self._score(self._check_new(X))[0])
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """How well new items fit the known classes: minus the outlier score, as in scikit-learn's detectors."""
+        return -self._score(self._check_new(X))[1].astype(np.float64)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """New items as a table, [n, N + 1]: p_<class> for each class, and outlier_score."""
+        X = self._check_new(X)
+        return np.column_stack(self._score(X)).astype(X.dtype, copy=False)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        check_is_fitted(self)
+        return np.asarray([*(f"p_{name}" for name in self.classes_), "outlier_score"], dtype=object)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over the items that y labels; one wrongly called unknown is an error."""
+        y = label_array(y)
+        labelled = ~_unlabelled(y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        return float(np.average((self.predict(X) == y)[labelled], weights=weight))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted model as safetensors; `handful.load` reads it back."""
+        from handful.modelfile import save
+
+        return save(self, path)
+
+    def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
+        method = get(self._method)
+        items = replay(self.preparation_, X[None]).astype(self.dtype)
+        own = {name: getattr(self, name) for name in method.defaults}
+        probabilities, scores = method.score(self.state_, items, **own)
+        return to_numpy(probabilities[0]), to_numpy(scores[0])
+
+    def _check_both(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = validate_data(self, X, **_CHECKS)
+        X, y = as_features(X, "X"), label_array(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            message = "A column-vector y was passed when a 1d array was expected: it is read as y.ravel()"
+            warnings.warn(message, DataConversionWarning, stacklevel=3)
+            y = y.ravel()
+        if y.shape != (len(X),):
+            raise ValueError(f"X has {len(X)} items and y has shape {y.shape}: give one label for each, -1 if unlabelled")
+        if y.dtype.kind == "f":
+            if np.isinf(y).any():
+                raise ValueError("y contains infinity: labels are integers or strings")
+            y = np.where(np.isnan(y), UNKNOWN, y)
+            check_classification_targets(y)
+        return X, y
+
+    def _check_new(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return as_features(validate_data(self, X, reset=False, **_CHECKS), "X")
+
+    def _html_repr(self) -> str:
+        return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"
+
+    def _in_words(self) -> str:
+        if not hasattr(self, "classes_"):
+            return f"{get(self._method).info.title}, not fitted yet"
+        n, unknown = len(self.unknown_), int(self.unknown_.sum())
+        names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
+        return f"{get(self._method).info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
+
+
+_CHECKS = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+
+
+def estimator(name: str, **parameters: Any) -> FewShotClassifier:
+    """The scikit-learn estimator of a method, by the method's name.
+
+    >>> estimator("knn", k=1).get_params()["k"]
+    1
+    """
+    return estimator_class(name)(**parameters)
+
+
+@cache
+def estimator_class(name: str) -> type[FewShotClassifier]:
+    """A class whose parameters are the method's own and `SHARED`."""
+    method = get(name)
+    defaults = {**SHARED, **method.defaults}
+
+    def __init__(self, **parameters: Any) -> None:
+        strange = sorted(set(parameters) - set(defaults))
+        if strange:
+            raise TypeError(f"{type(self).__name__} has no parameter {strange[0]!r}; it has: {', '.join(defaults)}")
+        for key, default in defaults.items():
+            setattr(self, key, parameters.get(key, default))
+
+    # scikit-learn reads the parameters, and help() shows them, from here
+    knobs = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in defaults.items()]
+    self_ = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([self_, *knobs])  # type: ignore[attr-defined]
+    doc = f"{method.info.title}.\n\n    {method.info.summary}\n\n    {inspect.getdoc(method.solve)}\n\n    "
+    body = {"__init__": __init__, "__doc__": doc + (FewShotClassifier.__doc__ or ""), "_method": name}
+    return type(method.info.estimator, (FewShotClassifier,), body | {"__module__": __name__})
+
+
+def __getattr__(name: str) -> Any:
+    """`handful.estimator.EOL` and its like, made when first asked for (also by pickle and joblib)."""
+    for info in [] if name.startswith("_") else list_methods():
+        if info.estimator == name:
+            return estimator_class(info.name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _unlabelled(y: np.ndarray) -> np.ndarray:
+    return y == UNKNOWN if y.dtype.kind in "iuf" else is_missing(y)
+
+
+def _conditional(probabilities: np.ndarray) -> np.ndarray:
+    """P(class | known): rows that sum to 1."""
+    p = probabilities.astype(np.float64)
+    return p / p.sum(axis=1, keepdims=True)

@@ -1,0 +1,114 @@
+"""Fitted models on disk: safetensors for the arrays, JSON in its header for the rest. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import handful
+from handful.estimator import FewShotClassifier, estimator
+
+FORMAT = 1  # raised when a file written now could not be read by an older handful
+LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
+
+
+def save(model: FewShotClassifier, path: str | Path) -> Path:
+    """Write a fitted model; an existing file is replaced whole or not at all."""
+    from safetensors.numpy import save as serialise
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    path = Path(path)
+    arrays = {f"state.{name}": value for name, value in model.state_.items()}
+    arrays |= {f"learned.{name}": getattr(model, name) for name in LEARNED if name != "transduction_"}
+    steps = []
+    for i, (kind, value) in enumerate(model.preparation_):
+        if isinstance(value, np.ndarray):
+            arrays[f"preparation.{i}"] = value
+        steps.append([kind, None if isinstance(value, np.ndarray) else value])
+    parameters = model.get_params(deep=False)
+    if parameters["base_mean"] is not None:
+        arrays["parameter.base_mean"] = np.asarray(parameters.pop("base_mean"))
+    about = {
+        "format": FORMAT,
+        "handful": handful.__version__,
+        "method": model._method,
+        "parameters": parameters,
+        "classes": model.classes_.tolist(),
+        "preparation": steps,
+        "threshold": model.threshold_,
+        "outlier_share": model.outlier_share_,
+        "n_iter": model.n_iter_,
+        "n_features": model.n_features_in_,
+        "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
+    }
+    contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    data = serialise(contiguous, metadata={"handful": json.dumps(about, default=_plain)})
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def load(path: str | Path) -> FewShotClassifier:
+    """Read a model that `save` wrote; a broken or newer file is refused with a reason."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no model file {str(path)!r}")
+    try:
+        with safe_open(path, framework="np") as file:
+            header = (file.metadata() or {}).get("handful")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except SafetensorError as error:
+        raise ValueError(f"{str(path)!r} is not a safetensors file, or is damaged: {error}") from None
+    if header is None:
+        raise ValueError(f"{str(path)!r} is a safetensors file, but not one that handful wrote")
+    about = json.loads(header)
+    if about["format"] > FORMAT:
+        raise ValueError(
+            f"{str(path)!r} was written by handful {about['handful']} in format {about['format']}; this is handful "
+            f"{handful.__version__}, which reads up to format {FORMAT}: upgrade with pip install -U handful"
+        )
+    try:
+        return _rebuild(about, arrays)
+    except KeyError as missing:
+        raise ValueError(f"{str(path)!r} is incomplete: {missing} is missing from it") from None
+
+
+def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotClassifier:
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in about["parameters"].items()}
+    if "parameter.base_mean" in arrays:
+        parameters["base_mean"] = arrays["parameter.base_mean"]
+    model = estimator(about["method"], **parameters)
+    model.state_ = {name[6:]: value for name, value in arrays.items() if name.startswith("state.")}
+    model.preparation_ = tuple(
+        (kind, arrays.get(f"preparation.{i}", value)) for i, (kind, value) in enumerate(about["preparation"])
+    )
+    model.classes_ = np.asarray(about["classes"])
+    model.threshold_, model.outlier_share_ = about["threshold"], about["outlier_share"]
+    model.n_iter_, model.n_features_in_ = about["n_iter"], about["n_features"]
+    if about["feature_names"]:
+        model.feature_names_in_ = np.asarray(about["feature_names"], dtype=object)
+    for name in LEARNED:
+        if name != "transduction_":
+            setattr(model, name, arrays[f"learned.{name}"])
+    from handful.task import mark_unknown
+
+    closest = model.classes_[model.label_distributions_.argmax(axis=1)]
+    model.transduction_ = mark_unknown(closest, model.unknown_)
+    return model
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a parameter of type {type(value).__name__} cannot be written to a model file")
