@@ -156,7 +156,7 @@ def test_equal_confidences_mark_nobody_and_the_box_counts_the_marks(groups):
     assert all(marked(s) for s in list(root.find("section"))[:3])
 
 
-@pytest.mark.parametrize("low, high", [(0.0, 1.0), (-35.0, -2.5), (3e-4, 9e-4), (-1e9, 1e9)])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-35.0, -2.5), (3e-4, 9e-4), (-1e9, 1e9)])
 def test_bars_are_linear_in_the_score_whatever_its_range(low, high):
     scores = np.linspace(low, high, 5)
     root = parse("t", [], [Group("k", [item(str(n), s) for n, s in enumerate(scores)], "known")])

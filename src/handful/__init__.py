@@ -25,29 +25,29 @@ _HOMES = {
     "list_methods": "handful.methods",
     "register": "handful.methods",
     "Solution": "handful.methods",
-    "estimator": "handful.estimator",
     "load": "handful.modelfile",
-    "EOL": "handful.estimator",
-    "KNN": "handful.estimator",
-    "SimpleShot": "handful.estimator",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", "estimator", *_HOMES]  # and an estimator class for each method: EOL, KNN, ...
 
 if TYPE_CHECKING:
-    from handful.estimator import EOL, KNN, SimpleShot, estimator
+    from handful.estimator import estimator
     from handful.methods import Solution, list_methods, register, solve, solve_each
     from handful.modelfile import load
     from handful.task import UNKNOWN, UNKNOWN_NAME, Result, Task
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "estimator":  # a module that can be called
+        return import_module("handful.estimator")
+    if name not in _HOMES and not name[0].isupper():
         raise AttributeError(f"module 'handful' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOMES.get(name, "handful.estimator")), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from handful.methods import list_methods
+
+    return sorted([*__all__, *(info.estimator for info in list_methods())])

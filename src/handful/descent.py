@@ -20,10 +20,10 @@ batches of NumPy arrays `handful.kernels` does the same arithmetic fused, where 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-import sys
 from typing import Literal, Protocol
 
 from array_api_compat import array_namespace, is_numpy_array
@@ -185,42 +185,48 @@ def _descend(support, onehot, query, head, temperature, steps, learning_rate, le
     xp = array_namespace(support)
     n_support = support.shape[-2]
     items = unit(xp.concat([support, query], axis=-2))  # [B, M, D]
-    transposed = xp.matrix_transpose(items)
     c = class_means(support, onehot)  # [B, N, D]
-    eta = xp.zeros_like(c[..., 0])
-    delta = xp.zeros_like(eta)
-    values = {"prototypes": c, "eta": eta, "delta": delta}
+    at = {"prototypes": c, "eta": xp.zeros_like(c[..., 0]), "delta": xp.zeros_like(c[..., 0])}
     learn = tuple(name for name in PARAMETERS if name in learn)
-    adam = {name: Adam(values[name], learning_rate) for name in learn}
+    adam = {name: Adam(at[name], learning_rate) for name in learn}
     losses = []
-
-    def forward():
-        norm = xp.clip(norms(c), FLOOR, None)
-        direction = c / norm
-        cosine = xp.matrix_transpose(direction @ transposed)  # [B, M, N]
-        scale = temperature * xp.exp(eta)[..., None, :]
-        return norm, direction, cosine, scale, scale * cosine + temperature * delta[..., None, :]
-
     for _ in range(steps):
-        norm, direction, cosine, scale, logits = forward()
-        loss, of_support, of_query = head(logits[..., :n_support, :], onehot, logits[..., n_support:, :])
+        loss, gradients = loss_and_gradients(at, items, onehot, head, temperature, learn)
         losses.append(loss)
-        slope = xp.concat([of_support, of_query], axis=-2)
-        a = scale * slope
-        grad_eta = xp.sum(a * cosine, axis=-2)  # [B, N]
-        if "delta" in adam:
-            adam["delta"].move(delta, temperature * xp.sum(slope, axis=-2))
-        if "prototypes" in adam:
-            pull = xp.matrix_transpose(a) @ items
-            adam["prototypes"].move(c, (pull - grad_eta[..., None] * direction) / norm)
-        if "eta" in adam:
-            adam["eta"].move(eta, grad_eta)
-
-    logits = forward()[-1]
+        for name in learn:
+            adam[name].move(at[name], gradients[name])
+    logits = _forward(at, items, temperature)[-1]
     of_support, of_query = logits[..., :n_support, :], logits[..., n_support:, :]
     if history:
         losses.append(head(of_support, onehot, of_query)[0])
-    return Descent(c, eta, delta, of_support, of_query, xp.stack(losses, axis=-1) if history else None)
+    return Descent(**at, support_logits=of_support, query_logits=of_query,
+                   history=xp.stack(losses, axis=-1) if history else None)  # fmt: skip
+
+
+def loss_and_gradients(
+    at: dict[str, Array], items: Array, onehot: Array, head: Head, temperature: float, learn: tuple[str, ...] = PARAMETERS
+) -> tuple[Array, dict[str, Array]]:
+    """Loss [B] and its gradients with respect to the parameters `at`; `items` are unit, the support first."""
+    xp = array_namespace(items)
+    norm, direction, cosine, scale, logits = _forward(at, items, temperature)
+    n_support = onehot.shape[-2]
+    loss, of_support, of_query = head(logits[..., :n_support, :], onehot, logits[..., n_support:, :])
+    slope = xp.concat([of_support, of_query], axis=-2)  # dL/dl [B, M, N]
+    a = scale * slope
+    gradients = {"eta": xp.sum(a * cosine, axis=-2), "delta": temperature * xp.sum(slope, axis=-2)}
+    if "prototypes" in learn:
+        pull = xp.matrix_transpose(a) @ items
+        gradients["prototypes"] = (pull - gradients["eta"][..., None] * direction) / norm
+    return loss, gradients
+
+
+def _forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
+    xp = array_namespace(items)
+    norm = xp.clip(norms(at["prototypes"]), FLOOR, None)
+    direction = at["prototypes"] / norm
+    cosine = xp.matrix_transpose(direction @ xp.matrix_transpose(items))  # [B, M, N]; so the BLAS sees long rows
+    scale = temperature * xp.exp(at["eta"])[..., None, :]
+    return norm, direction, cosine, scale, scale * cosine + temperature * at["delta"][..., None, :]
 
 
 @dataclass

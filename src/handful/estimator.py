@@ -17,10 +17,12 @@ True
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from functools import cache
 from html import escape
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -198,6 +200,16 @@ def __getattr__(name: str) -> Any:
         if info.estimator == name:
             return estimator_class(info.name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Callable(ModuleType):
+    """`handful.estimator` is this module, and also the function: `handful.estimator("eol")`."""
+
+    def __call__(self, name: str, **parameters: Any) -> FewShotClassifier:
+        return estimator(name, **parameters)
+
+
+sys.modules[__name__].__class__ = _Callable
 
 
 def _unlabelled(y: np.ndarray) -> np.ndarray:

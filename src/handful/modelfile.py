@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
         "n_iter": model.n_iter_,
         "n_features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
+        "tensors": sorted(arrays),
     }
     contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
     data = serialise(contiguous, metadata={"handful": json.dumps(about, default=_plain)})
@@ -52,8 +54,11 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
     try:
         temporary.write_bytes(data)
         os.replace(temporary, path)
+    except OSError as error:  # its own message would name the temporary file
+        raise OSError(error.errno, f"the model was not saved: {error.strerror}", str(path)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
     return path
 
 
@@ -72,19 +77,24 @@ def load(path: str | Path) -> FewShotClassifier:
         raise ValueError(f"{str(path)!r} is not a safetensors file, or is damaged: {error}") from None
     if header is None:
         raise ValueError(f"{str(path)!r} is a safetensors file, but not one that handful wrote")
-    about = json.loads(header)
-    if about["format"] > FORMAT:
-        raise ValueError(
-            f"{str(path)!r} was written by handful {about['handful']} in format {about['format']}; this is handful "
-            f"{handful.__version__}, which reads up to format {FORMAT}: upgrade with pip install -U handful"
-        )
     try:
+        about = json.loads(header)
+        if about["format"] > FORMAT:
+            raise ValueError(
+                f"{str(path)!r} was written by handful {about['handful']} in format {about['format']}; this is handful "
+                f"{handful.__version__}, which reads up to format {FORMAT}: upgrade with pip install -U handful"
+            )
         return _rebuild(about, arrays)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{str(path)!r} is damaged: its header is not JSON: {error}") from None
     except KeyError as missing:
         raise ValueError(f"{str(path)!r} is incomplete: {missing} is missing from it") from None
 
 
 def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotClassifier:
+    for name in about["tensors"]:
+        if name not in arrays:
+            raise KeyError(name)
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in about["parameters"].items()}
     if "parameter.base_mean" in arrays:
         parameters["base_mean"] = arrays["parameter.base_mean"]

@@ -35,7 +35,7 @@ class Number:
         if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if self.whole else Real):
             return False
         inside = self.low <= value <= self.high if self.closed else self.low < value < self.high
-        return bool(inside)
+        return bool(inside and -np.inf < value < np.inf)
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"

@@ -59,10 +59,14 @@ def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean:
 
 def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
     """Step names from "task, l2" or ("task", "l2"), checked."""
-    names = tuple(s.strip().lower() for s in (steps.split(",") if isinstance(steps, str) else steps))
+    given = steps.split(",") if isinstance(steps, str) else steps
+    if not isinstance(given, list | tuple) or not all(isinstance(s, str) for s in given):
+        raise ValueError(f'preparation must be names of steps, as "task, l2" or ("task", "l2"), got {steps!r}')
+    names = tuple(s.strip().lower() for s in given)
     for name in names:
-        if _split(name)[0] not in STEPS:
-            raise ValueError(f"preparation {name!r} is not known: use any of {', '.join(STEPS)}")
+        kind, argument = _split(name)
+        if kind not in STEPS or (argument is not None and kind != "power"):
+            raise ValueError(f"preparation {name!r} is not known: use any of {', '.join(STEPS)}, or power(0.6)")
     return names
 
 
@@ -73,7 +77,7 @@ def replay(steps: Sequence[tuple[str, Any]], x: Array) -> Array:
 
 
 def _split(name: str) -> tuple[str, float | None]:
-    match = re.fullmatch(r"(\w+)\(([\d.]+)\)", name)
+    match = re.fullmatch(r"(\w+)\((\d+\.?\d*|\.\d+)\)", name)
     return (match[1], float(match[2])) if match else (name, None)
 
 
@@ -83,7 +87,10 @@ def _learn(kind: str, argument: float | None, support: Array, query: Array, base
         total = xp.sum(support, axis=1, keepdims=True) + xp.sum(query, axis=1, keepdims=True)
         return total / (support.shape[1] + query.shape[1])
     if kind == "base":
-        mean = as_like(base_mean, support)
+        try:
+            mean = as_like(base_mean, support)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"base_mean is not a row of numbers: {error}") from None
         if tuple(mean.shape) != (support.shape[-1],):
             raise ValueError(
                 f"base_mean has shape {tuple(mean.shape)} but items have {support.shape[-1]} features: "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,12 @@ class Task:
         if self.single:
             support, query = support[None], query[None]
         names = as_labels(labels)
+        given, needed = names.shape, tuple(support.shape[:2])
         names = names[None] if names.ndim == 1 and self.single else names
-        if names.shape != tuple(support.shape[:2]):
+        if names.shape != needed:
             raise ValueError(
-                f"labels have shape {names.shape[1:] if self.single else names.shape} but there are "
-                f"{support.shape[1]} support items: one label for each"
+                f"labels have shape {given} but there are {'' if self.single else f'{needed[0]} tasks of '}{needed[1]} "
+                f"support items: one label for each, {needed[1:] if self.single else needed}"
             )
         dtype = _common_dtype(support, query)
         xp = array_namespace(support)
@@ -88,10 +90,13 @@ class Task:
         """Examples per class: [B, N]."""
         return (self.labels[..., None] == np.arange(self.ways)).sum(axis=1)
 
-    def __getitem__(self, tasks: slice) -> Task:
-        """Some tasks of the batch, as a batch."""
+    def __getitem__(self, tasks: slice | int) -> Task:
+        """Some tasks of the batch, as a batch; or one of them, alone."""
         part = object.__new__(Task)
-        part.single = self.single
+        part.single = self.single or not isinstance(tasks, slice)
+        if not isinstance(tasks, slice):
+            i = _number(tasks, self.batch)
+            tasks = slice(i, i + 1)
         part.support, part.query = self.support[tasks], self.query[tasks]
         part.labels, part._classes = self.labels[tasks], self._classes[tasks]
         return part
@@ -153,7 +158,8 @@ class Result:
     def confidence(self) -> Array:
         """How sure the decision is: P(class | known) of a known item, the score's rank of an unknown one."""
         xp = array_namespace(self.probabilities)
-        best = xp.max(self.probabilities, axis=-1) / xp.sum(self.probabilities, axis=-1)
+        known = xp.sum(self.probabilities, axis=-1)  # 0 where a method is certain of an unknown
+        best = xp.max(self.probabilities, axis=-1) / xp.where(known > 0, known, 1.0)
         order = xp.argsort(xp.argsort(self.outlier_scores, axis=-1), axis=-1)
         rank = xp.astype(order + 1, self.probabilities.dtype) / order.shape[-1]
         return xp.where(self.unknown, rank, best)
@@ -185,6 +191,7 @@ class Result:
         """The i-th task of a batch."""
         if self.unknown.ndim == 1:
             raise TypeError("this is the result of one task; only a batch of tasks can be indexed")
+        i = _number(i, len(self))
         return Result(
             self.probabilities[i], self.outlier_scores[i], self.unknown[i], self.classes[i],
             _pick(self.threshold, i), _pick(self.outlier_share, i), self.made_by,
@@ -196,8 +203,9 @@ class Result:
     def __repr__(self) -> str:
         unknown = to_numpy(self.unknown)
         tasks = f"{len(unknown)} tasks of " if unknown.ndim == 2 else ""
+        share = f", {unknown.mean():.0%} unknown" if unknown.size else ""
         return (
-            f"<Result: {tasks}{unknown.shape[-1]} items, {unknown.mean():.0%} unknown, "
+            f"<Result: {tasks}{unknown.shape[-1]} items{share}, "
             f"{self.classes.shape[-1]} classes, by {self.made_by.get('method', '?')}>"
         )
 
@@ -211,8 +219,9 @@ def mark_unknown(labels: np.ndarray, unknown: np.ndarray) -> np.ndarray:
 
 def as_features(x: Any, name: str) -> Array:
     """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating."""
-    if not is_torch_array(x):
-        x = _numeric(x, name)
+    x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)
+    if x.ndim == 1 and not len(x):
+        raise ValueError(f"{name} is empty: it has no items")
     if x.ndim not in (2, 3):
         raise ValueError(
             f"{name} has {x.ndim} dimensions, shape {tuple(x.shape)}: rows of features are needed, "
@@ -229,7 +238,9 @@ def as_features(x: Any, name: str) -> Array:
         x = xp.astype(x, xp.float64 if wide else xp.float32)
     elif x.dtype not in (xp.float32, xp.float64):
         x = xp.astype(x, xp.float32)  # half precision widens
-    if not bool(xp.isfinite(xp.sum(x))) and not bool(xp.all(xp.isfinite(x))):
+    with np.errstate(over="ignore", invalid="ignore"):
+        plausible = bool(xp.isfinite(xp.sum(x)))  # one pass, nothing written; only a strange sum needs a closer look
+    if not plausible and not bool(xp.all(xp.isfinite(x))):
         at = np.argwhere(~np.isfinite(to_numpy(x)))[0].tolist()
         where = (f"task {at[0]}, " if x.ndim == 3 else "") + f"row {at[-2]}, column {at[-1]}"
         value = "NaN" if np.isnan(to_numpy(x)[tuple(at)]) else "infinity"
@@ -248,26 +259,30 @@ def as_labels(labels: Any) -> np.ndarray:
         at = missing[0].tolist()
         raise ValueError(
             f"support label {at[-1]}{f' of task {at[0]}' if len(at) == 2 else ''} is "
-            f"{values[tuple(at)]!r}, which means unlabelled or unknown: every support item needs a class "
+            f"{values.item(*at)!r}, which means unlabelled or unknown: every support item needs a class "
             f"({UNKNOWN}, None and {UNKNOWN_NAME!r} cannot be names of classes)"
         )
     return values if values.dtype.kind in "iuf" else values.astype(str)
 
 
 def label_array(labels: Any) -> np.ndarray:
-    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and missing entries."""
-    if is_torch_array(labels):
-        labels = to_numpy(labels)
-    elif hasattr(labels, "to_numpy"):
-        labels = labels.to_numpy()
-    values = np.asarray(labels)
+    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and None."""
+    try:
+        values = to_numpy(labels)
+    except ValueError as error:
+        raise ValueError(f"labels are not one for each item: {error}") from None
+    if values.ndim == 0:
+        raise ValueError(f"labels are a single {type(labels).__name__}: give a list or an array, one for each item")
     if values.dtype.kind == "U" and not isinstance(labels, np.ndarray):
         values = np.asarray(labels, dtype=object)  # NumPy would have turned numbers among them to text
     if values.dtype.kind in "OUST":
         values = values.astype(object)
+        values[is_missing(values)] = None  # one of the many ways to say it; pandas' NA cannot be compared
         kinds = {type(v) for v in values.ravel()[~is_missing(values).ravel()]}
         if all(issubclass(k, (bool, int, np.integer, np.bool_)) for k in kinds) and kinds:
-            return np.where(is_missing(values), UNKNOWN, values).astype(np.int64)
+            return _int64(np.where(is_missing(values), UNKNOWN, values))
+        if all(issubclass(k, (int, float, np.integer, np.floating)) for k in kinds) and kinds:
+            return np.where(is_missing(values), np.nan, values).astype(np.float64)
         wrong = [k.__name__ for k in kinds if not issubclass(k, str)]
         if wrong:
             raise ValueError(
@@ -275,8 +290,8 @@ def label_array(labels: Any) -> np.ndarray:
                 "use all integers or all strings"
             )
         return values
-    if values.dtype.kind == "b" or values.dtype.kind in "iu":
-        return values.astype(np.int64)
+    if values.dtype.kind in "biu":
+        return _int64(values)
     if values.dtype.kind == "f":
         return values
     raise ValueError(f"labels have dtype {values.dtype}: use integers or strings")
@@ -284,21 +299,30 @@ def label_array(labels: Any) -> np.ndarray:
 
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Where an object array of labels holds None or NaN."""
-    missing = np.frompyfunc(lambda v: v is None or v != v or type(v).__name__ == "NAType", 1, 1)
+    missing = np.frompyfunc(lambda v: v is None or type(v).__name__ in ("NAType", "NaTType") or v != v, 1, 1)
     return missing(values).astype(bool)
+
+
+def _int64(values: np.ndarray) -> np.ndarray:
+    for extreme in (values.min(), values.max()) if values.size else ():
+        if not -(2**63) <= int(extreme) < 2**63:
+            raise ValueError(f"label {extreme} does not fit a 64-bit integer: use strings")
+    return values.astype(np.int64)
 
 
 def _encode(names: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Names [B, S] to sorted classes [B, N] and codes [B, S]."""
     pairs = [np.unique(row, return_inverse=True) for row in names]
     if classes is not None:
-        declared = np.unique(np.asarray(classes))
-        for found, _ in pairs:
-            absent, strange = np.setdiff1d(declared, found), np.setdiff1d(found, declared)
-            if len(absent):
-                raise ValueError(f"class {absent[0]!r} has no example in the support set: give it at least one")
-            if len(strange):
-                raise ValueError(f"support label {strange[0]!r} is not among the classes {declared.tolist()}")
+        declared = np.unique(as_labels(classes)).tolist()
+        for i, (found, _) in enumerate(pairs):
+            absent = [c for c in declared if c not in found.tolist()]
+            strange = [c for c in found.tolist() if c not in declared]
+            where = "the support set" + (f" of task {i}" if len(pairs) > 1 else "")
+            if strange:
+                raise ValueError(f"label {strange[0]!r} in {where} is not among the classes {declared}")
+            if absent:
+                raise ValueError(f"class {absent[0]!r} has no example in {where}: give it at least one")
     ways = [len(found) for found, _ in pairs]
     for i, n in enumerate(ways):
         if n != ways[0]:
@@ -316,20 +340,43 @@ def _numeric(x: Any, name: str) -> np.ndarray:
             kind = np.asarray(x[column].to_numpy()).dtype.kind
             if kind not in "biuf":
                 raise ValueError(f"{name} has a column {column!r} that is not numeric: leave it out")
+    if x is None:
+        raise ValueError(f"{name} is missing: give its features, [items, features]")
     if hasattr(x, "to_numpy"):
         x = x.to_numpy()
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} is sparse: dense features are needed, call .toarray() on it")
     try:
+        if np.ma.is_masked(x):
+            x = np.ma.filled(x.astype(np.float64), np.nan)
         x = np.asarray(x)
-        return x.astype(np.float64) if x.dtype.kind in "OUS" else x
+        if x.dtype.kind == "O":
+            x = np.where(is_missing(x), np.nan, x)  # pandas' NA is no number
+        x = x.astype(np.float64) if x.dtype.kind in "OUST" else x
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is not a rectangular table of numbers: {error}") from None
+    if x.dtype.kind not in "biufc":
+        raise ValueError(f"{name} has dtype {x.dtype}: numbers are needed")
+    return x
+
+
+def _dense(x: Array, name: str) -> Array:
+    """A torch tensor without its graph: a descent changes its parameters in place, no gradient passes it."""
+    if "sparse" in str(x.layout):
+        raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
+    return x.detach()
 
 
 def _common_dtype(a: Array, b: Array) -> Any:
     xp = array_namespace(a)
     return xp.result_type(a.dtype, b.dtype)
+
+
+def _number(i: int, batch: int) -> int:
+    """Counted from the front, and checked."""
+    if not -batch <= index(i) < batch:
+        raise IndexError(f"there is no task {i}: they are {batch}, counted from 0")
+    return index(i) % batch
 
 
 def _own(value: Any, i: int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array
+from handful.arrays import Array, norms
 from handful.methods.registry import Solution, register
 from handful.methods.simpleshot import simpleshot
 from handful.parameters import Number
@@ -26,5 +26,7 @@ def knn(support: Array, labels: Array, query: Array, *, k: int | None = None) ->
         + xp.vecdot(support, support)[..., None, :]
         - 2 * (query @ xp.matrix_transpose(support))
     )  # [B, Q, S]
-    nearest = xp.sort(xp.sqrt(xp.clip(squared, 0.0, None)), axis=-1)[..., :k]
-    return Solution(simpleshot(support, labels, query).probabilities, xp.mean(nearest, axis=-1))
+    nearest = xp.argsort(squared, axis=-1)[..., :k]
+    # that difference of large numbers tells who is near, but not how near: a twin's distance must be 0
+    apart = query[:, :, None, :] - support[xp.arange(support.shape[0])[:, None, None], nearest]  # [B, Q, k, D]
+    return Solution(simpleshot(support, labels, query).probabilities, xp.mean(norms(apart)[..., 0], axis=-1))

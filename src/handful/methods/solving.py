@@ -68,10 +68,11 @@ def solve(
         del parameters["outlier_share"]  # such a method does not use it; the decision does
     parameters = complete(chosen, parameters, task.batch)
     steps = parse(preparation if preparation is not None else chosen.info.preparation)
-    if parameters.get("backend") == "auto" and is_numpy_array(task.support) and not parameters.get("history"):
+    plain = not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history")
+    if parameters.get("backend") == "auto":
         items = task.support.shape[1] + task.query.shape[1]
         work = (task.batch, items, task.query.shape[2], task.ways, parameters.get("steps", 50))
-        parameters["backend"] = choose_backend(*work)
+        parameters["backend"] = "array" if plain else choose_backend(*work)
 
     solution, prepared = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
 
@@ -104,13 +105,20 @@ def solve_each(method: str, tasks: Iterable[Task], **options: Any) -> list[Resul
     tasks = list(tasks)
     groups: dict[tuple, list[int]] = {}
     for i, task in enumerate(tasks):
+        if not isinstance(task, Task):
+            raise TypeError(f"task {i} is a {type(task).__name__}: make a handful.Task(support, labels, query) of it")
         if not task.single:
             raise ValueError(f"task {i} is a batch of {task.batch} tasks: call solve on it")
-        shape = (tuple(task.support.shape), tuple(task.query.shape), task.ways, str(task.support.dtype))
-        groups.setdefault(shape, []).append(i)
+        shape = (tuple(task.support.shape), tuple(task.query.shape), task.ways)
+        kind = (str(task.support.dtype), task.classes.dtype.kind)  # ints and strings would become strings together
+        groups.setdefault(shape + kind, []).append(i)
+    chosen = get(method)
+    each = {name: value for name, value in options.items() if _is_each_task(chosen, name, value)}
+    complete(chosen, each, len(tasks))
     results: list[Result | None] = [None] * len(tasks)
     for members in groups.values():
-        solved = solve(method, Task.stack([tasks[i] for i in members]), **options)
+        own = {name: [value[i] for i in members] for name, value in each.items()}
+        solved = solve(method, Task.stack([tasks[i] for i in members]), **(options | own))
         for k, i in enumerate(members):
             results[i] = solved[k]
     return results  # type: ignore[return-value]  # every place has been filled

@@ -1,0 +1,40 @@
+# Each target makes the virtual environment it needs; nothing has to be installed by hand but Python 3.10+ with venv.
+PYTHON ?= python3
+PLAIN := .venv
+FULL := .venv-dev
+
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo    label a pile of digits and write a report (plain install)"
+	@echo "make test    the whole test suite, with every extra installed"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   the speed benchmark (minutes)"
+	@echo "make clean   remove the virtual environments and what was built"
+
+demo: $(PLAIN)/ready
+	$(PLAIN)/bin/handful demo
+
+test: $(FULL)/ready
+	$(FULL)/bin/python -m pytest
+
+lint: $(FULL)/ready
+	$(FULL)/bin/ruff check .
+	$(FULL)/bin/ruff format --check .
+	$(FULL)/bin/mypy
+
+bench: $(FULL)/ready
+	$(FULL)/bin/python benchmarks/speed.py
+
+$(PLAIN)/ready: pyproject.toml
+	$(PYTHON) -m venv $(PLAIN)
+	$(PLAIN)/bin/pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(FULL)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FULL)
+	$(FULL)/bin/pip install --quiet --disable-pip-version-check --editable ".[all,dev]" --constraint constraints.txt
+	touch $@
+
+clean:
+	rm -rf $(PLAIN) $(FULL) build dist handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache

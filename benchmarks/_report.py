@@ -1,0 +1,94 @@
+"""The report of `speed.py`: tables for the terminal and for Markdown, a chart, the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Times:
+    """What one unit of work took, in seconds, in each round."""
+
+    rounds: list[float]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    def ratio(self, yardstick: Times) -> float:
+        return yardstick.median / self.median
+
+    def best_ratio(self, yardstick: Times) -> float:
+        """Of the round that went best for it."""
+        return max(y / t for y, t in zip(yardstick.rounds, self.rounds, strict=True))
+
+
+class Section(NamedTuple):
+    """A table of the report."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def show(console: Console, section: Section) -> None:
+    table = Table(*section.header, title=section.title, title_justify="left")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in section.rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def markdown(sections: list[Section], sentences: list[str], notes: list[str]) -> str:
+    parts = ["# Speed", *notes, "\n".join(f"- {s}" for s in sentences)]
+    for section in sections:
+        rule = ["---"] + ["---:"] * (len(section.header) - 1)
+        lines = [f"| {' | '.join(row)} |" for row in (section.header, rule, *section.rows)]
+        parts += [f"## {section.title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def chart(ratios: dict[str, dict[str, float]], title: str, label: str, path: Path) -> None:
+    """Bars on a logarithmic axis: {series: {row: ratio}}."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    height = 0.8 / len(ratios)
+    for k, (series, of_row) in enumerate(ratios.items()):
+        values, colour = list(of_row.values()), plt.cm.viridis(0.15 + 0.3 * k)
+        places = np.arange(len(values)) + (k - (len(ratios) - 1) / 2) * height
+        bars = axes.barh(places, values, height, label=series, color=colour)
+        axes.bar_label(bars, [f"{r:.1f}x" if r < 10 else f"{r:.0f}x" for r in values], padding=3, fontsize=8)
+    axes.set(xscale="log", xlabel=label, yticks=range(len(of_row)), yticklabels=list(of_row))
+    axes.set_xlim(0.5, 2 * max(max(of_row.values()) for of_row in ratios.values()))
+    axes.xaxis.set_major_formatter("{x:g}x")
+    axes.invert_yaxis()
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="upper right")
+    axes.set_title(title, loc="left")
+    figure.savefig(path, dpi=150)
+
+
+def machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    cpu = models[0] if models else platform.processor() or platform.machine()
+    packages = ("handful", "numpy", "numba", "torch", "scikit-learn")
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)])
+    return f"{cpu}, {os.cpu_count()} cores, {platform.system()}; {versions}; {date.today()}"

@@ -1,0 +1,33 @@
+"""Shared fixtures. Tests that ask for `shared` need data that is not on a user's machine, and skip without it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handful.features import Protocol, digits, draw
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"needs the reference data in {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def episodes():
+    """Twenty tasks of five known and five unknown digits."""
+    return draw(*digits(), Protocol(), seed=3, tasks=20)
+
+
+def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
+    """Features around class centres, [B, S, D], [B, S], [B, Q, D]; `shots` is a list, one number a class."""
+    labels = np.repeat(np.arange(len(shots)), shots)
+    centres = rng.normal(size=(batch, 2 * len(shots), dimension))
+    support = centres[:, labels] + rng.normal(size=(batch, len(labels), dimension))
+    kinds = rng.integers(0, 2 * len(shots), size=n_query)
+    query = centres[:, kinds] + rng.normal(size=(batch, n_query, dimension))
+    return support.astype(dtype), np.tile(labels, (batch, 1)), query.astype(dtype)

@@ -1,0 +1,90 @@
+"""The command line, run as a user runs it: in a process of its own."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+
+def handful(*arguments, cwd=None):
+    command = [sys.executable, "-m", "handful", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    return handful("demo", "--tasks", 20, "--seed", 4, cwd=folder), folder / "handful-demo"
+
+
+def test_demo_says_what_happened_and_where_the_report_is(demo):
+    done, folder = demo
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    called, right, of = map(int, re.search(r"It called (\d+) unknown: (\d+) of the (\d+) that really are", said).groups())
+    assert of == 150
+    assert right <= called
+    assert right > 110
+    assert re.search(r"EOL .* 9\d\.\d ± ", said)
+    assert (folder / "report.html").is_file()
+    assert "report.html" in said
+
+
+def test_demo_tables_agree_with_each_other_and_with_its_words(demo):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    done, folder = demo
+    rows = parquet.read_table(folder / "labels.parquet").to_pylist()
+    with (folder / "labels.csv").open() as file:
+        text = list(csv.DictReader(file))
+    assert [str(r["label"]) for r in rows] == [t["label"] for t in text]
+    unknown = sum(r["label"] == -1 for r in rows)
+    assert f"It called {unknown} unknown" in " ".join(done.stdout.split())
+    for row in rows:
+        assert row["unknown"] == (row["label"] == -1) == (row["outlier_score"] > 0.5)
+        classes = {name: p for name, p in row.items() if name.startswith("p_")}
+        assert sum(classes.values()) == pytest.approx(1 - row["outlier_score"], abs=1e-4)
+        assert max(classes, key=classes.get) == f"p_{row['closest']}"
+
+
+def test_demo_report_shows_every_drawing_of_the_pile_once(demo):
+    _, folder = demo
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 300 + 25
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_demo_for_machines_is_one_json_document_and_reproducible(tmp_path):
+    first, second = (handful("demo", "--json", "--tasks", 5, "-o", tmp_path / str(i)) for i in range(2))
+    a, b = json.loads(first.stdout), json.loads(second.stdout)
+    assert a["figures"] == b["figures"]
+    assert 80 < a["figures"]["eol"]["auroc"]["mean"] <= 100
+
+
+def test_demo_into_a_file_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    done = handful("demo", "--tasks", 2, "-o", tmp_path / "taken")
+    assert done.returncode == 1
+    assert "taken" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_methods_as_a_table_and_as_json():
+    assert "simpleshot" in handful("methods").stdout
+    rows = json.loads(handful("methods", "--json").stdout)
+    eol = next(row for row in rows if row["name"] == "eol")
+    assert eol["paradigm"] == "transductive"
+    assert eol["parameters"]["outlier_share"] == 0.5
+
+
+def test_version_and_help():
+    import handful as package
+
+    assert handful("--version").stdout.strip() == f"handful {package.__version__}"
+    shown = handful("demo", "--help").stdout
+    assert "--output" in shown
+    assert "report.html" in shown

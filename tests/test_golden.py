@@ -1,0 +1,58 @@
+"""Against the published research code's own outputs (needs ../shared/data/golden.npz)."""
+
+import numpy as np
+import pytest
+
+import handful
+
+CASES = ("balanced_5shot", "few_outliers_5shot", "many_outliers_5shot", "balanced_1shot")
+LEARNED = {
+    "eol": ("prototypes", "eta", "delta"),
+    "eol_prototypes": ("prototypes",),
+    "eol_eta": ("prototypes", "eta"),
+    "eol_delta": ("prototypes", "delta"),
+}
+
+
+@pytest.fixture(scope="module")
+def golden(shared):
+    return np.load(shared / "data" / "golden.npz")
+
+
+def inputs(golden, case, path):
+    arrays = [golden[f"{case}/support"], golden[f"{case}/query"], golden["base_mean"]]
+    arrays = [a.astype(np.float32) for a in arrays]
+    if path == "torch":
+        torch = pytest.importorskip("torch")
+        arrays = [torch.from_numpy(a) for a in arrays]
+    return arrays
+
+
+def agrees(golden, case, name, result):
+    for what in ("probabilities", "outlier_scores"):
+        difference = np.abs(np.asarray(getattr(result, what)) - golden[f"{case}/{name}/{what}"])
+        assert np.median(difference) <= 2e-6, f"{what}: median {np.median(difference):.1e}"
+        assert difference.max() <= 2e-3, f"{what}: maximum {difference.max():.1e}"
+
+
+@pytest.mark.parametrize("path", ["numpy", "numba", "torch", "numpy float64"])
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("case", CASES)
+def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, path):
+    if path == "numba":
+        pytest.importorskip("numba")
+    support, query, mean = inputs(golden, case, path)
+    result = handful.solve(
+        "eol", support, golden[f"{case}/support_labels"], query, base_mean=mean,
+        b=float(golden[f"{case}/b"]), class_weight="shots", learn=LEARNED[name],
+        backend="fast" if path == "numba" else "array", dtype="float64" if "64" in path else "float32",
+    )  # fmt: skip
+    agrees(golden, case, name, result)
+
+
+@pytest.mark.parametrize("path", ["numpy", "torch"])
+@pytest.mark.parametrize("name", ["knn", "simpleshot"])
+@pytest.mark.parametrize("case", CASES)
+def test_closed_form_methods_reproduce_the_published_code(golden, case, name, path):
+    support, query, mean = inputs(golden, case, path)
+    agrees(golden, case, name, handful.solve(name, support, golden[f"{case}/support_labels"], query, base_mean=mean))
