@@ -14,35 +14,42 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Names are imported where they are first used, so that `import handful` and `handful --help` are quick.
-_HOMES = {
-    "Task": "handful.task",
-    "Result": "handful.task",
-    "UNKNOWN": "handful.task",
-    "UNKNOWN_NAME": "handful.task",
-    "solve": "handful.methods",
-    "solve_each": "handful.methods",
-    "list_methods": "handful.methods",
-    "register": "handful.methods",
-    "Solution": "handful.methods",
-    "load": "handful.modelfile",
-}
-
-__all__ = ["__version__", "estimator", *_HOMES]  # and an estimator class for each method: EOL, KNN, ...
-
 if TYPE_CHECKING:
     from handful.estimator import estimator
     from handful.methods import Solution, list_methods, register, solve, solve_each
     from handful.modelfile import load
     from handful.task import UNKNOWN, UNKNOWN_NAME, Result, Task
 
+__all__ = [
+    "UNKNOWN",
+    "UNKNOWN_NAME",
+    "Result",
+    "Solution",
+    "Task",
+    "__version__",
+    "estimator",
+    "list_methods",
+    "load",
+    "register",
+    "solve",
+    "solve_each",
+]  # and an estimator class for each method: EOL, KNN, SimpleShot
+
+# Names are imported where they are first used, so that `import handful` and `handful --help` are quick.
+_HOMES = {
+    "handful.task": ("UNKNOWN", "UNKNOWN_NAME", "Result", "Task"),
+    "handful.methods": ("Solution", "list_methods", "register", "solve", "solve_each"),
+    "handful.modelfile": ("load",),
+}
+
 
 def __getattr__(name: str) -> Any:
     if name == "estimator":  # a module that can be called
         return import_module("handful.estimator")
-    if name not in _HOMES and not name[0].isupper():
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None and not name[0].isupper():
         raise AttributeError(f"module 'handful' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "handful.estimator")), name)
+    value = getattr(import_module(home or "handful.estimator"), name)
     globals()[name] = value
     return value
 

@@ -54,3 +54,28 @@ def as_like(value: Any, like: Array) -> Array:
 
 def to_numpy(x: Any) -> np.ndarray:
     return x.detach().cpu().numpy() if is_torch_array(x) else np.asarray(x)
+
+
+def class_count(labels: Array) -> int:
+    """N, from codes 0 .. N-1."""
+    return int(labels.max()) + 1
+
+
+def cosine_to(items: Array, prototypes: Array) -> Array:
+    """Cosine of each item to each prototype: [B, M, D] and [B, N, D] to [B, M, N]; items are not copied."""
+    xp = array_namespace(items)
+    return (items @ xp.matrix_transpose(unit(prototypes))) / xp.clip(norms(items), FLOOR, None)
+
+
+def squared_distances(a: Array, b: Array) -> Array:
+    """Squared Euclidean distances [B, M, D] and [B, K, D] to [B, M, K], through one product; never below 0."""
+    xp = array_namespace(a)
+    squares = xp.vecdot(a, a)[..., :, None] + xp.vecdot(b, b)[..., None, :]
+    return xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), 0.0, None)
+
+
+def logsumexp(x: Array, axis: int) -> Array:
+    """Over one axis, which stays as 1."""
+    xp = array_namespace(x)
+    top = xp.max(x, axis=axis, keepdims=True)
+    return top + xp.log(xp.sum(xp.exp(x - top), axis=axis, keepdims=True))

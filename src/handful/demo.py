@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Demo:
 
     episodes: Episodes
     result: Result
-    figures: dict[str, dict[str, tuple[float, float]]]  # method -> figure -> mean and half-width, in percent
+    figures: dict[str, dict[str, Any]]  # method -> figure -> mean and half-width, in percent
     tasks: int
 
     @property
@@ -52,7 +53,7 @@ class Demo:
             [NAMES[method], *(f"{mean:.1f} ± {half:.1f}" for mean, half in of.values())]
             for method, of in self.figures.items()
         ]
-        note = f"Mean over {self.tasks} random draws of such piles, in percent; ± is the half-width of the 95 % interval."
+        note = f"Mean over {self.tasks} random draws of such piles, in percent, ± the half-width of the 95 % interval."
         return report.Figures("Against two yardsticks", ["", *FIGURES.values()], rows, note)
 
 
@@ -68,9 +69,7 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
     for name in METHODS:
         answer = solve(name, many.task)
         per_task = metrics.figures(answer.probabilities, answer.outlier_scores, many.truth)
-        figures[name] = {
-            key: tuple(100 * float(x) for x in metrics.mean_and_half_width(per_task[key])) for key in FIGURES
-        }
+        figures[name] = {key: metrics.mean_and_half_width(100 * per_task[key]) for key in FIGURES}
         done(f"{get(name).info.title} on {tasks} other piles")
     return Demo(episodes, result, figures, tasks)
 
@@ -113,8 +112,8 @@ def _groups(demo: Demo) -> list[report.Group]:
         report.Item(picture(item), f"drawing {item}", str(task.classes[0][code]), 0.0, 1.0)
         for item, code in zip(demo.episodes.support_items[0], task.labels[0], strict=True)
     ]
-    groups = [report.Group("Unknown", [card(i) for i in np.flatnonzero(result.unknown)], "unknown")]
+    groups = [report.Group("Unknown", [card(i) for i in np.flatnonzero(result.unknown).tolist()], "unknown")]
     for name in result.classes:
-        members = np.flatnonzero(~result.unknown & (result.closest == name))
+        members = np.flatnonzero(~result.unknown & (result.closest == name)).tolist()
         groups.append(report.Group(f"Digit {name}", [card(i) for i in members], "known"))
     return [*groups, report.Group("The examples given", examples, "example")]

@@ -204,7 +204,12 @@ def _descend(support, onehot, query, head, temperature, steps, learning_rate, le
 
 
 def loss_and_gradients(
-    at: dict[str, Array], items: Array, onehot: Array, head: Head, temperature: float, learn: tuple[str, ...] = PARAMETERS
+    at: dict[str, Array],
+    items: Array,
+    onehot: Array,
+    head: Head,
+    temperature: float,
+    learn: tuple[str, ...] = PARAMETERS,
 ) -> tuple[Array, dict[str, Array]]:
     """Loss [B] and its gradients with respect to the parameters `at`; `items` are unit, the support first."""
     xp = array_namespace(items)

@@ -42,7 +42,7 @@ SHARED = {"outlier_share": 0.5, "preparation": None, "base_mean": None, "thresho
 # What scikit-learn's `check_estimator` expects and these estimators mean otherwise.
 EXPECTED_FAILED_CHECKS = {
     "check_classifiers_classes": "it uses -1 as the name of a class; here -1 means unlabelled, as in LabelPropagation",
-    "check_class_weight_classifiers": "EOL's class_weight is the paper's w_j ('ways' or 'shots'), not weights of samples",
+    "check_class_weight_classifiers": "EOL's class_weight is the paper's w_j ('ways' or 'shots'), not sample weights",
 }
 
 
@@ -137,7 +137,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
             warnings.warn(message, DataConversionWarning, stacklevel=3)
             y = y.ravel()
         if y.shape != (len(X),):
-            raise ValueError(f"X has {len(X)} items and y has shape {y.shape}: give one label for each, -1 if unlabelled")
+            raise ValueError(f"X has {len(X)} items and y has shape {y.shape}: one label for each, -1 if unlabelled")
         if y.dtype.kind == "f":
             if np.isinf(y).any():
                 raise ValueError("y contains infinity: labels are integers or strings")

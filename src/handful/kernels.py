@@ -99,7 +99,8 @@ def _descend(
                 _affine(cosine[j], inverse_norm[j], scale[j], tau * delta[j], logits[j])
             if step == steps:
                 break
-            _slopes(logits, p, scratch, labels[b], n_support, n_items, ways, kind, constant[b], real(ce), co[b], ma[b], w[b])
+            weights = real(ce), co[b], ma[b], w[b]
+            _slopes(logits, p, scratch, labels[b], n_support, n_items, ways, kind, constant[b], weights)
             for j in range(ways):
                 grad_eta[j], grad_delta[j] = _chain(logits[j], cosine[j], scale[j], a[j], n_items)
                 grad_delta[j] *= tau
@@ -166,9 +167,10 @@ def _affine(cosine, inverse_norm, scale, shift, logits):
 
 
 @jit
-def _slopes(l, p, scratch, labels, n_support, n_items, ways, kind, constant, ce, co, ma, w):
+def _slopes(l, p, scratch, labels, n_support, n_items, ways, kind, constant, weights):
     """`InfoMax`: logits [K, M] in, dL/dlogits out in their place. log p comes from the softmax itself."""
     real = l.dtype.type
+    ce, co, ma, w = weights
     floor, one, n_query = real(FLOOR), real(1), real(n_items - n_support)
     outputs, top, total = len(l), scratch[0], scratch[1]
     if kind == CONSTANT:

@@ -34,8 +34,9 @@ class Number:
             return all(self.accepts(v) for v in np.asarray(value).tolist())
         if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if self.whole else Real):
             return False
-        inside = self.low <= value <= self.high if self.closed else self.low < value < self.high
-        return bool(inside and -np.inf < value < np.inf)
+        number: Any = value  # `Real` says nothing of comparing
+        inside = self.low <= number <= self.high if self.closed else self.low < number < self.high
+        return bool(inside and -np.inf < number < np.inf)
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from handful.arrays import Array, as_like, unit
@@ -42,6 +41,7 @@ class Prepared:
 def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean: Any = None) -> Prepared:
     """Apply `steps` to support [B, S, D] and query [B, Q, D].
 
+    >>> import numpy as np
     >>> s, q = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 2.0]]])
     >>> prepare(s, q, "task, l2").query
     array([[[1., 0.]]])

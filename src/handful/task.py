@@ -335,7 +335,7 @@ def _encode(names: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _numeric(x: Any, name: str) -> np.ndarray:
     """NumPy array from an array, list or frame; columns that are not numbers are named."""
-    if hasattr(x, "columns") and hasattr(x, "to_numpy"):
+    if hasattr(x, "columns") and hasattr(x, "to_numpy") and len(x):  # columns of an empty frame have no type
         for column in x.columns:
             kind = np.asarray(x[column].to_numpy()).dtype.kind
             if kind not in "biuf":

@@ -33,16 +33,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from math import exp, log
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, as_like, norms, one_hot, softmax, unit
+from handful.arrays import FLOOR, Array, as_like, norms, softmax, unit
 from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend
 from handful.methods.registry import Solution, register
-from handful.parameters import Number, OneOf, SomeOf
+from handful.parameters import Number, OneOf, Rule, SomeOf
 
-RULES = {
+RULES: dict[str, Rule] = {
     "outlier_share": Number(0, 1, each_task=True),
     "b": Number(0, 1, optional=True, each_task=True),
     "class_weight": OneOf(("ways", "shots")),
@@ -91,23 +92,23 @@ def eol(
     """
     xp = array_namespace(support)
     batch, ways = support.shape[0], int(labels.max()) + 1
-    onehot = one_hot(labels, ways, like=support)
     share = outlier_share if b is None else share_of(b)
-    b = np.broadcast_to(balance(outlier_share) if b is None else b, (batch,))[:, None]
+    balanced = np.broadcast_to(balance(outlier_share) if b is None else b, (batch,))[:, None]  # b, [B, 1]
 
     per_class = ways if class_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
     head = InfoMax(
         ce=lambda_ce,
         co=np.r_[np.full(ways, lambda_co / ways), 0.0],
         ma=np.r_[np.full(ways, lambda_ma / ways), lambda_ma],
-        w=np.concatenate([np.broadcast_to(per_class / (1 - b), (batch, ways)), 1 / b], axis=1),
-        outlier=np.log(ways / b[:, 0]),
+        w=np.concatenate([np.broadcast_to(per_class / (1 - balanced), (batch, ways)), 1 / balanced], axis=1),
+        outlier=np.log(ways / balanced[:, 0]),
     )
     end = descend(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=learn, history=history, backend=backend,
     )  # fmt: skip
-    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "b": as_like(b[:, 0], support)}
+    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta}
+    state["b"] = as_like(balanced[:, 0], support)
 
     p_query = head.probabilities(end.query_logits)  # [B, Q, N + 1]
     p_support = head.probabilities(end.support_logits)[..., :ways]
@@ -133,7 +134,7 @@ def outlier_probability(logits: Array, b: Array) -> Array:
     return softmax(xp.concat([logits, constant], axis=-1))[..., -1]
 
 
-def balance(share: float | np.ndarray) -> np.ndarray:
+def balance(share: Any) -> Any:
     """The b that pulls the mean predicted outlier share to `share`.
 
     Dividing the two conditions on lambda leaves one equation in b with one root in (0, 1):
@@ -155,7 +156,7 @@ def _balance(share: float) -> float:
     return _bisect(excess, 0.0, 1.0)
 
 
-def share_of(b: float | np.ndarray) -> np.ndarray:
+def share_of(b: Any) -> Any:
     """share(b), the inverse of `balance`.
 
     >>> share_of(np.array([0.1, 0.3, 0.5])).round(3)
