@@ -19,7 +19,14 @@ def tasks(batch, dimension):
     return support, np.tile(np.arange(25) % 5, (batch, 1)), query
 """
 IMPORT_NUMPY = "import numpy"
-IMPORT_HANDFUL = "import numpy, handful"
+IMPORT_HANDFUL = """
+import numpy, time
+start = time.perf_counter()
+import handful
+imported = time.perf_counter()
+handful.solve
+print(imported - start, time.perf_counter() - imported)
+"""
 SOLVE_ONE = TASKS + "import handful; handful.solve('eol', *(x[0] for x in tasks(1, 640)))"
 FIRST_FAST_CALL = f"""{TASKS}
 import handful
@@ -67,17 +74,19 @@ def run(code: str, **environment: str) -> tuple[float, str]:
 
 def cold_start(repeats: int) -> dict[str, float]:
     """Seconds until things are there, medians over fresh processes; all files are in the page cache."""
-    bare, imported, solved = [], [], []
+    bare, imports, solved = [], [], []
     for _ in range(repeats + 1):  # interleaved; the first round warms the page cache
-        for code, times in ((IMPORT_NUMPY, bare), (IMPORT_HANDFUL, imported), (SOLVE_ONE, solved)):
-            times.append(run(code)[0])
+        bare.append(run(IMPORT_NUMPY)[0])
+        imports.append([float(seconds) for seconds in run(IMPORT_HANDFUL)[1].split()])
+        solved.append(run(SOLVE_ONE)[0])
     with tempfile.TemporaryDirectory() as empty:
         compiling = float(run(FIRST_FAST_CALL, NUMBA_CACHE_DIR=empty)[1])
         loading = [float(run(FIRST_FAST_CALL, NUMBA_CACHE_DIR=empty)[1]) for _ in range(repeats)]
-    beyond = [b - a for a, b in zip(bare, imported, strict=True)]
+    of_handful, of_solve = (statistics.median(times) for times in zip(*imports[1:], strict=True))
     return {
         "a fresh process that imports NumPy": statistics.median(bare[1:]),
-        "`import handful` beyond that": statistics.median(beyond[1:]),
+        "`import handful` beyond that": of_handful,
+        "what `handful.solve` then imports": of_solve,
         "a fresh process that solves one task": statistics.median(solved[1:]),
         "first fast call, kernel in numba's cache": statistics.median(loading),
         "first fast call, kernel to be compiled": compiling,

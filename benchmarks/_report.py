@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
-from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -14,24 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-
-
-@dataclass
-class Times:
-    """What one unit of work took, in seconds, in each round."""
-
-    rounds: list[float]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.rounds)
-
-    def ratio(self, yardstick: Times) -> float:
-        return yardstick.median / self.median
-
-    def best_ratio(self, yardstick: Times) -> float:
-        """Of the round that went best for it."""
-        return max(y / t for y, t in zip(yardstick.rounds, self.rounds, strict=True))
 
 
 class Section(NamedTuple):

@@ -24,7 +24,9 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     done, folder = demo
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    called, right, of = map(int, re.search(r"It called (\d+) unknown: (\d+) of the (\d+) that really are", said).groups())
+    called, right, of = map(
+        int, re.search(r"It called (\d+) unknown: (\d+) of the (\d+) that really are", said).groups()
+    )
     assert of == 150
     assert right <= called
     assert right > 110

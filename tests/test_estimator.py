@@ -84,7 +84,7 @@ def test_an_item_alone_and_in_a_crowd_gets_the_same_answer(pile, name):
 
 
 def test_string_labels_with_none_for_unlabelled(pile):
-    X, y, truth = pile
+    X, y, _ = pile
     words = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], dtype=object)
     named = [None if v == -1 else words[v] for v in y]
     model = handful.EOL().fit(X, named)

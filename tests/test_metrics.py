@@ -34,9 +34,7 @@ def batches(draw, ways=3):
     levels = draw(st.sampled_from([1, 2, 4, 1000]))
     scores = draw(hnp.arrays(np.int64, (b, q), elements=st.integers(0, levels))) / levels
     # More copies of -1 among the choices make outliers rare or common.
-    choices = draw(
-        st.sampled_from([[0, 1, 2, -1], [0, 1, 2] + [-1] * 12, [0, 1, 2] * 6 + [-1], [-1], [0, 2]])
-    )
+    choices = draw(st.sampled_from([[0, 1, 2, -1], [0, 1, 2] + [-1] * 12, [0, 1, 2] * 6 + [-1], [-1], [0, 2]]))
     truth = draw(hnp.arrays(np.int64, (b, q), elements=st.sampled_from(choices)))
     probabilities = draw(hnp.arrays(np.int64, (b, q, ways), elements=st.integers(0, 9))) / 10
     return probabilities, scores, truth
@@ -111,9 +109,7 @@ def each(function, *arrays):
 def test_outlier_figures_equal_scikit_learn_on_every_task(batch):
     _, scores, truth = batch
     outlier = truth == -1
-    np.testing.assert_allclose(
-        metrics.auroc(scores, outlier), each(sklearn_auroc, scores, outlier), rtol=1e-12
-    )
+    np.testing.assert_allclose(metrics.auroc(scores, outlier), each(sklearn_auroc, scores, outlier), rtol=1e-12)
     np.testing.assert_allclose(metrics.aupr(scores, outlier), each(sklearn_aupr, scores, outlier), rtol=1e-12)
     np.testing.assert_array_equal(
         metrics.precision_at_recall(scores, outlier), each(sklearn_precision_at_recall, scores, outlier)
@@ -173,9 +169,7 @@ def test_a_reversed_ranking_gives_the_closed_forms():
     scores = np.arange(4.0)
     assert metrics.auroc(scores, outlier) == 0.0
     # Points (recall, precision): (0, 1) (0, 0) (0, 0) (1/2, 1/3) (1, 1/2).
-    assert metrics.aupr(scores, outlier) == pytest.approx(
-        1 / 2 * (0 + 1 / 3) / 2 + 1 / 2 * (1 / 3 + 1 / 2) / 2
-    )
+    assert metrics.aupr(scores, outlier) == pytest.approx(1 / 2 * (0 + 1 / 3) / 2 + 1 / 2 * (1 / 3 + 1 / 2) / 2)
     assert metrics.precision_at_recall(scores, outlier) == 0.5
 
 
@@ -386,9 +380,7 @@ def test_nan_values_count_neither_in_the_mean_nor_in_n():
     assert half_width_95 == pytest.approx(1.96 * 2.0 / math.sqrt(3))  # of 1, 3, 5
 
 
-@pytest.mark.parametrize(
-    ("values", "mean"), [([0.7], 0.7), ([np.nan, 0.7], 0.7), ([], math.nan), ([np.nan], math.nan)]
-)
+@pytest.mark.parametrize(("values", "mean"), [([0.7], 0.7), ([np.nan, 0.7], 0.7), ([], math.nan), ([np.nan], math.nan)])
 def test_fewer_than_two_values_have_no_half_width(values, mean):
     with np.errstate(all="raise"):
         found = metrics.mean_and_half_width(values)
@@ -477,9 +469,7 @@ def test_figures_sorts_the_whole_batch_once(batch, monkeypatch):
     calls = []
     for sort in ("argsort", "sort", "lexsort", "unique"):
         original = getattr(np, sort)
-        monkeypatch.setattr(
-            np, sort, lambda *args, _original=original, **kw: calls.append(1) or _original(*args, **kw)
-        )
+        monkeypatch.setattr(np, sort, lambda *args, _original=original, **kw: calls.append(1) or _original(*args, **kw))
     metrics.figures(*batch)
     assert len(calls) == 1
 
@@ -512,9 +502,7 @@ def test_outlier_figures_say_what_is_wrong_with_their_arguments(figure):
 def test_figures_with_probabilities_say_what_is_wrong_with_them(figure):
     with pytest.raises(ValueError, match=r"probabilities has shape \(2, 3\) but truth has shape \(2, 3\)"):
         figure(PROBABILITIES[..., 0], SCORES, TRUTH)
-    with pytest.raises(
-        ValueError, match=r"probabilities has shape \(2, 3, 2\) .*give probabilities as \[B, Q, N\]"
-    ):
+    with pytest.raises(ValueError, match=r"probabilities has shape \(2, 3, 2\) .*give probabilities as \[B, Q, N\]"):
         figure(PROBABILITIES, SCORES[0], TRUTH[0])
     with pytest.raises(ValueError, match=r"probabilities has shape \(2, 3, 0\)"):
         figure(PROBABILITIES[..., :0], SCORES, TRUTH)
@@ -572,7 +560,5 @@ def test_the_module_needs_numpy_alone():
         "import runpy, sys; runpy.run_path(sys.argv[1]);"
         "print(*({'sklearn', 'scipy', 'torch', 'pandas'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, metrics.__file__], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, metrics.__file__], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -104,9 +104,7 @@ def test_groups_stand_in_the_order_given_with_their_counts_and_the_navigation_le
     assert [s.one("h2").one("bdi").text for s in sections] == [g.name for g in groups]
     assert [int(s.one("small").text.split()[0]) for s in sections] == [20, 7, 13, 4, 0]
     links = list(root.one("nav").find("a"))
-    assert [(a.one("bdi").text, int(a.one("b").text)) for a in links] == [
-        (g.name, len(g.items)) for g in groups
-    ]
+    assert [(a.one("bdi").text, int(a.one("b").text)) for a in links] == [(g.name, len(g.items)) for g in groups]
     assert [a.attrs["href"] for a in links] == [f"#{s.attrs['id']}" for s in sections]
     assert root.one("h1").text == root.one("title").text == "Pets"
     assert [p.text for p in root.one("header").find("p")] == ["One line.", "Another."]
@@ -138,9 +136,7 @@ def test_items_without_a_score_come_last_and_print_no_number():
 
 def test_least_sure_items_are_marked_by_score_and_by_confidence():
     items = [item(f"i{n:02}", score=n / 100, confidence=0.2 if n == 3 else 0.9) for n in range(20)]
-    known, unknown = parse("t", [], [Group("k", items, "known"), Group("u", items, "unknown")]).find(
-        "section"
-    )
+    known, unknown = parse("t", [], [Group("k", items, "known"), Group("u", items, "unknown")]).find("section")
     assert marked(known) >= {"i19", "i18", "i03"}
     assert len(marked(known)) <= 4
     assert marked(unknown) == {"i00", "i01"}
@@ -237,9 +233,7 @@ def test_png_names_the_shape_it_cannot_draw(shape):
 
 
 def test_nothing_is_fetched_and_nothing_can_run(groups):
-    text = render(
-        "t", [], [*groups, Group("p", [item("a", picture=png(np.eye(9)))], "known")], made_by={"a": 1}
-    )
+    text = render("t", [], [*groups, Group("p", [item("a", picture=png(np.eye(9)))], "known")], made_by={"a": 1})
     root = Tree(text).root
     first, *_ = (m for m in root.find("meta") if m.attrs.get("http-equiv"))
     policy = dict(rule.strip().split(" ", 1) for rule in first.attrs["content"].split(";"))
@@ -247,9 +241,7 @@ def test_nothing_is_fetched_and_nothing_can_run(groups):
     assert policy["default-src"] == "'none'"
     assert policy["img-src"] == "data:"
     assert "script-src" not in policy  # default-src rules: no script at all
-    assert not re.search(
-        r"https?://|//[a-z]|url\(|@import", re.sub(r"data:image/png;base64,[\w+/=]+", "", text)
-    )
+    assert not re.search(r"https?://|//[a-z]|url\(|@import", re.sub(r"data:image/png;base64,[\w+/=]+", "", text))
     assert not {n.tag for n in root.find()} & {"script", "link", "iframe", "object", "embed", "base", "form"}
     sources = [n.attrs["src"] for n in root.find() if "src" in n.attrs]
     assert all(s.startswith("data:image/png;base64,") for s in sources)

@@ -104,11 +104,12 @@ def test_opposite_infinities_do_not_warn_before_they_are_refused():
             Task(SUPPORT, LABELS, query)
 
 
-def test_finite_values_whose_sum_overflows_are_accepted():
+@pytest.mark.parametrize(("value", "dtype"), [(1e308, np.float64), (1e30, np.float32)])
+def test_values_whose_squares_overflow_are_refused_rather_than_mislabelled(value, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        task = Task(SUPPORT, LABELS, np.full((3, DIMENSION), 1e308))
-    assert np.isfinite(task.query).all()
+        with pytest.raises(ValueError, match="query has values so large that their squares overflow"):
+            Task(SUPPORT.astype(dtype), LABELS, np.full((3, DIMENSION), value, dtype))
 
 
 @pytest.mark.parametrize(

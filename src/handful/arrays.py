@@ -49,7 +49,9 @@ def class_means(support: Array, onehot: Array) -> Array:
 
 def as_like(value: Any, like: Array) -> Array:
     """`value` as an array of the kind, dtype and device of `like`."""
-    return array_namespace(like).asarray(value, dtype=like.dtype, device=device(like))
+    xp = array_namespace(like)
+    value = value if is_torch_array(value) else np.array(value)  # torch warns of arrays that it may not write to
+    return xp.asarray(value, dtype=like.dtype, device=device(like))
 
 
 def to_numpy(x: Any) -> np.ndarray:

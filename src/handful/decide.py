@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
 from handful.arrays import Array
@@ -13,17 +14,16 @@ def threshold(scores: Array, kind: str, share: Any) -> Array:
     """One threshold for each task [B], from the scores [B, Q] of its queries.
 
     kind "probability": 0.5, where unknown is the likelier answer. kind "rank": only the order of scores means
-    something, so the `share` (a number) of the pile with the highest scores is called unknown.
+    something, so the `share` (a number, or one a task) of the pile with the highest scores is called unknown.
     """
     xp = array_namespace(scores)
     if kind == "probability":
         return xp.full(scores.shape[:1], 0.5, dtype=scores.dtype, device=device(scores))
     if not scores.shape[-1]:  # no pile to rank: nothing is unknown
         return xp.full(scores.shape[:1], xp.inf, dtype=scores.dtype, device=device(scores))
+    count = scores.shape[-1]
+    known = np.floor((1 - np.broadcast_to(share, scores.shape[:1])) * count + 0.5).astype(int)  # how many stay below
     ordered = xp.sort(scores, axis=-1)
-    known = round((1 - share) * scores.shape[-1])  # how many stay below
-    if known == 0:
-        return ordered[:, 0] - 1
-    if known == scores.shape[-1]:
-        return ordered[:, -1]
-    return (ordered[:, known - 1] + ordered[:, known]) / 2
+    edges = xp.concat([ordered[:, :1] - 1, ordered, ordered[:, -1:] + 1], axis=-1)
+    task = np.arange(len(known))
+    return (edges[task, known] + edges[task, known + 1]) / 2

@@ -32,9 +32,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from handful.arrays import to_numpy
+from handful.checks import UNKNOWN, as_features, is_missing, label_array
 from handful.methods import get, list_methods, solve
 from handful.prepare import replay
-from handful.task import UNKNOWN, Task, as_features, is_missing, label_array, mark_unknown
+from handful.task import Task, mark_unknown
 
 # Parameters that every estimator has, beside its method's own.
 SHARED = {"outlier_share": 0.5, "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}

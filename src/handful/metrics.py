@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from handful.checks import UNKNOWN
+
 Array = NDArray[Any]
 Figure = Any  # a float for one task, [B] for a batch
-
-UNKNOWN = -1  # the label of an outlier
 
 
 class MeanAndHalfWidth(NamedTuple):
@@ -169,9 +169,7 @@ def calibration_error(p_unknown: ArrayLike, outlier: ArrayLike, bins: int = 15) 
         raise ValueError(f"bins is {bins}; give a whole number of at least 1")
     (p, o), single = _tasks(p_unknown=p_unknown, outlier=outlier)
     if p.size and not (p.min() >= 0 and p.max() <= 1):
-        raise ValueError(
-            f"p_unknown runs from {p.min()} to {p.max()}; give probabilities in [0, 1], not scores"
-        )
+        raise ValueError(f"p_unknown runs from {p.min()} to {p.max()}; give probabilities in [0, 1], not scores")
     # Looked up among the edges: floor(p * bins) puts 0.29 below the edge 29/100.
     bin_of = np.searchsorted(np.arange(1, bins) / bins, p, side="right")
     gap = _count(bin_of, int(bins), p - o.astype(float))  # [B, bins], bin size * (mean p - share of outliers)

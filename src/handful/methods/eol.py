@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, as_like, norms, softmax, unit
+from handful.arrays import Array, as_like, class_count, cosine_to, softmax
 from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend
 from handful.methods.registry import Solution, register
 from handful.parameters import Number, OneOf, Rule, SomeOf
@@ -61,8 +61,12 @@ RULES: dict[str, Rule] = {
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
     """New items by the learned prototypes: each on its own, nothing is refitted."""
-    pi = 1 - outlier_probability(_logits(items, state["prototypes"], state, temperature), state["b"])
-    return pi[..., None] * softmax(_logits(items, state["refined"], state, temperature)), 1 - pi
+    xp = array_namespace(items)
+    ways = state["eta"].shape[-1]
+    head = InfoMax(co=0, ma=0, w=0, outlier=xp.log(ways / state["b"]))
+    p = head.probabilities(_logits(items, state["prototypes"], state, temperature))  # [B, M, N + 1]
+    refined = softmax(_logits(items, state["refined"], state, temperature))
+    return xp.sum(p[..., :ways], axis=-1, keepdims=True) * refined, p[..., ways]
 
 
 @register("eol", rules=RULES, score_new=score_new)
@@ -91,7 +95,7 @@ def eol(
     history: keep the loss before each step and after the last.
     """
     xp = array_namespace(support)
-    batch, ways = support.shape[0], int(labels.max()) + 1
+    batch, ways = support.shape[0], class_count(labels)
     share = outlier_share if b is None else share_of(b)
     balanced = np.broadcast_to(balance(outlier_share) if b is None else b, (batch,))[:, None]  # b, [B, 1]
 
@@ -117,21 +121,13 @@ def eol(
     state["refined"] = pull / weight[..., None]
 
     refined = softmax(_logits(query, state["refined"], state, temperature))
-    outlier = p_query[..., ways]
-    return Solution((1 - outlier)[..., None] * refined, outlier, state, share, steps, end.history)
+    known = xp.sum(p_query[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
+    return Solution(known * refined, p_query[..., ways], state, share, steps, end.history)
 
 
 def _logits(items: Array, prototypes: Array, state: dict[str, Array], temperature: float) -> Array:
-    xp = array_namespace(items)
-    cosine = (items @ xp.matrix_transpose(unit(prototypes))) / xp.clip(norms(items), FLOOR, None)  # [B, M, N]
-    return temperature * (xp.exp(state["eta"])[..., None, :] * cosine + state["delta"][..., None, :])
-
-
-def outlier_probability(logits: Array, b: Array) -> Array:
-    """1 - pi: the last of the softmax over N + 1 logits."""
-    xp = array_namespace(logits)
-    constant = xp.log(logits.shape[-1] / b)[..., None, None] + xp.zeros_like(logits[..., :1])
-    return softmax(xp.concat([logits, constant], axis=-1))[..., -1]
+    scale = array_namespace(items).exp(state["eta"])[..., None, :]
+    return temperature * (scale * cosine_to(items, prototypes) + state["delta"][..., None, :])
 
 
 def balance(share: Any) -> Any:
