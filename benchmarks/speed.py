@@ -6,7 +6,8 @@
 Everyone solves the same tasks, end to end from raw features to scores: 5-way 5-shot, 75 known and 75 unknown
 queries, Gaussian clusters from a fixed seed. 1x is `_yardstick.py`, a loop over tasks in plain torch on one
 thread. Contenders take turns, round after round, so that whatever else the machine is doing meets them all; a
-turn during which other processes were busy is taken again. A ratio is that of the medians over the rounds.
+turn during which other processes were busy is taken again. A ratio is that of the medians over the rounds; "best"
+is that of the contender's best round, "quiet" how many rounds other processes left undisturbed.
 """
 
 from __future__ import annotations
@@ -176,13 +177,14 @@ def sklearn_figures(probabilities: np.ndarray, scores: np.ndarray, truth: np.nda
 
 
 def speed_section(dimension: int, times: dict[str, Times]) -> Section:
+    """Median, span over the rounds, ratio of medians, ratio in its best round, rounds undisturbed by others."""
     yardstick, rows = times[YARDSTICK], []
     for name in ROWS:
         t = times[name]
-        spread = f"{1e3 * min(t.rounds):.3g} to {1e3 * max(t.rounds):.3g}"
+        spread = f"{1e3 * min(t.rounds):.3g}-{1e3 * max(t.rounds):.3g}"
         ratios = f"{t.ratio(yardstick):.1f}x", f"{t.best_ratio(yardstick):.1f}x"
-        rows.append((name, f"{1e3 * t.median:.3g}", spread, *ratios, f"{t.quiet} of {len(t.rounds)}"))
-    header = ("", "ms a task", "rounds, ms", "ratio", "best round", "undisturbed")
+        rows.append((name, f"{1e3 * t.median:.3g}", spread, *ratios, f"{t.quiet}/{len(t.rounds)}"))
+    header = ("", "ms a task", "rounds, ms", "ratio", "best", "quiet")
     return Section(f"D = {dimension}", header, rows)
 
 

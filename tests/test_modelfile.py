@@ -215,7 +215,7 @@ def test_a_file_of_a_newer_format_need_not_look_like_ours(saved):
     [
         "state.prototypes",
         "state.b",
-        "preparation.0",
+        "state.prepare.0.base",
         "learned.unknown_",
         "learned.outlier_scores_",
         "parameter.base_mean",

@@ -143,7 +143,7 @@ def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(m
 def test_replay_on_the_tasks_own_items_gives_the_prepared_items(items, chain):
     prepared = prepare(SUPPORT, QUERY, chain, BASE)
     np.testing.assert_allclose(prepared.replay(items), both(prepared), atol=1e-12)
-    np.testing.assert_array_equal(replay(prepared.steps, QUERY), prepared.query)
+    np.testing.assert_array_equal(replay(prepared.state(), QUERY), prepared.query)
 
 
 @pytest.mark.parametrize("chain", CHAINS)

@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from handful.arrays import to_numpy
 from handful.checks import UNKNOWN, as_features, is_missing, label_array
 from handful.methods import get, list_methods, solve
-from handful.prepare import replay
+from handful.methods.scores import SCORES
 from handful.task import Task, mark_unknown
 
 # Parameters that every estimator has, beside its method's own.
@@ -70,7 +70,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         examples, names, unlabelled = X[~pile], y[~pile], X[pile]
         task = Task(examples, names, unlabelled) if pile.any() else Task.of_examples(examples, names)
         result = solve(self._method, task, **self.get_params(deep=False))
-        self.classes_, self.state_, self.preparation_ = result.classes, result.state, result.preparation
+        self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
         self.threshold_, self.outlier_share_ = float(result.threshold), float(result.outlier_share)
         self.n_iter_ = max(1, result.made_by["steps"])
 
@@ -122,10 +122,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
-        method = get(self._method)
-        items = replay(self.preparation_, X[None]).astype(self.dtype)
-        own = {name: getattr(self, name) for name in method.defaults}
-        probabilities, scores = method.score(self.state_, items, **own)
+        probabilities, scores = get(self._method).score(self.state_, X[None], self.dtype, self.parameters_)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _check_both(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -190,16 +187,19 @@ def estimator_class(name: str) -> type[FewShotClassifier]:
     knobs = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in defaults.items()]
     self_ = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = inspect.Signature([self_, *knobs])  # type: ignore[attr-defined]
-    doc = f"{method.info.title}.\n\n    {method.info.summary}\n\n    {inspect.getdoc(method.solve)}\n\n    "
+    doc = f"{method.info.title}.\n\n    {method.info.summary}\n    New items: {method.info.new_items}.\n\n    "
     body = {"__init__": __init__, "__doc__": doc + (FewShotClassifier.__doc__ or ""), "_method": name}
     return type(method.info.estimator, (FewShotClassifier,), body | {"__module__": __name__})
 
 
 def __getattr__(name: str) -> Any:
     """`handful.estimator.EOL` and its like, made when first asked for (also by pickle and joblib)."""
-    for info in [] if name.startswith("_") else list_methods():
-        if info.estimator == name:
-            return estimator_class(info.name)
+    names = {} if name.startswith("_") else {info.estimator: info.name for info in list_methods()}
+    first, _, second = name.partition("With")
+    if first in names and (second in names or second.lower() in SCORES):
+        return estimator_class(f"{names[first]}+{names.get(second, second.lower())}")
+    if name in names:
+        return estimator_class(names[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -26,11 +26,6 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
     path = Path(path)
     arrays = {f"state.{name}": value for name, value in model.state_.items()}
     arrays |= {f"learned.{name}": getattr(model, name) for name in LEARNED if name != "transduction_"}
-    steps = []
-    for i, (kind, value) in enumerate(model.preparation_):
-        if isinstance(value, np.ndarray):
-            arrays[f"preparation.{i}"] = value
-        steps.append([kind, None if isinstance(value, np.ndarray) else value])
     parameters = model.get_params(deep=False)
     if parameters["base_mean"] is not None:
         arrays["parameter.base_mean"] = np.asarray(parameters.pop("base_mean"))
@@ -40,7 +35,7 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
         "method": model._method,
         "parameters": parameters,
         "classes": model.classes_.tolist(),
-        "preparation": steps,
+        "used": model.parameters_,
         "threshold": model.threshold_,
         "outlier_share": model.outlier_share_,
         "n_iter": model.n_iter_,
@@ -100,9 +95,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
         parameters["base_mean"] = arrays["parameter.base_mean"]
     model = estimator(about["method"], **parameters)
     model.state_ = {name[6:]: value for name, value in arrays.items() if name.startswith("state.")}
-    model.preparation_ = tuple(
-        (kind, arrays.get(f"preparation.{i}", value)) for i, (kind, value) in enumerate(about["preparation"])
-    )
+    model.parameters_ = about["used"]
     model.classes_ = np.asarray(about["classes"])
     model.threshold_, model.outlier_share_ = about["threshold"], about["outlier_share"]
     model.n_iter_, model.n_features_in_ = about["n_iter"], about["n_features"]

@@ -14,10 +14,11 @@ be prepared the same way without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from handful.arrays import Array, as_like, unit
@@ -27,21 +28,24 @@ STEPS = ("task", "base", "none", "l2", "power", "qr")
 
 @dataclass
 class Prepared:
-    """Prepared features, and the steps with what they learned: `mean` [B, 1, D] or `basis` [B, D, R]."""
+    """Prepared features, and the steps with what each learned, an array [B, ...]: the mean, the basis, the exponent."""
 
     support: Array
     query: Array
-    steps: tuple[tuple[str, Any], ...]
+    steps: tuple[tuple[str, Array], ...]
 
     def replay(self, x: Array) -> Array:
         """Prepare new items [B, n, D] as the task's own were."""
-        return replay(self.steps, x)
+        return replay(self.state(), x)
+
+    def state(self) -> dict[str, Array]:
+        """What `replay` needs, as plain arrays with names: prepare.0.task, prepare.1.l2, ..."""
+        return {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(self.steps)}
 
 
 def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean: Any = None) -> Prepared:
     """Apply `steps` to support [B, S, D] and query [B, Q, D].
 
-    >>> import numpy as np
     >>> s, q = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 2.0]]])
     >>> prepare(s, q, "task, l2").query
     array([[[1., 0.]]])
@@ -70,9 +74,11 @@ def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
     return names
 
 
-def replay(steps: Sequence[tuple[str, Any]], x: Array) -> Array:
-    for kind, value in steps:
-        x = _apply(kind, value, x)
+def replay(state: Mapping[str, Array], x: Array) -> Array:
+    """Prepare items [B, n, D] by what `Prepared.state` holds; other entries of `state` are passed over."""
+    names = [name for name in state if name.startswith("prepare.")]
+    for name in sorted(names, key=lambda name: int(name.split(".")[1])):
+        x = _apply(name.split(".")[2], state[name], x)
     return x
 
 
@@ -81,7 +87,7 @@ def _split(name: str) -> tuple[str, float | None]:
     return (match[1], float(match[2])) if match else (name, None)
 
 
-def _learn(kind: str, argument: float | None, support: Array, query: Array, base_mean: Any) -> Any:
+def _learn(kind: str, argument: float | None, support: Array, query: Array, base_mean: Any) -> Array:
     xp = array_namespace(support)
     if kind == "task":
         total = xp.sum(support, axis=1, keepdims=True) + xp.sum(query, axis=1, keepdims=True)
@@ -98,14 +104,16 @@ def _learn(kind: str, argument: float | None, support: Array, query: Array, base
             )
         if not bool(xp.all(xp.isfinite(mean))):
             raise ValueError("base_mean contains NaN or infinity")
-        return mean[None, None, :]
+        return xp.broadcast_to(mean[None, None, :], (support.shape[0], 1, mean.shape[0]))
     if kind == "qr":
         both = xp.concat([support, query], axis=1)
         return xp.linalg.qr(xp.matrix_transpose(both)).Q  # [B, D, R]
-    return argument if argument is not None else 0.5
+    if kind == "power":
+        return as_like(np.full((support.shape[0], 1, 1), 0.5 if argument is None else argument), support)
+    return support[:, 0, :0]  # nothing to learn: [B, 0]
 
 
-def _apply(kind: str, value: Any, x: Array) -> Array:
+def _apply(kind: str, value: Array, x: Array) -> Array:
     xp = array_namespace(x)
     if kind in ("task", "base"):
         return x - value

@@ -138,8 +138,7 @@ class Result:
     threshold: Any  # the score above which an item is unknown: a number, or one a task
     outlier_share: Any  # the share of unknowns the method worked with: a number, or one a task
     made_by: dict[str, Any] = field(default_factory=dict)  # method, parameters, versions, seed
-    state: dict[str, Any] = field(default_factory=dict, repr=False)  # what scoring new items needs,
-    preparation: tuple[tuple[str, Any], ...] = ()  # and how to prepare them
+    state: dict[str, Any] = field(default_factory=dict, repr=False)  # what scoring new items needs: arrays [B, ...]
     history: Array | None = None  # [steps + 1] or [B, steps + 1] losses, if asked for
 
     @property
@@ -194,7 +193,6 @@ class Result:
             self.probabilities[i], self.outlier_scores[i], self.unknown[i], self.classes[i],
             _pick(self.threshold, i), _pick(self.outlier_share, i), self.made_by,
             state={name: value[i : i + 1] for name, value in self.state.items()},
-            preparation=tuple((kind, _own(value, i)) for kind, value in self.preparation),
             history=None if self.history is None else self.history[i],
         )  # fmt: skip
 
@@ -248,11 +246,6 @@ def _number(i: int, batch: int) -> int:
     if not -batch <= index(i) < batch:
         raise IndexError(f"there is no task {i}: they are {batch}, counted from 0")
     return index(i) % batch
-
-
-def _own(value: Any, i: int) -> Any:
-    """Task i's part of what a preparation step learned: [B, ...] or shared by all, [1, ...]."""
-    return value[i : i + 1] if np.ndim(value) == 3 and len(value) > 1 else value
 
 
 def _pick(value: Any, i: int) -> Any:

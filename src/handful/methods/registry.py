@@ -7,23 +7,31 @@ A method is a pure function ::
 of prepared features [B, S, D], codes [B, S] and prepared features [B, Q, D]. It sees nothing else: no
 argument can carry the truth about the queries into it. Registering it is one decorator; what it is (title,
 paper, year, paradigm, the preparation it expects) is data, in `metadata.json` or given to the decorator.
+
+A package of yours adds methods by an entry point in the group `handful.methods` that names a module of it.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module, resources
+from functools import cache, cached_property
+from importlib import import_module, metadata, resources
 from typing import Any
+
+from array_api_compat import array_namespace
 
 from handful.arrays import Array
 from handful.parameters import Rule
+from handful.prepare import prepare, replay
+from handful.task import Task
 
 METHODS: dict[str, Method] = {}
-OWN = ("eol", "knn", "simpleshot")  # the modules of this package that hold a method each
+BY_SHOTS: Any = None  # the default of a parameter whose value the number of shots decides
+FEW = 5**0.5  # below so many examples a class, on average, the defaults for 1 shot hold, else those for 5
 
 
 @dataclass
@@ -56,6 +64,9 @@ class Info:
     preparation: tuple[str, ...]
     score: str  # "probability": above 0.5 means unknown; "rank": only the order means something
     summary: str
+    new_items: str  # what `predict` does with items that were not in the task
+    by_shots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parameter -> {"1": ..., "5": ...}
+    extra: str | None = None  # the extra that must be installed for it
 
 
 @dataclass(frozen=True)
@@ -69,18 +80,40 @@ class Method:
     def name(self) -> str:
         return self.info.name
 
-    def score(self, state: dict[str, Array], items: Array, **parameters: Any) -> tuple[Array, Array]:
-        """Probabilities and outlier scores of new items [B, n, D], each on its own, from a solution's state."""
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The method's own parameters with their default values; None where the number of shots decides."""
+        knobs = inspect.signature(self.solve).parameters.values()
+        return {p.name: p.default for p in knobs if p.kind is p.KEYWORD_ONLY}
+
+    def by_shots(self, shots: float) -> dict[str, Any]:
+        """The defaults that depend on how many examples a class has."""
+        return {name: values["1" if shots < FEW else "5"] for name, values in self.info.by_shots.items()}
+
+    def run(
+        self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
+    ) -> Solution:
+        """Prepare a batch of tasks and solve it; the solution's state holds what `score` needs."""
+        xp = array_namespace(task.support)
+        steps = self.info.preparation if preparation is None else preparation
+        prepared = prepare(task.support, task.query, steps, base_mean)
+        support, query = (xp.astype(x, getattr(xp, dtype), copy=False) for x in (prepared.support, prepared.query))
+        solution = self.solve(support, task.labels, query, **parameters)
+        if not solution.state:  # an inductive method meets new items with the support it was given
+            solution.state = {"support": support, "labels": task.labels}
+        solution.state |= prepared.state()
+        return solution
+
+    def score(
+        self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]
+    ) -> tuple[Array, Array]:
+        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
+        xp = array_namespace(items)
+        items = xp.astype(replay(state, items), getattr(xp, dtype), copy=False)
         if self.score_new is not None:
             return self.score_new(state, items, **parameters)
         again = self.solve(state["support"], state["labels"], items, **parameters)
         return again.probabilities, again.outlier_scores
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The method's own parameters with their default values."""
-        knobs = inspect.signature(self.solve).parameters.values()
-        return {p.name: p.default for p in knobs if p.kind is p.KEYWORD_ONLY}
 
 
 def register(
@@ -97,7 +130,7 @@ def register(
     """
 
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
-        data = dict(info if info is not None else metadata()[name])
+        data = dict(info if info is not None else own_metadata()[name])
         data["preparation"] = tuple(data["preparation"])
         METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new)
         return solve
@@ -105,12 +138,16 @@ def register(
     return decorate
 
 
-def get(name: str) -> Method:
-    """The method of that name; a wrong name gets the right ones told."""
+def get(name: str) -> Any:
+    """The method of that name, or a pair as in "simpleshot+knn"; a wrong name gets the right ones told."""
     load()
-    if name not in METHODS:
-        raise ValueError(f"there is no method {name!r}; there are: {', '.join(sorted(METHODS))}")
-    return METHODS[name]
+    if name in METHODS:
+        return METHODS[name]
+    if isinstance(name, str) and name.count("+") == 1:
+        from handful.methods.pairing import pair
+
+        return pair(*name.split("+"))
+    raise ValueError(f"there is no method {name!r}; there are: {', '.join(sorted(METHODS))}")
 
 
 def list_methods() -> list[Info]:
@@ -121,10 +158,16 @@ def list_methods() -> list[Info]:
 
 @cache
 def load() -> None:
-    for module in OWN:
-        import_module(f"handful.methods.{module}")
+    """Import this package's methods, a file each, and those that other packages bring."""
+    for name in own_metadata():
+        import_module(f"handful.methods.{name}")
+    for entry in metadata.entry_points(group="handful.methods"):
+        try:
+            entry.load()
+        except Exception as error:  # another package's trouble must not stop this one
+            warnings.warn(f"methods of {entry.value!r} could not be loaded: {error!r}", RuntimeWarning, stacklevel=2)
 
 
 @cache
-def metadata() -> dict[str, dict[str, Any]]:
+def own_metadata() -> dict[str, dict[str, Any]]:
     return json.loads(resources.files("handful.methods").joinpath("metadata.json").read_text("utf-8"))

@@ -8,17 +8,15 @@ Learning", 2019. With c_j the class means of the prepared support::
 
 from __future__ import annotations
 
-from array_api_compat import array_namespace
-
-from handful.arrays import Array, class_means, one_hot, softmax, unit
+from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
 from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
 from handful.parameters import Number
 
 
 @register("simpleshot", rules={"temperature": Number(0)})
 def simpleshot(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
     """Softmax of the cosine to the class means; unsure means outlier."""
-    xp = array_namespace(support)
-    means = class_means(support, one_hot(labels, int(labels.max()) + 1, like=support))
-    p = softmax(temperature * (unit(query) @ xp.matrix_transpose(unit(means))))  # [B, Q, N]
-    return Solution(p, -xp.max(p, axis=-1))
+    means = class_means(support, one_hot(labels, class_count(labels), like=support))
+    p = softmax(temperature * cosine_to(query, means))  # [B, Q, N]
+    return Solution(p, maxprob(p))

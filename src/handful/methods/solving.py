@@ -23,7 +23,7 @@ from handful.arrays import Array, as_like, to_numpy
 from handful.descent import choose_backend
 from handful.methods.registry import Method, Solution, get
 from handful.parameters import Number, OneOf, check
-from handful.prepare import Prepared, parse, prepare
+from handful.prepare import parse
 from handful.task import Result, Task
 
 CHUNK_BYTES = 4 << 20  # features of a chunk of tasks; a few of them fit the last-level cache
@@ -66,15 +66,15 @@ def solve(
     if "outlier_share" in parameters and "outlier_share" not in chosen.defaults:
         check({"outlier_share": share}, {"outlier_share": Number(0, 1)}, "solve")
         del parameters["outlier_share"]  # such a method does not use it; the decision does
-    parameters = complete(chosen, parameters, task.batch)
-    steps = parse(preparation if preparation is not None else chosen.info.preparation)
+    parameters = complete(chosen, parameters, task)
+    steps = None if preparation is None else parse(preparation)
     plain = not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history")
     if parameters.get("backend") == "auto":
         items = task.support.shape[1] + task.query.shape[1]
-        work = (task.batch, items, task.query.shape[2], task.ways, parameters.get("steps", 50))
+        work = (task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
         parameters["backend"] = "array" if plain else choose_backend(*work)
 
-    solution, prepared = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
+    solution = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
 
     if threshold is None:
         limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
@@ -87,7 +87,7 @@ def solve(
     made_by = {
         "method": method,
         "parameters": parameters,
-        "preparation": [kind for kind, _ in prepared.steps],
+        "preparation": [name.split(".")[-1] for name in solution.state if "prepare." in name],
         "dtype": dtype,
         "steps": solution.n_iter,
         "versions": versions(),
@@ -95,7 +95,7 @@ def solve(
     result = Result(
         solution.probabilities, solution.outlier_scores, unknown, task._classes, limits,
         np.broadcast_to(shares, (task.batch,)), made_by,
-        state=solution.state, preparation=prepared.steps, history=solution.history,
+        state=solution.state, history=solution.history,
     )  # fmt: skip
     return result[0] if task.single else result
 
@@ -114,7 +114,7 @@ def solve_each(method: str, tasks: Iterable[Task], **options: Any) -> list[Resul
         groups.setdefault(shape + kind, []).append(i)
     chosen = get(method)
     each = {name: value for name, value in options.items() if _is_each_task(chosen, name, value)}
-    complete(chosen, each, len(tasks))
+    _check_each(chosen, each, len(tasks))
     results: list[Result | None] = [None] * len(tasks)
     for members in groups.values():
         own = {name: [value[i] for i in members] for name, value in each.items()}
@@ -124,35 +124,34 @@ def solve_each(method: str, tasks: Iterable[Task], **options: Any) -> list[Resul
     return results  # type: ignore[return-value]  # every place has been filled
 
 
-def complete(method: Method, parameters: dict[str, Any], batch: int) -> dict[str, Any]:
-    """The method's defaults overridden by `parameters`, checked."""
+def complete(method: Method, parameters: dict[str, Any], task: Task) -> dict[str, Any]:
+    """`parameters` checked, with the method's defaults for those not given and for None where shots decide."""
     unknown = sorted(set(parameters) - set(method.defaults))
     if unknown:
         raise TypeError(
             f"{method.name} has no parameter {unknown[0]!r}; it has: {', '.join(method.defaults) or 'none'}"
         )
+    _check_each(method, parameters, task.batch)
+    whole = method.defaults | parameters
+    return whole | {k: v for k, v in method.by_shots(task.shots.mean()).items() if whole[k] is None}
+
+
+def _check_each(method: Method, parameters: dict[str, Any], batch: int) -> None:
     check(parameters, method.rules, method.name)
     for name, value in parameters.items():
         if _is_each_task(method, name, value) and len(value) != batch:
             raise ValueError(f"{name} has {len(value)} values for {batch} tasks: give one, or one for each task")
-    return method.defaults | parameters
 
 
-def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> tuple[Solution, Prepared]:
-    bytes_a_task = (task.support[0].size + task.query[0].size) * 8 if is_numpy_array(task.query) else 1
-    size = max(1, CHUNK_BYTES // bytes_a_task) if is_numpy_array(task.query) else task.batch
+def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> Solution:
+    size = task.batch
+    if is_numpy_array(task.query):
+        size = max(1, CHUNK_BYTES // ((task.support[0].size + task.query[0].size) * 8))
     slices = [slice(i, i + size) for i in range(0, task.batch, size)]
 
-    def one(part: slice) -> tuple[Solution, Prepared]:
-        piece = task[part]
-        prepared = prepare(piece.support, piece.query, steps, base_mean)
-        xp = array_namespace(piece.support)
-        support, query = (xp.astype(x, getattr(xp, dtype), copy=False) for x in (prepared.support, prepared.query))
+    def one(part: slice) -> Solution:
         own = {k: v[part] if _is_each_task(method, k, v) else v for k, v in parameters.items()}
-        solution = method.solve(support, piece.labels, query, **own)
-        if not solution.state:  # an inductive method meets new items with the support it was given
-            solution.state = {"support": support, "labels": piece.labels}
-        return solution, Prepared(support[:0], query[:0], prepared.steps)
+        return method.run(task[part], steps, base_mean, dtype, own)
 
     workers = min(threads or available_threads(), len(slices))
     if workers == 1:
@@ -163,28 +162,21 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _join(parts: list[tuple[Solution, Prepared]]) -> tuple[Solution, Prepared]:
-    solutions, prepared = [s for s, _ in parts], [p for _, p in parts]
-    xp = array_namespace(solutions[0].probabilities)
+def _join(parts: list[Solution]) -> Solution:
+    xp = array_namespace(parts[0].probabilities)
 
     def join(arrays: list[Array | None]) -> Any:
         return None if arrays[0] is None else xp.concat(arrays, axis=0)
 
-    shares = [s.outlier_share for s in solutions]
-    solution = Solution(
-        join([s.probabilities for s in solutions]),
-        join([s.outlier_scores for s in solutions]),
-        {name: join([s.state[name] for s in solutions]) for name in solutions[0].state},
-        shares[0] if shares[0] is None or np.ndim(shares[0]) == 0 else np.concatenate(shares),
-        solutions[0].n_iter,
-        join([s.history for s in solutions]),
+    shares = [s.outlier_share for s in parts]
+    return Solution(
+        join([s.probabilities for s in parts]),
+        join([s.outlier_scores for s in parts]),
+        {name: join([s.state[name] for s in parts]) for name in parts[0].state},
+        shares[0] if np.ndim(shares[0]) == 0 else np.concatenate(shares),
+        parts[0].n_iter,
+        join([s.history for s in parts]),
     )
-    learned = []
-    for same in zip(*(p.steps for p in prepared), strict=True):
-        kind, value = same[0]
-        own = kind in ("task", "qr")  # learned from each task; the others hold for all
-        learned.append((kind, join([v for _, v in same]) if own else value))
-    return solution, Prepared(prepared[0].support, prepared[0].query, tuple(learned))
 
 
 def _is_each_task(method: Method, name: str, value: Any) -> bool:

@@ -1,0 +1,46 @@
+"""BD-CSPN: prototypes rectified against intra-class and cross-class bias. Transductive, closed-set.
+
+Liu, Song, Qin: "Prototype Rectification for Few-Shot Learning", 2020. Queries are shifted by mean(S) - mean(Q) and
+given hard labels by the nearest class mean; each class's prototype is the mean of its support and its pseudo-labelled
+queries, weighted by exp(cos to the class mean). Then p_ij = softmax_j cos(q_i, c_j) of the unshifted queries.
+Outlier score: minus the largest class probability.
+"""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
+from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
+from handful.parameters import Number
+
+
+def rectified(support: Array, labels: Array, query: Array) -> Array:
+    """Prototypes [B, N, D]; LaplacianShot starts from them too."""
+    xp = array_namespace(support)
+    ways = class_count(labels)
+    onehot = one_hot(labels, ways, like=support)
+    means = class_means(support, onehot)
+    if query.shape[1] == 0:
+        return means
+    shifted = query + (xp.mean(support, axis=1, keepdims=True) - xp.mean(query, axis=1, keepdims=True))
+    of_query, of_support = cosine_to(shifted, means), cosine_to(support, means)
+    pseudo = one_hot(xp.argmax(of_query, axis=-1), ways, like=support)
+    weight_s, weight_q = xp.exp(of_support) * onehot, xp.exp(of_query) * pseudo
+    total = xp.sum(weight_s, axis=-2) + xp.sum(weight_q, axis=-2)
+    pull = xp.matrix_transpose(weight_s) @ support + xp.matrix_transpose(weight_q) @ shifted
+    return pull / total[..., None]
+
+
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0, **_) -> tuple[Array, Array]:
+    """New items by the rectified prototypes."""
+    p = softmax(temperature * cosine_to(items, state["prototypes"]))
+    return p, maxprob(p)
+
+
+@register("bdcspn", score_new=score_new, rules={"temperature": Number(0)})
+def bdcspn(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
+    """Rectify once, classify by cosine."""
+    state = {"prototypes": rectified(support, labels, query)}
+    return Solution(*score_new(state, query, temperature=temperature), state)

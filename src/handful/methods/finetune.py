@@ -1,0 +1,45 @@
+"""Finetune (Baseline++): a cosine classifier trained on the support. Inductive, closed-set.
+
+Chen, Liu, Kira, Wang, Huang: "A Closer Look at Few-shot Classification", 2019. Prototypes c_j start at the class
+means and p_i = softmax_j(tau cos(z_i, c_j)); the cross-entropy of the support is minimised by Adam over c.
+Outlier score: minus the largest class probability.
+"""
+
+from __future__ import annotations
+
+from handful.arrays import Array, class_count, softmax
+from handful.descent import BACKENDS, InfoMax, descend
+from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.methods.scores import maxprob
+from handful.methods.tim_gd import score_new
+from handful.parameters import Number, OneOf
+
+
+@register(
+    "finetune",
+    score_new=score_new,
+    rules={
+        "temperature": Number(0, optional=True),
+        "steps": Number(0, closed=True, whole=True, optional=True),
+        "learning_rate": Number(0),
+        "backend": OneOf(BACKENDS),
+    },
+)
+def finetune(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    temperature: float = BY_SHOTS,
+    steps: int = BY_SHOTS,
+    learning_rate: float = 1e-4,
+    backend: str = "auto",
+) -> Solution:
+    """The support alone decides; more steps sharpen what the class means say."""
+    ways = class_count(labels)
+    end = descend(
+        support, labels, query, InfoMax(co=[0.0] * ways, ma=[0.0] * ways, w=[1.0] * ways),
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
+    )  # fmt: skip
+    p = softmax(end.query_logits)
+    return Solution(p, maxprob(p), {"prototypes": end.prototypes}, n_iter=steps)

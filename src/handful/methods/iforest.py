@@ -1,0 +1,34 @@
+"""Isolation forest. Inductive, a plain detector.
+
+Liu, Ting, Zhou: "Isolation Forest", 2008. The score is how few random cuts isolate an item among the support; from
+PyOD.
+"""
+
+from __future__ import annotations
+
+from handful.arrays import Array
+from handful.methods._pyod import detect
+from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.parameters import Number
+
+
+@register(
+    "iforest",
+    rules={
+        "trees": Number(1, closed=True, whole=True),
+        "max_features": Number(0, 1, closed=True, optional=True),
+        "random_state": Number(0, closed=True, whole=True),
+    },
+)
+def iforest(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    trees: int = 100,
+    max_features: float = BY_SHOTS,
+    random_state: int = 0,
+) -> Solution:
+    """max_features: the share of features that each tree sees."""
+    options = {"n_estimators": trees, "max_features": max_features, "random_state": random_state}
+    return detect("iforest", support, labels, query, **options)

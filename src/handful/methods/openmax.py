@@ -1,0 +1,95 @@
+"""OpenMax: a Weibull model of how far a class's own items lie. Inductive, open-set.
+
+Bendale, Boult: "Towards Open Set Deep Networks", 2016. With d_j the distance of an item to class mean c_j and
+activations v_j = 2 - d_j (unit features are at most 2 apart, so they are positive, as the revision needs)::
+
+    F_j  = Weibull distribution of class j, fitted to the largest distances of its examples to the mean of the others
+    w_j  = 1 - (alpha - r) / alpha F_j(d_j)         for the class of rank r = 0 .. alpha-1 by activation, 1 for the rest
+    v'_j = v_j w_j,    v'_out = sum_j v_j (1 - w_j),    p = softmax over N + 1 of v'
+
+Outlier score: p_out. With fewer than three examples a class borrows those of all classes; with one example each,
+half the distance to the nearest other mean stands in. `weibull=False` is the published code's version, whose fit is
+switched off: p = softmax of [-d_1 .. -d_N, 0].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, as_like, class_count, class_means, one_hot, softmax, squared_distances, to_numpy
+from handful.methods.registry import Solution, register
+from handful.parameters import Number, OneOf
+
+
+@register(
+    "openmax",
+    rules={
+        "weibull": OneOf((True, False)),
+        "alpha": Number(1, closed=True, whole=True),
+        "tail": Number(2, closed=True, whole=True),
+    },
+)
+def openmax(
+    support: Array, labels: Array, query: Array, *, weibull: bool = True, alpha: int = 3, tail: int = 20
+) -> Solution:
+    """weibull: False for the published figures; alpha: how many top classes are revised; tail: distances in a fit."""
+    xp = array_namespace(support)
+    ways = class_count(labels)
+    means = class_means(support, one_hot(labels, ways, like=support))
+    distances = xp.sqrt(squared_distances(query, means))  # [B, Q, N]
+    if not weibull:
+        p = softmax(xp.concat([-distances, xp.zeros_like(distances[..., :1])], axis=-1))
+        return Solution(p[..., :ways], p[..., ways])
+    shape, scale = _fit(to_numpy(support), to_numpy(labels), to_numpy(means), tail)
+    shape, scale = (as_like(x, support)[:, None, :] for x in (shape, scale))
+    cdf = 1 - xp.exp(-((distances / scale) ** shape))
+    v = 2 - distances
+    rank = xp.argsort(xp.argsort(-v, axis=-1), axis=-1)
+    top = min(alpha, ways)
+    weight = xp.clip((top - xp.astype(rank, v.dtype)) / top, 0.0, None)
+    known = 1 - weight * cdf  # w
+    p = softmax(xp.concat([v * known, xp.sum(v * (1 - known), axis=-1, keepdims=True)], axis=-1))
+    return Solution(p[..., :ways], p[..., ways])
+
+
+def _fit(support: np.ndarray, labels: np.ndarray, means: np.ndarray, tail: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weibull shape and scale [B, N] of each class from its examples' distances to the mean of the others."""
+    batch, ways = means.shape[:2]
+    own = np.take_along_axis(means, labels[..., None], axis=1)
+    shots = (labels[..., None] == np.arange(ways)).sum(axis=1)  # [B, N]
+    k = np.take_along_axis(shots, labels, axis=1)
+    far = np.linalg.norm(support - own, axis=-1) * k / np.maximum(k - 1, 1)  # leave-one-out distance, in closed form
+    shape, scale = np.empty((batch, ways)), np.empty((batch, ways))
+    between = np.sqrt(to_numpy(squared_distances(means, means))) + np.where(np.eye(ways), np.inf, 0)
+    for j in range(ways):
+        mine = (labels == j) | (shots[:, j : j + 1] < 3)
+        x = np.where(mine & (k > 1), far, np.nan)
+        alone = np.isnan(x).all(axis=1)
+        half = between[:, j].min(axis=1) / 2 if ways > 1 else np.ones(batch)
+        x[alone, 0] = half[alone]
+        shape[:, j], scale[:, j] = weibull_fit(np.sort(x, axis=1), tail)
+    return shape, scale
+
+
+def weibull_fit(x: np.ndarray, tail: int) -> tuple[np.ndarray, np.ndarray]:
+    """Maximum likelihood of a two-parameter Weibull for each row, over its `tail` largest values; NaN = absent.
+
+    The shape k solves sum x^k log x / sum x^k - 1/k = mean log x, which rises with k: bisection, all rows at once.
+    Rows with no spread get shape 100, a near step at their value.
+    """
+    count = (~np.isnan(x)).sum(axis=1, keepdims=True)
+    order = np.cumsum(~np.isnan(x), axis=1)  # x is sorted, NaN last
+    x = np.where(order > count - tail, x, np.nan)
+    top = np.nanmax(x, axis=1, keepdims=True)
+    top = np.where(top > 0, top, 1.0)
+    logs = np.log(np.maximum(x / top, 1e-12))  # scaled so that no power overflows
+    mean = np.nanmean(logs, axis=1)
+    low, high = np.full(len(x), 1e-2), np.full(len(x), 100.0)
+    for _ in range(60):
+        k = (low + high) / 2
+        powers = np.exp(k[:, None] * logs)
+        falls_short = np.nansum(powers * logs, axis=1) / np.nansum(powers, axis=1) - 1 / k < mean
+        low, high = np.where(falls_short, k, low), np.where(falls_short, high, k)
+    scale = top[:, 0] * np.nanmean(np.exp(k[:, None] * logs), axis=1) ** (1 / k)
+    return k, scale

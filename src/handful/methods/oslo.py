@@ -1,0 +1,66 @@
+"""OSLO: open-set likelihood optimisation. Transductive, open-set.
+
+Boudiaf, Bennequin, Tami, Toubhans, Piantanida, Hudelot, Ben Ayed: "Open-Set Likelihood Maximization for Few-Shot
+Learning", 2023. Prototypes c_j start at the class means, assignments z_ij at 1/N; two rounds of ::
+
+    xi_i = sigmoid(sum_j z_ij cos(q_i, c_j) / lambda_xi)            how much of an inlier
+    z_ij = softmax_j(xi_i cos(q_i, c_j) / lambda_z)
+    c_j  = mean of the support of class j, weight 1, and of the queries, weight xi_i z_ij
+
+Class output: softmax_j cos(q_i, c_j) with the last c; outlier score o_i = 1 - xi_i. A new item takes the same steps
+past the prototypes of each round, and moves none.
+"""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
+from handful.methods.registry import Solution, register
+from handful.parameters import Number
+
+
+def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
+    xp = array_namespace(cosine)
+    xi = 1 / (1 + xp.exp(-xp.sum(z * cosine, axis=-1) / lambda_xi))
+    return xi, softmax(xi[..., None] * cosine / lambda_z)
+
+
+def score_new(
+    state: dict[str, Array], items: Array, *, lambda_xi: float = 0.05, lambda_z: float = 0.1, **_
+) -> tuple[Array, Array]:
+    """New items go through the rounds with the prototypes that the task's own items made."""
+    rounds = state["rounds"]  # [B, rounds + 1, N, D]
+    z: Array | float = 1 / rounds.shape[2]
+    for k in range(rounds.shape[1] - 1):
+        xi, z = _assign(cosine_to(items, rounds[:, k]), z, lambda_xi, lambda_z)
+    return softmax(cosine_to(items, rounds[:, -1])), 1 - xi
+
+
+@register(
+    "oslo",
+    score_new=score_new,
+    rules={"rounds": Number(1, closed=True, whole=True), "lambda_xi": Number(0), "lambda_z": Number(0)},
+)
+def oslo(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    rounds: int = 2,
+    lambda_xi: float = 0.05,
+    lambda_z: float = 0.1,
+) -> Solution:
+    """Inlierness, assignments and prototypes in turn."""
+    xp = array_namespace(support)
+    ways = class_count(labels)
+    onehot = one_hot(labels, ways, like=support)
+    of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
+    c = class_means(support, onehot)
+    path, z = [c], 1 / ways
+    for _ in range(rounds):
+        xi, z = _assign(cosine_to(query, c), z, lambda_xi, lambda_z)
+        weight = xi[..., None] * z  # [B, Q, N]
+        c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
+        path.append(c)
+    return Solution(softmax(cosine_to(query, c)), 1 - xi, {"rounds": xp.stack(path, axis=1)}, n_iter=rounds)

@@ -1,0 +1,63 @@
+"""OSTIM: open-set transductive information maximisation. Transductive, open-set.
+
+Boudiaf, Bennequin, Tami, Hudelot, Toubhans, Piantanida, Ben Ayed: "Model-Agnostic Few-Shot Open-Set Recognition",
+2022. With mu the task mean and prototypes c_j starting at the class means::
+
+    g_ij     = cos(z_i - mu, c_j - mu),   g_i,N+1 = -mean_j g_ij,   p_i = softmax(tau g_i) over N + 1
+    loss     = CE(support) + 0.1 mean_Q H(p_i) + sum_k m_k log m_k,   m = mean_Q p_i       minimised by Adam over c
+    class j  : softmax over the first N logits,    outlier score o_i = p_i,N+1
+
+Centring on the task mean first makes c_j - mu the parameter: the same descent, moved.
+"""
+
+from __future__ import annotations
+
+from handful.arrays import Array, class_count, cosine_to, softmax
+from handful.descent import BACKENDS, InfoMax, descend
+from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.parameters import Number, OneOf
+
+
+def _head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
+    outputs = ways + 1
+    return InfoMax(co=[lambda_co] * outputs, ma=[lambda_ma] * outputs, w=[1.0] * outputs, outlier="mean")
+
+
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
+    """New items by the learned prototypes."""
+    logits = temperature * cosine_to(items, state["prototypes"])
+    return softmax(logits), _head(logits.shape[-1]).probabilities(logits)[..., -1]
+
+
+@register(
+    "ostim",
+    score_new=score_new,
+    rules={
+        "temperature": Number(0),
+        "steps": Number(0, closed=True, whole=True, optional=True),
+        "learning_rate": Number(0),
+        "lambda_co": Number(0, closed=True),
+        "lambda_ma": Number(0, closed=True),
+        "backend": OneOf(BACKENDS),
+    },
+)
+def ostim(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    temperature: float = 10.0,
+    steps: int = BY_SHOTS,
+    learning_rate: float = 0.001,
+    lambda_co: float = 0.1,
+    lambda_ma: float = 1.0,
+    backend: str = "auto",
+) -> Solution:
+    """The outlier logit is minus the mean of the class logits."""
+    head = _head(class_count(labels), lambda_co, lambda_ma)
+    end = descend(
+        support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        learn=("prototypes",), backend=backend,
+    )  # fmt: skip
+    scores = head.probabilities(end.query_logits)[..., -1]
+    return Solution(softmax(end.query_logits), scores, {"prototypes": end.prototypes}, n_iter=steps)

@@ -1,0 +1,112 @@
+"""A classifier paired with an outlier score: "simpleshot+knn", "tim_gd+knn", "bdcspn+entropy".
+
+Classes come from the first method, outlier scores from the second, each on features prepared as it expects; the
+second may also be the name of a score of the first one's probabilities, `maxprob` or `entropy`. The paper notes
+that detectors such as kNN would make good partners for the closed-set classifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from handful.arrays import Array
+from handful.methods.registry import METHODS, Info, Method, Solution
+from handful.methods.scores import SCORES
+from handful.parameters import Rule
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods with the face of one. The detector's parameters are called knn__k and so on."""
+
+    classifier: Method
+    detector: Method | str
+
+    @property
+    def name(self) -> str:
+        return f"{self.classifier.name}+{self._second}"
+
+    @property
+    def _second(self) -> str:
+        return self.detector if isinstance(self.detector, str) else self.detector.name
+
+    @cached_property
+    def info(self) -> Info:
+        first = self.classifier.info
+        if isinstance(self.detector, str):
+            return replace(
+                first, name=self.name, estimator=f"{first.estimator}With{self.detector.capitalize()}",
+                title=f"{first.title} + {self.detector}", score="rank", by_shots=self._merge("by_shots"),
+            )  # fmt: skip
+        second = self.detector.info
+        both = (first.paradigm, second.paradigm)
+        return replace(
+            first, name=self.name, estimator=f"{first.estimator}With{second.estimator}",
+            title=f"{first.title} + {second.title}", score=second.score, by_shots=self._merge("by_shots"),
+            paradigm="transductive" if "transductive" in both else "inductive",
+            new_items=f"classes: {first.new_items}; scores: {second.new_items}", extra=first.extra or second.extra,
+        )  # fmt: skip
+
+    @cached_property
+    def rules(self) -> dict[str, Rule]:
+        return self._merge("rules")
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        return self._merge("defaults")
+
+    def by_shots(self, shots: float) -> dict[str, Any]:
+        return Method.by_shots(self, shots)  # type: ignore[arg-type]  # it reads self.info alone
+
+    def run(self, task, preparation, base_mean, dtype, parameters: Mapping[str, Any]) -> Solution:
+        own, others = self._split(parameters)
+        first = self.classifier.run(task, preparation, base_mean, dtype, own)
+        state = {f"classifier/{name}": value for name, value in first.state.items()}
+        if isinstance(self.detector, str):
+            scores = SCORES[self.detector](first.probabilities)
+        else:
+            second = self.detector.run(task, preparation, base_mean, dtype, others)
+            state |= {f"detector/{name}": value for name, value in second.state.items()}
+            scores = second.outlier_scores
+        return Solution(first.probabilities, scores, state, n_iter=first.n_iter)
+
+    def score(self, state, items: Array, dtype: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+        own, others = self._split(parameters)
+        probabilities, _ = self.classifier.score(_part(state, "classifier/"), items, dtype, own)
+        if isinstance(self.detector, str):
+            return probabilities, SCORES[self.detector](probabilities)
+        return probabilities, self.detector.score(_part(state, "detector/"), items, dtype, others)[1]
+
+    def _merge(self, what: str) -> dict[str, Any]:
+        """The classifier's own, and the detector's under its name."""
+
+        def of(method: Method) -> Mapping[str, Any]:
+            return method.info.by_shots if what == "by_shots" else getattr(method, what)
+
+        merged = dict(of(self.classifier))
+        if not isinstance(self.detector, str):
+            merged |= {f"{self._second}__{name}": value for name, value in of(self.detector).items()}
+        return merged
+
+    def _split(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        prefix = f"{self._second}__"
+        others = {k.removeprefix(prefix): v for k, v in parameters.items() if k.startswith(prefix)}
+        return {k: v for k, v in parameters.items() if not k.startswith(prefix)}, others
+
+
+def pair(classifier: str, detector: str) -> Pair:
+    """The pair of those names."""
+    if classifier not in METHODS:
+        raise ValueError(f"there is no method {classifier!r}; there are: {', '.join(sorted(METHODS))}")
+    if detector not in METHODS and detector not in SCORES:
+        raise ValueError(
+            f"{detector!r} gives no outlier score; use {', '.join(SCORES)} or any of: {', '.join(sorted(METHODS))}"
+        )
+    return Pair(METHODS[classifier], detector if detector in SCORES else METHODS[detector])
+
+
+def _part(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

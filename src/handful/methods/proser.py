@@ -1,0 +1,69 @@
+"""PROSER: a dummy class as placeholder for the unknown. Inductive, open-set.
+
+Zhou, Ye, Zhan: "Learning Placeholders for Open-Set Recognition", 2021. A linear head with N outputs and one dummy,
+from a random start::
+
+    loss = CE(l, y) + 0.1 CE(l with the true class masked out, dummy)       minimised by Adam on the support
+
+so that the dummy comes second to the true class everywhere. Class output: softmax over the N logits; outlier score:
+the dummy's logit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, as_like, class_count, one_hot, softmax
+from handful.descent import Adam
+from handful.methods.registry import Solution, register
+from handful.parameters import Number
+
+
+def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+    """New items by the trained head."""
+    xp = array_namespace(items)
+    logits = items @ xp.matrix_transpose(state["weight"]) + state["bias"][:, None, :]
+    return softmax(logits[..., :-1]), logits[..., -1]
+
+
+@register(
+    "proser",
+    score_new=score_new,
+    rules={
+        "steps": Number(0, closed=True, whole=True),
+        "learning_rate": Number(0),
+        "lambda_dummy": Number(0, closed=True),
+        "random_state": Number(0, closed=True, whole=True),
+    },
+)
+def proser(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    steps: int = 50,
+    learning_rate: float = 1e-3,
+    lambda_dummy: float = 0.1,
+    random_state: int = 0,
+) -> Solution:
+    """random_state: of the head's start, uniform in +-1/sqrt(D), the same for every task."""
+    xp = array_namespace(support)
+    batch, n_support, dimension = support.shape
+    ways = class_count(labels)
+    onehot = one_hot(labels, ways + 1, like=support)  # [B, S, N + 1], never the dummy
+    dummy = as_like(np.eye(ways + 1)[ways], support)
+    rng = np.random.default_rng(random_state)
+    bound = dimension**-0.5
+    start_w, start_b = rng.uniform(-bound, bound, (ways + 1, dimension)), rng.uniform(-bound, bound, ways + 1)
+    weight = as_like(np.tile(start_w, (batch, 1, 1)), support)
+    bias = as_like(np.tile(start_b, (batch, 1)), support)
+    move_weight, move_bias = Adam(weight, learning_rate), Adam(bias, learning_rate)
+    for _ in range(steps):
+        logits = support @ xp.matrix_transpose(weight) + bias[:, None, :]
+        masked = softmax(logits - 1e9 * onehot)  # the true class does not take part
+        slope = (softmax(logits) - onehot + lambda_dummy * (masked - dummy)) / n_support
+        move_weight.move(weight, xp.matrix_transpose(slope) @ support)
+        move_bias.move(bias, xp.sum(slope, axis=1))
+    state = {"weight": weight, "bias": bias}
+    return Solution(*score_new(state, query), state, n_iter=steps)

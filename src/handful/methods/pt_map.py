@@ -1,0 +1,84 @@
+"""PT-MAP: power transform, then optimal transport to prototypes. Transductive, closed-set.
+
+Hu, Gripon, Pateux: "Leveraging the Feature Distribution in Transfer-Based Few-Shot Learning", 2021. Ten rounds of ::
+
+    M_ij = squared distance of query i to prototype j
+    P    = exp(-10 M), scaled by Sinkhorn to row sums 1 and column sums floor(Q / N)
+    c   += 0.2 (mean of the one-hot support and of the queries weighted by P  -  c)
+
+and P once more at the end is the class output. Outlier score: minus the largest class probability. Sinkhorn runs in
+log space, for all tasks at once; a task whose row sums have come to rest is left as it is. A new item gets its row
+from the column scaling that the pile ended with.
+"""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, logsumexp, one_hot, softmax, squared_distances
+from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
+from handful.parameters import Number
+
+TOLERANCE, SINKHORN_ROUNDS = 1e-6, 1000
+
+
+def transport(distances: Array, sharpness: float, column_sum: float) -> tuple[Array, Array]:
+    """Plan [B, Q, N] with row sums 1 and column sums `column_sum`, and the log column scaling [B, 1, N] behind it."""
+    xp = array_namespace(distances)
+    log_k = -sharpness * distances
+    log_k = log_k - logsumexp(logsumexp(log_k, -1), -2)  # sums to 1, so the first row sums are comparable
+    f, g = xp.zeros_like(log_k[..., :1]), xp.zeros_like(log_k[:, :1, :])
+    rows = xp.zeros_like(f)
+    active = None
+    for _ in range(SINKHORN_ROUNDS):
+        log_rows = f + logsumexp(log_k + g, -1)
+        now = xp.exp(log_rows)
+        moving = xp.max(xp.abs(now - rows), axis=(1, 2)) > TOLERANCE
+        active = moving if active is None else active & moving
+        if not bool(xp.any(active)):
+            break
+        rows = now
+        step = active[:, None, None]
+        f = xp.where(step, f - log_rows, f)
+        columns = logsumexp(log_k + f, -2)
+        g = xp.where(step, xp.log(column_sum + xp.zeros_like(g)) - columns, g)
+    return xp.exp(log_k + f + g), g
+
+
+def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0, **_) -> tuple[Array, Array]:
+    """A row of the plan for each new item: the columns keep the scaling that the pile gave them."""
+    p = softmax(-sharpness * squared_distances(items, state["prototypes"]) + state["columns"])
+    return p, maxprob(p)
+
+
+@register(
+    "pt_map",
+    score_new=score_new,
+    rules={"rounds": Number(1, closed=True, whole=True), "rate": Number(0, 1, closed=True), "sharpness": Number(0)},
+)
+def pt_map(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    rounds: int = 10,
+    rate: float = 0.2,
+    sharpness: float = 10.0,
+) -> Solution:
+    """Expects classes of equal size in the pile; rate: how far prototypes move in a round."""
+    xp = array_namespace(support)
+    ways = class_count(labels)
+    onehot = one_hot(labels, ways, like=support)
+    of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
+    c = class_means(support, onehot)
+    if query.shape[1] == 0:
+        p = softmax(squared_distances(query, c))
+        return Solution(p, maxprob(p), {"prototypes": c, "columns": xp.zeros_like(c[:, None, :, 0])}, n_iter=0)
+    column_sum = max(1, query.shape[1] // ways)
+    for _ in range(rounds):
+        p, _columns = transport(squared_distances(query, c), sharpness, column_sum)
+        mean = (of_support + xp.matrix_transpose(p) @ query) / (shots + xp.sum(p, axis=-2))[..., None]
+        c = c + rate * (mean - c)
+    p, columns = transport(squared_distances(query, c), sharpness, column_sum)
+    return Solution(p, maxprob(p), {"prototypes": c, "columns": columns}, n_iter=rounds)

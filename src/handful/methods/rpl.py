@@ -1,0 +1,70 @@
+"""RPL: reciprocal points, each standing for what its class is not. Inductive, open-set.
+
+Chen, Qiao, Shi, Peng, Li, Huang, Pu, Tian: "Learning Open Set Network with Discriminative Reciprocal Points", 2020.
+Each class j has a reciprocal point P_j and a margin R_j; an item belongs to the class whose reciprocal point it is
+farthest from::
+
+    d_ij = |z_i - P_j|^2,    p_i = softmax_j(gamma d_ij)
+    loss = -mean_S log p_iy + lambda mean_S (d_iy - R_y)^2          minimised by Adam over P and R
+
+The second term bounds how far from its reciprocal point a known item may be, so that the unknown stay near: outlier
+score o_i = -max_j d_ij. P_j starts at the mean of the other classes, R_j at the class's mean distance to it. The
+paper learns the features as well; here they are given.
+"""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
+from handful.descent import Adam
+from handful.methods.registry import Solution, register
+from handful.parameters import Number
+
+
+def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_) -> tuple[Array, Array]:
+    """New items by their distances to the reciprocal points."""
+    d = squared_distances(items, state["points"])
+    return softmax(gamma * d), -array_namespace(items).max(d, axis=-1)
+
+
+@register(
+    "rpl",
+    score_new=score_new,
+    rules={
+        "steps": Number(0, closed=True, whole=True),
+        "learning_rate": Number(0),
+        "gamma": Number(0),
+        "lambda_open": Number(0, closed=True),
+    },
+)
+def rpl(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    steps: int = 100,
+    learning_rate: float = 0.01,
+    gamma: float = 1.0,
+    lambda_open: float = 0.1,
+) -> Solution:
+    """lambda_open: how strongly the open space is bounded."""
+    xp = array_namespace(support)
+    n_support, ways = support.shape[1], class_count(labels)
+    onehot = one_hot(labels, ways, like=support)
+    means = class_means(support, onehot)
+    others = (xp.sum(means, axis=1, keepdims=True) - means) / max(1, ways - 1)
+    points = others if ways > 1 else xp.zeros_like(means)
+    shots = xp.sum(onehot, axis=1)  # [B, N]
+    margin = xp.sum(onehot * squared_distances(support, points), axis=1) / shots
+    points, margin = points + 0, margin + 0  # Adam moves them in place
+    move_points, move_margin = Adam(points, learning_rate), Adam(margin, learning_rate)
+    for _ in range(steps):
+        d = squared_distances(support, points)
+        beyond = onehot * (d - margin[:, None, :])  # [B, S, N], only where the class is the item's own
+        slope = (gamma * (softmax(gamma * d) - onehot) + 2 * lambda_open * beyond) / n_support  # dL/dd
+        pull = xp.matrix_transpose(slope)
+        move_points.move(points, 2 * (xp.sum(pull, axis=-1)[..., None] * points - pull @ support))
+        move_margin.move(margin, -2 * lambda_open * xp.sum(beyond, axis=1) / n_support)
+    state = {"points": points}
+    return Solution(*score_new(state, query, gamma=gamma), state, n_iter=steps)

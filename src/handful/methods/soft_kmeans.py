@@ -1,0 +1,74 @@
+"""Masked soft k-means with a distractor cluster. Transductive, open-set.
+
+Ren, Triantafillou, Ravi, Snell, Swersky, Tenenbaum, Larochelle, Zemel: "Meta-Learning for Semi-Supervised Few-Shot
+Classification", 2018. Prototypes c_j start at the class means; the distractor cluster sits at the origin, which
+task centring puts in the middle of everything, with its own length scale r::
+
+    z_i     = softmax over N + 1 of [-tau |q_i - c_j|^2,  -tau |q_i|^2 / r^2 - log r]
+    d~_ij   = |q_i - c_j|^2 / mean_i |q_i - c_j|^2,      m_ij = sigmoid(gamma (beta - d~_ij))       the mask
+    c_j     = mean of the support of class j, weight 1, and of the queries, weight z_ij m_ij
+
+The paper learns r, and a network that predicts beta and gamma, on base classes; here they are plain parameters, so
+that the method needs nothing but features. Class output: z over the N classes; outlier score: z_i,N+1.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
+from handful.methods.registry import Solution, register
+from handful.parameters import Number
+
+
+def _assign(items: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
+    xp = array_namespace(items)
+    distances = squared_distances(items, c)
+    origin = -temperature * xp.vecdot(items, items)[..., None] / radius**2 - log(radius)
+    return distances, softmax(xp.concat([-temperature * distances, origin], axis=-1))
+
+
+def score_new(
+    state: dict[str, Array], items: Array, *, temperature: float = 10.0, radius: float = 1.0, **_
+) -> tuple[Array, Array]:
+    """New items by the final prototypes."""
+    z = _assign(items, state["prototypes"], temperature, radius)[1]
+    return z[..., :-1], z[..., -1]
+
+
+@register(
+    "soft_kmeans",
+    score_new=score_new,
+    rules={
+        "rounds": Number(0, closed=True, whole=True),
+        "temperature": Number(0),
+        "radius": Number(0),
+        "beta": Number(0),
+        "gamma": Number(0, closed=True),
+    },
+)
+def soft_kmeans(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    rounds: int = 5,
+    temperature: float = 10.0,
+    radius: float = 1.0,
+    beta: float = 1.0,
+    gamma: float = 10.0,
+) -> Solution:
+    """radius: the distractor's length scale; beta, gamma: threshold and slope of the mask."""
+    xp = array_namespace(support)
+    onehot = one_hot(labels, class_count(labels), like=support)
+    of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
+    c = class_means(support, onehot)
+    for _ in range(rounds if query.shape[1] else 0):
+        distances, z = _assign(query, c, temperature, radius)
+        relative = distances / xp.clip(xp.mean(distances, axis=1, keepdims=True), 1e-12, None)
+        weight = z[..., :-1] / (1 + xp.exp(-gamma * (beta - relative)))  # [B, Q, N]
+        c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
+    state = {"prototypes": c}
+    return Solution(*score_new(state, query, temperature=temperature, radius=radius), state, n_iter=rounds)

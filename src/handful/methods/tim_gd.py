@@ -1,0 +1,57 @@
+"""TIM-GD: transductive information maximisation by gradient descent. Transductive, closed-set.
+
+Boudiaf, Masud, Rony, Dolz, Piantanida, Ben Ayed: "Transductive Information Maximization for Few-Shot Learning",
+2020. With prototypes c_j starting at the class means and p_i = softmax_j(tau cos(z_i, c_j))::
+
+    loss = CE(support) - H(mean_Q p_i) + 0.1 mean_Q H(p_i)          minimised by Adam over c
+
+Outlier score: minus the largest class probability.
+"""
+
+from __future__ import annotations
+
+from handful.arrays import Array, class_count, cosine_to, softmax
+from handful.descent import BACKENDS, InfoMax, descend
+from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
+from handful.parameters import Number, OneOf
+
+
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
+    """New items by the learned prototypes."""
+    p = softmax(temperature * cosine_to(items, state["prototypes"]))
+    return p, maxprob(p)
+
+
+@register(
+    "tim_gd",
+    score_new=score_new,
+    rules={
+        "temperature": Number(0),
+        "steps": Number(0, closed=True, whole=True),
+        "learning_rate": Number(0),
+        "lambda_co": Number(0, closed=True),
+        "lambda_ma": Number(0, closed=True),
+        "backend": OneOf(BACKENDS),
+    },
+)
+def tim_gd(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    temperature: float = 10.0,
+    steps: int = 50,
+    learning_rate: float = 1e-4,
+    lambda_co: float = 0.1,
+    lambda_ma: float = 1.0,
+    backend: str = "auto",
+) -> Solution:
+    """Mutual information between queries and classes, with the support's cross-entropy."""
+    ways = class_count(labels)
+    end = descend(
+        support, labels, query, InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways),
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
+    )  # fmt: skip
+    p = softmax(end.query_logits)
+    return Solution(p, maxprob(p), {"prototypes": end.prototypes}, n_iter=steps)
