@@ -5,11 +5,13 @@ activations v_j = 2 - d_j (unit features are at most 2 apart, so they are positi
 
     F_j  = Weibull distribution of class j, fitted to the largest distances of its examples to the mean of the others
     w_j  = 1 - (alpha - r) / alpha F_j(d_j)         for the class of rank r = 0 .. alpha-1 by activation, 1 for the rest
-    v'_j = v_j w_j,    v'_out = sum_j v_j (1 - w_j),    p = softmax over N + 1 of v'
+    v'_j = v_j w_j,    v'_out = sum_j v_j (1 - w_j),    o = the last of softmax over N + 1 of v'
 
-Outlier score: p_out. With fewer than three examples a class borrows those of all classes; with one example each,
-half the distance to the nearest other mean stands in. `weibull=False` is the published code's version, whose fit is
-switched off: p = softmax of [-d_1 .. -d_N, 0].
+Outlier score: o. Class output: (1 - o) softmax_j(v_j), because with few examples the revised activations, which the
+best class loses most of, no longer say which class it is. A class with fewer than three examples borrows those of
+all classes. With one example each there is no spread to fit: the distance to the nearest other mean is taken as scale,
+with shape 10. `weibull=False` is the published code's version, whose fit is switched off: p = softmax of
+[-d_1 .. -d_N, 0].
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def openmax(
     weight = xp.clip((top - xp.astype(rank, v.dtype)) / top, 0.0, None)
     known = 1 - weight * cdf  # w
     p = softmax(xp.concat([v * known, xp.sum(v * (1 - known), axis=-1, keepdims=True)], axis=-1))
-    return Solution(p[..., :ways], p[..., ways])
+    return Solution((1 - p[..., ways:]) * softmax(v), p[..., ways])
 
 
 def _fit(support: np.ndarray, labels: np.ndarray, means: np.ndarray, tail: int) -> tuple[np.ndarray, np.ndarray]:
@@ -66,9 +68,10 @@ def _fit(support: np.ndarray, labels: np.ndarray, means: np.ndarray, tail: int) 
         mine = (labels == j) | (shots[:, j : j + 1] < 3)
         x = np.where(mine & (k > 1), far, np.nan)
         alone = np.isnan(x).all(axis=1)
-        half = between[:, j].min(axis=1) / 2 if ways > 1 else np.ones(batch)
-        x[alone, 0] = half[alone]
+        nearest = between[:, j].min(axis=1) if ways > 1 else np.ones(batch)
+        x[alone, 0] = nearest[alone]
         shape[:, j], scale[:, j] = weibull_fit(np.sort(x, axis=1), tail)
+        shape[alone, j] = 10.0
     return shape, scale
 
 
