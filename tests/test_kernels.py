@@ -8,7 +8,7 @@ import pytest
 from conftest import random_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_descent import shots_of_classes, some_head
+from test_descent import some_head
 
 import handful
 from handful.descent import descend
@@ -19,7 +19,7 @@ pytest.importorskip("numba")
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    shots=shots_of_classes,
+    shots=st.sampled_from([[3], [1, 4], [2, 1, 3, 2, 2], [1, 2, 1, 2, 1, 2, 1]]),  # 1, 2, 5 and 2 x 4 prototypes a tile
     n_query=st.integers(1, 40),
     dimension=st.integers(1, 150),
     outlier=st.sampled_from([None, "mean", 1.3]),
@@ -31,14 +31,16 @@ def test_it_does_the_same_arithmetic_in_double_precision(seed, shots, n_query, d
     support, query = support + 2, query + 2  # away from zero cosines, whose signs Adam would amplify
     head = some_head(rng, len(shots), outlier)
     ends = [
-        descend(support, labels, query, head, steps=8, learn=learn, backend=backend) for backend in ("array", "fast")
+        descend(support, labels, query, head, steps=8, learn=learn, refine=True, backend=backend)
+        for backend in ("array", "fast")
     ]
-    for name in ("prototypes", "eta", "delta", "support_logits", "query_logits"):
+    compared = ("prototypes", "eta", "delta", "support_logits", "query_logits", "query_probabilities")
+    for name in (*compared, "refined", "refined_logits"):
         a, b = (getattr(end, name) for end in ends)
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("ways", [1, 2, 5, 6, 7, 12, 53])
+@pytest.mark.parametrize("ways", [1, 5, 7, 12, 53])
 def test_any_number_of_ways_in_single_precision(ways):
     support, labels, query = random_task(np.random.default_rng(ways), 2, [2] * ways, 40, 70, np.float32)
     results = [handful.solve("eol", support, labels, query, backend=b) for b in ("array", "fast")]

@@ -20,15 +20,16 @@ batches of NumPy arrays `handful.kernels` does the same arithmetic fused, where 
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from handful.arrays import FLOOR, Array, as_like, class_means, norms, one_hot, softmax, unit
+from handful.arrays import FLOOR, Array, as_like, class_means, cosine_to, norms, one_hot, softmax, unit
 
 PARAMETERS = ("prototypes", "eta", "delta")
 BACKENDS = ("auto", "array", "fast")
@@ -121,6 +122,9 @@ class Descent:
     delta: Array  # [B, N]
     support_logits: Array  # [B, S, N]
     query_logits: Array  # [B, Q, N]
+    query_probabilities: Any = None  # [B, Q, K], if the head is an `InfoMax`
+    refined: Any = None  # [B, N, D] and
+    refined_logits: Any = None  # [B, Q, N], if asked for
     history: Array | None = None  # [B, steps + 1] loss before each step and after the last
 
 
@@ -134,10 +138,14 @@ def descend(
     steps: int = 50,
     learning_rate: float = 0.01,
     learn: tuple[str, ...] = PARAMETERS,
+    refine: bool = False,
     history: bool = False,
     backend: str = "auto",
 ) -> Descent:
     """Minimise `head` over the parameters named in `learn`, from the class means of the support.
+
+    `refine` (with an `InfoMax` head) adds one step at the end: prototypes c'_j = sum p_ij z_i / sum p_ij over all
+    items, and the queries' logits by them.
 
     `support` [B, S, D] and `query` [B, Q, D] are prepared features, `labels` [B, S] are 0 .. N-1.
     `backend` is "array" (NumPy or torch), "fast" (the fused kernel) or "auto".
@@ -148,7 +156,12 @@ def descend(
         backend = "array" if plain else choose_backend(*_sizes(support, query), ways, steps)
     if backend == "array":
         onehot = one_hot(labels, ways, like=support)
-        return _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history)
+        end = _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history)
+        if isinstance(head, InfoMax):
+            end.query_probabilities = head.probabilities(end.query_logits)
+            if refine:
+                _refine(end, head, support, query, temperature)
+        return end
     if history or not is_numpy_array(support) or not isinstance(head, InfoMax) or not query.shape[-2]:
         raise ValueError(
             'backend="fast" takes NumPy arrays, an InfoMax head and at least one query, and keeps no history: '
@@ -158,23 +171,24 @@ def descend(
 
     return kernels.descend(
         support, labels, query, head,
-        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn,
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
     )  # fmt: skip
 
 
 def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
     """ "fast" where the fused kernel saves more time than loading or compiling it costs.
 
-    The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, about
-    a second to load from numba's cache on disk and ten to compile.
+    The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, half a
+    second to load from numba's cache on disk and some ten to compile.
     """
     if find_spec("numba") is None or batch < 2:
         return "array"
     if "handful.kernels" in sys.modules:
         return "fast"
-    compiled = any((Path(__file__).parent / "__pycache__").glob("kernels._descend*.nbi"))
+    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
+    compiled = any(cache.rglob("kernels._descend*.nbi"))
     seconds = 2 * batch * items * dimension * ways * steps / 1e10
-    return "fast" if seconds > (2 if compiled else 15) else "array"
+    return "fast" if seconds > (1 if compiled else 15) else "array"
 
 
 def _sizes(support: Array, query: Array) -> tuple[int, int, int]:
@@ -201,6 +215,21 @@ def _descend(support, onehot, query, head, temperature, steps, learning_rate, le
         losses.append(head(of_support, onehot, of_query)[0])
     return Descent(**at, support_logits=of_support, query_logits=of_query,
                    history=xp.stack(losses, axis=-1) if history else None)  # fmt: skip
+
+
+def _refine(end: Descent, head: InfoMax, support: Array, query: Array, temperature: float) -> None:
+    xp = array_namespace(support)
+    ways = end.eta.shape[-1]
+    p_support, p_query = head.probabilities(end.support_logits)[..., :ways], end.query_probabilities[..., :ways]
+    pull = xp.matrix_transpose(p_support) @ support + xp.matrix_transpose(p_query) @ query
+    end.refined = pull / (xp.sum(p_support, axis=-2) + xp.sum(p_query, axis=-2))[..., None]
+    end.refined_logits = logits_to(query, end.refined, end.eta, end.delta, temperature)
+
+
+def logits_to(items: Array, prototypes: Array, eta: Array, delta: Array, temperature: float) -> Array:
+    """tau (exp(eta_j) cos(z_i, c_j) + delta_j): [B, M, D] and [B, N, D] to [B, M, N]."""
+    scale = array_namespace(items).exp(eta)[..., None, :]
+    return temperature * (scale * cosine_to(items, prototypes) + delta[..., None, :])
 
 
 def loss_and_gradients(

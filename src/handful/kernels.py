@@ -29,7 +29,7 @@ jit = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
 
-def descend(support, labels, query, head: InfoMax, *, temperature, steps, learning_rate, learn) -> Descent:
+def descend(support, labels, query, head: InfoMax, *, temperature, steps, learning_rate, learn, refine) -> Descent:
     """As `handful.descent.descend`, for NumPy arrays and an `InfoMax` head."""
     support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)
@@ -39,11 +39,15 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
     outputs = ways + (kind != NO_OUTLIER)
 
     def rows(x, *shape):
-        return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)))
+        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)))  # a view would be another type
 
+    def out(*shape):
+        return np.empty((batch, *shape), dtype)
+
+    n_query = query.shape[1]
     end = Descent(
-        np.empty((batch, ways, dimension), dtype), np.empty((batch, ways), dtype), np.empty((batch, ways), dtype),
-        np.empty((batch, n_support, ways), dtype), np.empty((batch, query.shape[1], ways), dtype),
+        out(ways, dimension), out(ways), out(ways), out(n_support, ways), out(n_query, ways), out(n_query, outputs),
+        out(ways, dimension) if refine else out(0, 0), out(n_query, ways) if refine else out(0, 0),
     )  # fmt: skip
     _descend(
         support, labels, query, (0,) * tile_ways(ways), ways,
@@ -51,7 +55,10 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
         kind, rows(head.outlier if kind == CONSTANT else 0.0), float(head.ce),
         rows(head.co, outputs), rows(head.ma, outputs), rows(head.w, outputs),
         end.prototypes, end.eta, end.delta, end.support_logits, end.query_logits,
+        end.query_probabilities, end.refined, end.refined_logits,
     )  # fmt: skip
+    if not refine:
+        end.refined = end.refined_logits = None
     return end
 
 
@@ -59,60 +66,61 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
 def _descend(
     support, labels, query, tile, ways, temperature, steps, learning_rate, learn,
     kind, constant, ce, co, ma, w,
-    out_c, out_eta, out_delta, out_support, out_query,
+    out_c, out_eta, out_delta, out_support, out_query, out_p, out_refined, out_refined_logits,
 ):  # fmt: skip
     dtype, real = support.dtype, support.dtype.type
     n_support, dimension = support.shape[1], support.shape[2]
     n_query = query.shape[1]
     n_items = n_support + n_query
-    width = COLS * (VECTOR_BYTES // support.itemsize)
-    padded_items = (n_items + ROWS - 1) // ROWS * ROWS
+    width = COLS * (VECTOR_BYTES // support.itemsize)  # features in a tile
+    lanes = VECTOR_BYTES // support.itemsize
+    padded_items = (n_items + lanes - 1) // lanes * lanes
     padded_d = (dimension + width - 1) // width * width
     padded_ways = (ways + len(tile) - 1) // len(tile) * len(tile)
     outputs = ways if kind == NO_OUTLIER else ways + 1
 
-    x = np.zeros((padded_items, padded_d), dtype)  # unit items
-    c = np.empty((padded_ways, padded_d), dtype)
-    pull = np.empty((padded_ways, padded_d), dtype)
-    c_adam = np.empty((2, padded_ways, padded_d), dtype)
-    cosine = np.empty((padded_ways, padded_items), dtype)
-    a = np.zeros((padded_ways, padded_items), dtype)
-    logits = np.empty((outputs, padded_items), dtype)
-    p = np.empty((outputs, padded_items), dtype)
-    scratch = np.empty((2, padded_items), dtype)
+    x = _aligned(padded_items, padded_d, dtype)  # unit items
+    c = _aligned(padded_ways, padded_d, dtype)
+    pull = _aligned(padded_ways, padded_d, dtype)
+    c_m, c_v = _aligned(padded_ways, padded_d, dtype), _aligned(padded_ways, padded_d, dtype)
+    cosine = _aligned(padded_ways, padded_items, dtype)
+    a = _aligned(padded_ways, padded_items, dtype)
+    logits = _aligned(outputs, padded_items, dtype)
+    p = _aligned(outputs, padded_items, dtype)
+    scratch = _aligned(2, padded_items, dtype)
+    norm = np.empty(padded_items, dtype)
     small = np.empty((10, outputs), dtype)
     inverse_norm, scale, eta, delta, grad_eta, grad_delta = small[0], small[1], small[2], small[3], small[4], small[5]
     small_adam = small[6:10]
     tau = real(temperature)
 
     for b in range(support.shape[0]):
-        _gather(support[b], labels[b], query[b], x, c, ways)
-        c_adam[:] = 0
+        _gather(support[b], labels[b], query[b], x, norm, c, ways)
+        c_m[:] = 0
+        c_v[:] = 0
         small[:] = 0
         for step in range(steps + 1):
-            for i in range(0, padded_items, ROWS):
-                for j in range(0, padded_ways, len(tile)):
-                    dot_tile(x, i, c, j, cosine, tile)
+            _cosines(x, c, cosine, tile)
             for j in range(ways):
                 inverse_norm[j] = _inverse_norm(c[j])
                 scale[j] = tau * real(math.exp(eta[j]))
                 _affine(cosine[j], inverse_norm[j], scale[j], tau * delta[j], logits[j])
+            _outlier_logit(logits, n_items, ways, kind, constant[b])
             if step == steps:
                 break
+            _softmax(logits, p, scratch, n_items)
             weights = real(ce), co[b], ma[b], w[b]
-            _slopes(logits, p, scratch, labels[b], n_support, n_items, ways, kind, constant[b], weights)
+            _slopes(logits, p, scratch[0], labels[b], n_support, n_items, ways, kind, weights)
             for j in range(ways):
                 grad_eta[j], grad_delta[j] = _chain(logits[j], cosine[j], scale[j], a[j], n_items)
                 grad_delta[j] *= tau
             rate = real(learning_rate / (1 - BETA1 ** (step + 1)))
             unbias = real((1 - BETA2 ** (step + 1)) ** -0.5)
             if learn[0]:
-                for d in range(0, padded_d, width):
-                    for j in range(0, padded_ways, len(tile)):
-                        sum_tile(a, j, x, d, pull, tile)
+                _weighted_sums(a, x, pull, tile)
                 for j in range(ways):
                     _through_cosine(pull[j], c[j], grad_eta[j], inverse_norm[j])
-                    _adam(c[j], pull[j], c_adam[0, j], c_adam[1, j], rate, unbias)
+                    _adam(c[j], pull[j], c_m[j], c_v[j], rate, unbias)
             if learn[1]:
                 _adam(eta[:ways], grad_eta, small_adam[0], small_adam[1], rate, unbias)
             if learn[2]:
@@ -123,19 +131,70 @@ def _descend(
             out_c[b, j] = c[j, :dimension]
             out_support[b, :, j] = logits[j, :n_support]
             out_query[b, :, j] = logits[j, n_support:n_items]
+        _softmax(logits, p, scratch, n_items)
+        for k in range(outputs):
+            out_p[b, :, k] = p[k, n_support:n_items]
+        if out_refined.shape[1]:  # c' = sum p z / sum p, while the items are still in cache
+            total = grad_eta
+            for j in range(ways):
+                total[j] = _weigh(p[j], norm, a[j], n_items)
+            _weighted_sums(a, x, pull, tile)
+            for j in range(ways):
+                for d in range(padded_d):
+                    pull[j, d] /= total[j]
+                out_refined[b, j] = pull[j, :dimension]
+            _cosines(x, pull, cosine, tile)
+            for j in range(ways):
+                _affine(cosine[j], _inverse_norm(pull[j]), scale[j], tau * delta[j], logits[j])
+                out_refined_logits[b, :, j] = logits[j, n_support:n_items]
 
 
 @jit
-def _gather(support, labels, query, x, c, ways):
-    """Unit items into x, class means of the support into c."""
+def _cosines(x, c, cosine, tile):
+    """Products of all items with all prototypes, [N, M]."""
+    for i in range(0, len(x), ROWS):
+        for j in range(0, len(c), len(tile)):
+            dot_tile(x, i, c, j, cosine, tile)
+
+
+@jit
+def _weighted_sums(a, x, pull, tile):
+    """Items summed with the weights a, [N, D]."""
+    for d in range(0, x.shape[1], COLS * (VECTOR_BYTES // x.itemsize)):
+        for j in range(0, len(a), len(tile)):
+            sum_tile(a, j, x, d, pull, tile)
+
+
+@jit
+def _weigh(p, norm, a, n_items):
+    """a = p |z|, because items are kept at unit length; returns sum p."""
+    total = p.dtype.type(0)
+    for i in range(n_items):
+        a[i] = p[i] * norm[i]
+        total += p[i]
+    return total
+
+
+@jit
+def _aligned(rows, columns, dtype):
+    """Zeros that begin on a vector's boundary: a load across two cache lines costs two."""
+    lanes = VECTOR_BYTES // np.zeros(1, dtype).itemsize
+    whole = np.zeros(rows * columns + lanes, dtype)
+    skip = -(whole.ctypes.data // whole.itemsize) % lanes
+    return whole[skip : skip + rows * columns].reshape(rows, columns)
+
+
+@jit
+def _gather(support, labels, query, x, norm, c, ways):
+    """Unit items into x, their lengths into norm, class means of the support into c."""
     dimension = support.shape[1]
     c[:] = 0
     for i in range(len(support)):
         for d in range(dimension):
             c[labels[i], d] += support[i, d]
-        _normalise(support[i], x[i])
+        norm[i] = _normalise(support[i], x[i])
     for i in range(len(query)):
-        _normalise(query[i], x[len(support) + i])
+        norm[len(support) + i] = _normalise(query[i], x[len(support) + i])
     for j in range(ways):
         shots = 0
         for i in range(len(labels)):
@@ -148,6 +207,7 @@ def _normalise(source, target):
     inverse = _inverse_norm(source)
     for d in range(len(source)):
         target[d] = source[d] * inverse
+    return source.dtype.type(1) / inverse
 
 
 @jit
@@ -167,47 +227,57 @@ def _affine(cosine, inverse_norm, scale, shift, logits):
 
 
 @jit
-def _slopes(l, p, scratch, labels, n_support, n_items, ways, kind, constant, weights):
-    """`InfoMax`: logits [K, M] in, dL/dlogits out in their place. log p comes from the softmax itself."""
-    real = l.dtype.type
-    ce, co, ma, w = weights
-    floor, one, n_query = real(FLOOR), real(1), real(n_items - n_support)
-    outputs, top, total = len(l), scratch[0], scratch[1]
+def _outlier_logit(l, n_items, ways, kind, constant):
+    """The logit of the output that is no class, where there is one."""
     if kind == CONSTANT:
         l[ways] = constant
     elif kind == MINUS_MEAN:
+        share = l.dtype.type(-1 / ways)
         l[ways] = 0
         for j in range(ways):
             for i in range(n_items):
-                l[ways, i] -= l[j, i] / real(ways)
+                l[ways, i] += share * l[j, i]
 
+
+@jit
+def _softmax(l, p, scratch, n_items):
+    """Logits [K, M] to probabilities p; log p takes the logits' place."""
+    real = l.dtype.type
+    top, total = scratch[0], scratch[1]
     top[:] = l[0]
-    for k in range(1, outputs):
+    for k in range(1, len(l)):
         for i in range(n_items):
             top[i] = max(top[i], l[k, i])
     total[:] = 0
-    for k in range(outputs):
+    for k in range(len(l)):
         for i in range(n_items):
             l[k, i] -= top[i]
             p[k, i] = exp(l[k, i])
             total[i] += p[k, i]
     for i in range(n_items):
         top[i] = log(total[i])
-        total[i] = one / total[i]
+        total[i] = real(1) / total[i]
+    for k in range(len(l)):
+        for i in range(n_items):
+            l[k, i] -= top[i]
+            p[k, i] *= total[i]
 
-    mixed = scratch[0]  # from here on: sum_k p_k dL/dp_k, in the place of the logarithms
+
+@jit
+def _slopes(l, p, mixed, labels, n_support, n_items, ways, kind, weights):
+    """`InfoMax`: log p [K, M] in, dL/dlogits out in their place."""
+    real = l.dtype.type
+    ce, co, ma, w = weights
+    floor, one, n_query, outputs = real(FLOOR), real(1), real(n_items - n_support), len(l)
     for k in range(outputs):
         share = real(0)
-        for i in range(n_items):
-            l[k, i] -= top[i]  # log p
-            p[k, i] *= total[i]
         for i in range(n_support, n_items):
             share += p[k, i]
         m = w[k] * share / n_query
         of_marginal = ma[k] * w[k] * (real(math.log(m + floor)) + m / (m + floor))
         for i in range(n_support, n_items):
             l[k, i] = (of_marginal - co[k] * (l[k, i] + one)) / n_query  # dL/dp
-    mixed[:] = 0
+    mixed[:] = 0  # sum_k p_k dL/dp_k
     for k in range(outputs):
         for i in range(n_support, n_items):
             mixed[i] += p[k, i] * l[k, i]

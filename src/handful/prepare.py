@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, unit
+from handful.arrays import FLOOR, Array, as_like, norms, unit
 
 STEPS = ("task", "base", "none", "l2", "power", "qr")
 
@@ -51,13 +51,15 @@ def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean:
     array([[[1., 0.]]])
     """
     learned = []
+    own = False  # whether support and query are ours to change in place, no longer the caller's
     for name in parse(steps):
         kind, argument = _split(name)
         if kind == "base" and base_mean is None:
             kind = "task"
         value = _learn(kind, argument, support, query, base_mean)
         learned.append((kind, value))
-        support, query = _apply(kind, value, support), _apply(kind, value, query)
+        support, query = _apply(kind, value, support, own), _apply(kind, value, query, own)
+        own = own or kind != "none"
     return Prepared(support, query, tuple(learned))
 
 
@@ -78,7 +80,7 @@ def replay(state: Mapping[str, Array], x: Array) -> Array:
     """Prepare items [B, n, D] by what `Prepared.state` holds; other entries of `state` are passed over."""
     names = [name for name in state if name.startswith("prepare.")]
     for name in sorted(names, key=lambda name: int(name.split(".")[1])):
-        x = _apply(name.split(".")[2], state[name], x)
+        x = _apply(name.split(".")[2], state[name], x, own=False)
     return x
 
 
@@ -113,11 +115,17 @@ def _learn(kind: str, argument: float | None, support: Array, query: Array, base
     return support[:, 0, :0]  # nothing to learn: [B, 0]
 
 
-def _apply(kind: str, value: Array, x: Array) -> Array:
+def _apply(kind: str, value: Array, x: Array, own: bool) -> Array:
     xp = array_namespace(x)
     if kind in ("task", "base"):
+        if own:
+            x -= value
+            return x
         return x - value
     if kind == "l2":
+        if own:
+            x /= xp.clip(norms(x), FLOOR, None)
+            return x
         return unit(x)
     if kind == "power":
         return (xp.clip(x, 0.0, None) + 1e-6) ** value

@@ -38,8 +38,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, class_count, cosine_to, softmax
-from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend
+from handful.arrays import Array, as_like, class_count, softmax
+from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend, logits_to
 from handful.methods.registry import Solution, register
 from handful.parameters import Number, OneOf, Rule, SomeOf
 
@@ -64,8 +64,9 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     xp = array_namespace(items)
     ways = state["eta"].shape[-1]
     head = InfoMax(co=0, ma=0, w=0, outlier=xp.log(ways / state["b"]))
-    p = head.probabilities(_logits(items, state["prototypes"], state, temperature))  # [B, M, N + 1]
-    refined = softmax(_logits(items, state["refined"], state, temperature))
+    affine = state["eta"], state["delta"], temperature
+    p = head.probabilities(logits_to(items, state["prototypes"], *affine))  # [B, M, N + 1]
+    refined = softmax(logits_to(items, state["refined"], *affine))
     return xp.sum(p[..., :ways], axis=-1, keepdims=True) * refined, p[..., ways]
 
 
@@ -109,25 +110,13 @@ def eol(
     )
     end = descend(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
-        learn=learn, history=history, backend=backend,
+        learn=learn, refine=True, history=history, backend=backend,
     )  # fmt: skip
-    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta}
+    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
     state["b"] = as_like(balanced[:, 0], support)
-
-    p_query = head.probabilities(end.query_logits)  # [B, Q, N + 1]
-    p_support = head.probabilities(end.support_logits)[..., :ways]
-    pull = xp.matrix_transpose(p_support) @ support + xp.matrix_transpose(p_query[..., :ways]) @ query
-    weight = xp.sum(p_support, axis=-2) + xp.sum(p_query[..., :ways], axis=-2)
-    state["refined"] = pull / weight[..., None]
-
-    refined = softmax(_logits(query, state["refined"], state, temperature))
-    known = xp.sum(p_query[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
-    return Solution(known * refined, p_query[..., ways], state, share, steps, end.history)
-
-
-def _logits(items: Array, prototypes: Array, state: dict[str, Array], temperature: float) -> Array:
-    scale = array_namespace(items).exp(state["eta"])[..., None, :]
-    return temperature * (scale * cosine_to(items, prototypes) + state["delta"][..., None, :])
+    p = end.query_probabilities  # [B, Q, N + 1]
+    known = xp.sum(p[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
+    return Solution(known * softmax(end.refined_logits), p[..., ways], state, share, steps, end.history)
 
 
 def balance(share: Any) -> Any:

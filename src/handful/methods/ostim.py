@@ -59,5 +59,5 @@ def ostim(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=("prototypes",), backend=backend,
     )  # fmt: skip
-    scores = head.probabilities(end.query_logits)[..., -1]
-    return Solution(softmax(end.query_logits), scores, {"prototypes": end.prototypes}, n_iter=steps)
+    p, scores = softmax(end.query_logits), end.query_probabilities[..., -1]
+    return Solution(p, scores, {"prototypes": end.prototypes}, n_iter=steps)

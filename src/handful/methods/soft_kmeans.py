@@ -31,7 +31,7 @@ def _assign(items: Array, c: Array, temperature: float, radius: float) -> tuple[
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, temperature: float = 10.0, radius: float = 1.0, **_
+    state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_
 ) -> tuple[Array, Array]:
     """New items by the final prototypes."""
     z = _assign(items, state["prototypes"], temperature, radius)[1]
@@ -54,10 +54,10 @@ def soft_kmeans(
     labels: Array,
     query: Array,
     *,
-    rounds: int = 5,
-    temperature: float = 10.0,
+    rounds: int = 3,
+    temperature: float = 5.0,
     radius: float = 1.0,
-    beta: float = 1.0,
+    beta: float = 0.7,
     gamma: float = 10.0,
 ) -> Solution:
     """radius: the distractor's length scale; beta, gamma: threshold and slope of the mask."""

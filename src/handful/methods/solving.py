@@ -26,7 +26,7 @@ from handful.parameters import Number, OneOf, check
 from handful.prepare import parse
 from handful.task import Result, Task
 
-CHUNK_BYTES = 4 << 20  # features of a chunk of tasks; a few of them fit the last-level cache
+CHUNK_BYTES = 8 << 20  # features of a chunk of tasks: enough work for a thread, and near enough to a core
 DTYPES = ("float32", "float64")
 
 
@@ -146,7 +146,7 @@ def _check_each(method: Method, parameters: dict[str, Any], batch: int) -> None:
 def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> Solution:
     size = task.batch
     if is_numpy_array(task.query):
-        size = max(1, CHUNK_BYTES // ((task.support[0].size + task.query[0].size) * 8))
+        size = max(1, CHUNK_BYTES // (task.support[0].nbytes + task.query[0].nbytes))
     slices = [slice(i, i + size) for i in range(0, task.batch, size)]
 
     def one(part: slice) -> Solution:
@@ -155,7 +155,8 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
 
     workers = min(threads or available_threads(), len(slices))
     if workers == 1:
-        parts = [one(part) for part in slices]
+        with _one_blas_thread() if threads == 1 else nullcontext():
+            parts = [one(part) for part in slices]
     else:
         with ThreadPoolExecutor(workers) as pool, _one_blas_thread():
             parts = list(pool.map(one, slices))
