@@ -676,6 +676,14 @@ def test_confidence_is_conditional_for_the_known_and_a_rank_for_the_unknown(resu
     np.testing.assert_allclose(result.confidence, [0.75, 0.75, 0.75, 1.0])
 
 
+def test_where_the_score_is_a_probability_confidence_is_that_of_the_decision():
+    result = answer(method="eol")
+    assert result.unknown.any()
+    assert not result.unknown.all()
+    joint = np.where(result.unknown, result.outlier_scores, result.probabilities.max(axis=-1))
+    np.testing.assert_allclose(result.confidence, joint, rtol=1e-5)
+
+
 def test_a_row_without_any_probability_does_not_warn(result):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -103,7 +103,7 @@ def _groups(demo: Demo) -> list[report.Group]:
     def card(i: int) -> report.Item:
         item = demo.episodes.query_items[0, i]
         return report.Item(
-            picture(item), f"drawing {item}", str(result.labels[i]),
+            picture(item), f"drawing {item}", "unknown" if result.unknown[i] else str(result.labels[i]),
             float(result.outlier_scores[i]), float(result.confidence[i]),
             f"closest: {result.closest[i]}" if result.unknown[i] else "",
         )  # fmt: skip

@@ -153,10 +153,16 @@ class Result:
 
     @property
     def confidence(self) -> Array:
-        """How sure the decision is: P(class | known) of a known item, the score's rank of an unknown one."""
+        """How sure the decision is.
+
+        Where the outlier score is a probability, as EOL's is: P(class and known) of a known item, P(unknown) of an
+        unknown one. Where it is only a rank: P(class | known), and the rank among the pile, 1 for the highest score.
+        """
         xp = array_namespace(self.probabilities)
         known = xp.sum(self.probabilities, axis=-1)  # 0 where a method is certain of an unknown
         best = xp.max(self.probabilities, axis=-1) / xp.where(known > 0, known, 1.0)
+        if self.made_by.get("score") == "probability":
+            return xp.where(self.unknown, self.outlier_scores, best * (1 - self.outlier_scores))
         order = xp.argsort(xp.argsort(self.outlier_scores, axis=-1), axis=-1)
         rank = xp.astype(order + 1, self.probabilities.dtype) / order.shape[-1]
         return xp.where(self.unknown, rank, best)

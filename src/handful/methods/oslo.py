@@ -19,10 +19,12 @@ from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, 
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
+LARGEST = 80.0  # exp of it is still finite in single precision
+
 
 def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
     xp = array_namespace(cosine)
-    xi = 1 / (1 + xp.exp(-xp.sum(z * cosine, axis=-1) / lambda_xi))
+    xi = 1 / (1 + xp.exp(xp.clip(-xp.sum(z * cosine, axis=-1) / lambda_xi, None, LARGEST)))
     return xi, softmax(xi[..., None] * cosine / lambda_z)
 
 

@@ -6,9 +6,10 @@ Hu, Gripon, Pateux: "Leveraging the Feature Distribution in Transfer-Based Few-S
     P    = exp(-10 M), scaled by Sinkhorn to row sums 1 and column sums floor(Q / N)
     c   += 0.2 (mean of the one-hot support and of the queries weighted by P  -  c)
 
-and P once more at the end is the class output. Outlier score: minus the largest class probability. Sinkhorn runs in
-log space, for all tasks at once; a task whose row sums have come to rest is left as it is. A new item gets its row
-from the column scaling that the pile ended with.
+and P once more at the end, its rows brought to 1, is the class output. Outlier score: minus the largest class
+probability. Sinkhorn runs in log space, for all tasks at once; a task whose row sums have come to rest is left as it
+is. A new item gets its row from the column scaling that the pile ended with. A pile with fewer items than classes
+cannot fill them equally: then rows alone are scaled.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ from handful.parameters import Number
 TOLERANCE, SINKHORN_ROUNDS = 1e-6, 1000
 
 
-def transport(distances: Array, sharpness: float, column_sum: float) -> tuple[Array, Array]:
-    """Plan [B, Q, N] with row sums 1 and column sums `column_sum`, and the log column scaling [B, 1, N] behind it."""
+def transport(distances: Array, sharpness: float, column_sum: int) -> tuple[Array, Array]:
+    """Plan [B, Q, N] with row sums 1 and column sums `column_sum`, and the log column scaling [B, 1, N] behind it.
+
+    Where Q is no multiple of N both cannot hold: columns are scaled last. A column sum of 0 leaves the columns alone.
+    """
     xp = array_namespace(distances)
     log_k = -sharpness * distances
+    if not column_sum:
+        return softmax(log_k), xp.zeros_like(log_k[:, :1, :])
     log_k = log_k - logsumexp(logsumexp(log_k, -1), -2)  # sums to 1, so the first row sums are comparable
     f, g = xp.zeros_like(log_k[..., :1]), xp.zeros_like(log_k[:, :1, :])
     rows = xp.zeros_like(f)
@@ -75,10 +81,11 @@ def pt_map(
     if query.shape[1] == 0:
         p = softmax(squared_distances(query, c))
         return Solution(p, maxprob(p), {"prototypes": c, "columns": xp.zeros_like(c[:, None, :, 0])}, n_iter=0)
-    column_sum = max(1, query.shape[1] // ways)
+    column_sum = query.shape[1] // ways
     for _ in range(rounds):
         p, _columns = transport(squared_distances(query, c), sharpness, column_sum)
         mean = (of_support + xp.matrix_transpose(p) @ query) / (shots + xp.sum(p, axis=-2))[..., None]
         c = c + rate * (mean - c)
-    p, columns = transport(squared_distances(query, c), sharpness, column_sum)
-    return Solution(p, maxprob(p), {"prototypes": c, "columns": columns}, n_iter=rounds)
+    columns = transport(squared_distances(query, c), sharpness, column_sum)[1]
+    state = {"prototypes": c, "columns": columns}
+    return Solution(*score_new(state, query, sharpness=sharpness), state, n_iter=rounds)

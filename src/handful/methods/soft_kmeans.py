@@ -22,6 +22,8 @@ from handful.arrays import Array, class_count, class_means, one_hot, softmax, sq
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
+LARGEST = 80.0  # exp of it is still finite in single precision
+
 
 def _assign(items: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
     xp = array_namespace(items)
@@ -68,7 +70,8 @@ def soft_kmeans(
     for _ in range(rounds if query.shape[1] else 0):
         distances, z = _assign(query, c, temperature, radius)
         relative = distances / xp.clip(xp.mean(distances, axis=1, keepdims=True), 1e-12, None)
-        weight = z[..., :-1] / (1 + xp.exp(-gamma * (beta - relative)))  # [B, Q, N]
+        mask = 1 / (1 + xp.exp(xp.clip(-gamma * (beta - relative), None, LARGEST)))
+        weight = z[..., :-1] * mask  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
     state = {"prototypes": c}
     return Solution(*score_new(state, query, temperature=temperature, radius=radius), state, n_iter=rounds)

@@ -86,6 +86,7 @@ def solve(
         shares = to_numpy(unknown).sum(axis=1) / max(1, unknown.shape[1])
     made_by = {
         "method": method,
+        "score": chosen.info.score,
         "parameters": parameters,
         "preparation": [name.split(".")[-1] for name in solution.state if "prepare." in name],
         "dtype": dtype,
