@@ -3,13 +3,14 @@ PYTHON ?= python3
 PLAIN := .venv
 FULL := .venv-dev
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench docs clean
 
 help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make test    the whole test suite, with every extra installed"
+	@echo "make docs    build docs/methods.md, its pictures and the README's table anew"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   the speed benchmark (minutes)"
+	@echo "make bench   the speed benchmarks (minutes)"
 	@echo "make clean   remove the virtual environments and what was built"
 
 demo: $(PLAIN)/ready
@@ -18,6 +19,9 @@ demo: $(PLAIN)/ready
 test: $(FULL)/ready
 	$(FULL)/bin/python -m pytest
 
+docs: $(FULL)/ready
+	$(FULL)/bin/python docs/build.py
+
 lint: $(FULL)/ready
 	$(FULL)/bin/ruff check .
 	$(FULL)/bin/ruff format --check .
@@ -25,6 +29,7 @@ lint: $(FULL)/ready
 
 bench: $(FULL)/ready
 	$(FULL)/bin/python benchmarks/speed.py
+	$(FULL)/bin/python benchmarks/methods.py
 
 $(PLAIN)/ready: pyproject.toml
 	$(PYTHON) -m venv $(PLAIN)

@@ -1,4 +1,4 @@
-"""The report of `speed.py`: tables for the terminal and for Markdown, a chart, the machine."""
+"""The reports of `speed.py` and `methods.py`: tables for the terminal and for Markdown, a chart, the machine."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def show(console: Console, section: Section) -> None:
     console.print(table)
 
 
-def markdown(sections: list[Section], sentences: list[str], notes: list[str]) -> str:
-    parts = ["# Speed", *notes, "\n".join(f"- {s}" for s in sentences)]
+def markdown(sections: list[Section], sentences: list[str], notes: list[str], title: str = "Speed") -> str:
+    parts = [f"# {title}", *notes, "\n".join(f"- {s}" for s in sentences)]
     for section in sections:
         rule = ["---"] + ["---:"] * (len(section.header) - 1)
         lines = [f"| {' | '.join(row)} |" for row in (section.header, rule, *section.rows)]
@@ -41,20 +41,21 @@ def markdown(sections: list[Section], sentences: list[str], notes: list[str]) ->
 
 
 def chart(ratios: dict[str, dict[str, float]], title: str, label: str, path: Path) -> None:
-    """Bars on a logarithmic axis: {series: {row: ratio}}."""
+    """Bars on a logarithmic axis: {series: {row: ratio}}; the first series has every row."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    rows = list(next(iter(ratios.values())))
+    figure, axes = plt.subplots(figsize=(8, max(5, 0.4 * len(rows))), layout="constrained")
     height = 0.8 / len(ratios)
     for k, (series, of_row) in enumerate(ratios.items()):
         values, colour = list(of_row.values()), plt.cm.viridis(0.15 + 0.3 * k)
-        places = np.arange(len(values)) + (k - (len(ratios) - 1) / 2) * height
+        places = np.array([rows.index(row) for row in of_row]) + (k - (len(ratios) - 1) / 2) * height
         bars = axes.barh(places, values, height, label=series, color=colour)
         axes.bar_label(bars, [f"{r:.1f}x" if r < 10 else f"{r:.0f}x" for r in values], padding=3, fontsize=8)
-    axes.set(xscale="log", xlabel=label, yticks=range(len(of_row)), yticklabels=list(of_row))
+    axes.set(xscale="log", xlabel=label, yticks=range(len(rows)), yticklabels=rows)
     axes.set_xlim(0.5, 2 * max(max(of_row.values()) for of_row in ratios.values()))
     axes.xaxis.set_major_formatter("{x:g}x")
     axes.invert_yaxis()

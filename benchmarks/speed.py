@@ -109,7 +109,7 @@ def kernel_alone(tasks: tuple[np.ndarray, ...]) -> Run:
     ready = prepare(support, query, "task, l2")
     per_class, w = np.full(WAYS, 1 / WAYS), np.full(WAYS, 2.0 * WAYS)
     head = InfoMax(np.r_[per_class, 0.0], np.r_[per_class, 1.0], np.r_[w, 2.0], outlier=log(2 * WAYS))
-    options = {"temperature": 10.0, "steps": STEPS, "learning_rate": 0.01, "learn": PARAMETERS}
+    options = {"temperature": 10.0, "steps": STEPS, "learning_rate": 0.01, "learn": PARAMETERS, "refine": False}
     return lambda n: kernels.descend(ready.support[:n], labels[:n], ready.query[:n], head, **options)
 
 

@@ -5,6 +5,7 @@ PyOD knows one data set at a time, so here, and only here, a loop runs over task
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,11 +16,18 @@ from handful.methods.registry import Solution
 from handful.methods.simpleshot import simpleshot
 
 
-def detect(module: str, support: Array, labels: Array, query: Array, **options: Any) -> Solution:
-    """Scores of the detector in pyod.models.<module>; its class is the one named like the module, case aside."""
+def detect(
+    module: str, support: Array, labels: Array, query: Array, each: Sequence[dict[str, Any]] = (), **options: Any
+) -> Solution:
+    """Scores of the detector in pyod.models.<module>; its class is the one named like the module, case aside.
+
+    `options` are for all tasks, `each` are those of its own that each task has.
+    """
     probabilities = simpleshot(support, labels, query).probabilities
-    tasks = zip(to_numpy(support), to_numpy(query), strict=True)
-    scores = [detector(module, **options).fit(s).decision_function(q) if len(q) else np.empty(0) for s, q in tasks]
+    scores = [
+        detector(module, **options, **own).fit(s).decision_function(q) if len(q) else np.empty(0)
+        for s, q, own in zip(to_numpy(support), to_numpy(query), each or [{}] * len(support), strict=True)
+    ]
     return Solution(probabilities, as_like(np.stack(scores), query))
 
 

@@ -2,7 +2,13 @@
 
 Li, Zhao, Botta, Ionescu, Hu: "COPOD: Copula-Based Outlier Detection", 2020. The score sums, over the features, how
 far out in the tail of the empirical distribution an item lies; from PyOD, whose distribution is that of the support
-and all items scored with it. A new item is therefore scored alone with the support and the pile.
+and all items scored with it::
+
+    U_l, U_r = -log share of items <= it, -log share of items >= it             for each feature
+    score    = sum over features of max(U_l or U_r by the skewness, (U_l + U_r) / 2)
+
+A new item is held against the distribution of the support and the pile, which it does not join; beyond all of them
+it counts as the outermost.
 """
 
 from __future__ import annotations
@@ -10,19 +16,26 @@ from __future__ import annotations
 import numpy as np
 
 from handful.arrays import Array, as_like, to_numpy
-from handful.methods._pyod import detect, detector
+from handful.methods._pyod import detect
 from handful.methods.registry import Solution, register
 from handful.methods.simpleshot import simpleshot
 
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
-    """Each new item joins the pile alone."""
+    """New items by the distribution that the task's own items were scored with."""
+    from scipy.stats import skew
+
     probabilities = simpleshot(state["support"], state["labels"], items).probabilities
     scores = np.empty(items.shape[:2])
-    for b, (support, pile) in enumerate(zip(to_numpy(state["support"]), to_numpy(state["pile"]), strict=True)):
-        fitted = detector("copod").fit(support)
-        for i, item in enumerate(to_numpy(items)[b]):
-            scores[b, i] = fitted.decision_function(np.concatenate([pile, item[None]]))[-1]
+    both = np.concatenate([to_numpy(state["support"]), to_numpy(state["pile"])], axis=1)
+    for b, (new, x) in enumerate(zip(to_numpy(items), np.sort(both, axis=1), strict=True)):
+        columns = list(zip(x.T, new.T, strict=True))
+        below = np.stack([np.searchsorted(old, v, side="right") for old, v in columns], axis=1)  # [n, D]
+        above = len(x) - np.stack([np.searchsorted(old, v, side="left") for old, v in columns], axis=1)
+        left, right = (-np.log(np.maximum(count, 1) / len(x)) for count in (below, above))
+        sign = np.sign(np.nan_to_num(skew(both[b], axis=0)))  # a constant feature has none
+        tail = np.where(sign < 1, left, 0) + np.where(sign > -1, right, 0)
+        scores[b] = np.maximum(tail, (left + right) / 2).sum(axis=1)
     return probabilities, as_like(scores, items)
 
 

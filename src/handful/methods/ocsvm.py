@@ -9,10 +9,14 @@ from __future__ import annotations
 from handful.arrays import Array
 from handful.methods._pyod import detect
 from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.parameters import OneOf
+from handful.parameters import Number, OneOf
 
 
-@register("ocsvm", rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None))})
-def ocsvm(support: Array, labels: Array, query: Array, *, kernel: str = BY_SHOTS) -> Solution:
-    """kernel: as in scikit-learn."""
-    return detect("ocsvm", support, labels, query, kernel=kernel, shrinking=True)
+@register("ocsvm", rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None)), "tolerance": Number(0)})
+def ocsvm(support: Array, labels: Array, query: Array, *, kernel: str = BY_SHOTS, tolerance: float = 1e-3) -> Solution:
+    """kernel, tolerance: as in scikit-learn.
+
+    The published figures have the default tolerance, at which the values of a polynomial kernel on many features
+    are too small for training to begin; 1e-12 trains it.
+    """
+    return detect("ocsvm", support, labels, query, kernel=kernel, tol=tolerance, shrinking=True)

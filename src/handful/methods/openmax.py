@@ -8,10 +8,10 @@ activations v_j = 2 - d_j (unit features are at most 2 apart, so they are positi
     v'_j = v_j w_j,    v'_out = sum_j v_j (1 - w_j),    o = the last of softmax over N + 1 of v'
 
 Outlier score: o. Class output: (1 - o) softmax_j(v_j), because with few examples the revised activations, which the
-best class loses most of, no longer say which class it is. A class with fewer than three examples borrows those of
-all classes. With one example each there is no spread to fit: the distance to the nearest other mean is taken as scale,
-with shape 10. `weibull=False` is the published code's version, whose fit is switched off: p = softmax of
-[-d_1 .. -d_N, 0].
+best class loses most of, no longer say which class it is. A class with fewer than ten examples borrows those of
+all classes. With one example each, or only twins of one, there is no spread to fit: the distance to the nearest other
+mean is taken as scale, with shape 10. `weibull=False` is the published code's version, whose fit is switched off:
+p = softmax of [-d_1 .. -d_N, 0].
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from array_api_compat import array_namespace
 from handful.arrays import Array, as_like, class_count, class_means, one_hot, softmax, squared_distances, to_numpy
 from handful.methods.registry import Solution, register
 from handful.parameters import Number, OneOf
+
+ENOUGH = 10  # examples for a Weibull model of a class's own
+TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: rounding is all that is between them
 
 
 @register(
@@ -45,7 +48,8 @@ def openmax(
         return Solution(p[..., :ways], p[..., ways])
     shape, scale = _fit(to_numpy(support), to_numpy(labels), to_numpy(means), tail)
     shape, scale = (as_like(x, support)[:, None, :] for x in (shape, scale))
-    cdf = 1 - xp.exp(-((distances / scale) ** shape))
+    powers = shape * xp.log(xp.clip(distances / scale, 1e-12, None))
+    cdf = 1 - xp.exp(-xp.exp(xp.clip(powers, None, 80.0)))  # beyond, F is 1 and the power would overflow
     v = 2 - distances
     rank = xp.argsort(xp.argsort(-v, axis=-1), axis=-1)
     top = min(alpha, ways)
@@ -65,11 +69,11 @@ def _fit(support: np.ndarray, labels: np.ndarray, means: np.ndarray, tail: int) 
     shape, scale = np.empty((batch, ways)), np.empty((batch, ways))
     between = np.sqrt(to_numpy(squared_distances(means, means))) + np.where(np.eye(ways), np.inf, 0)
     for j in range(ways):
-        mine = (labels == j) | (shots[:, j : j + 1] < 3)
-        x = np.where(mine & (k > 1), far, np.nan)
+        mine = (labels == j) | (shots[:, j : j + 1] < ENOUGH)
+        x = np.where(mine & (far > TWIN), far, np.nan)
         alone = np.isnan(x).all(axis=1)
         nearest = between[:, j].min(axis=1) if ways > 1 else np.ones(batch)
-        x[alone, 0] = nearest[alone]
+        x[alone, 0] = np.maximum(nearest[alone], TWIN)
         shape[:, j], scale[:, j] = weibull_fit(np.sort(x, axis=1), tail)
         shape[alone, j] = 10.0
     return shape, scale

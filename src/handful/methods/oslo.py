@@ -19,12 +19,10 @@ from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, 
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
-LARGEST = 80.0  # exp of it is still finite in single precision
-
 
 def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
     xp = array_namespace(cosine)
-    xi = 1 / (1 + xp.exp(xp.clip(-xp.sum(z * cosine, axis=-1) / lambda_xi, None, LARGEST)))
+    xi = 0.5 + 0.5 * xp.tanh(0.5 * xp.sum(z * cosine, axis=-1) / lambda_xi)  # sigmoid; exp could overflow
     return xi, softmax(xi[..., None] * cosine / lambda_z)
 
 

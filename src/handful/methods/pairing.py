@@ -17,10 +17,12 @@ from handful.methods.registry import METHODS, Info, Method, Solution
 from handful.methods.scores import SCORES
 from handful.parameters import Rule
 
+SHARED = "outlier_share"  # what is known of the pile is told once, to whichever part can use it
+
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods with the face of one. The detector's parameters are called knn__k and so on."""
+    """Two methods with the face of one. The detector's parameters are called knn__k and so on, but for SHARED."""
 
     classifier: Method
     detector: Method | str
@@ -66,12 +68,12 @@ class Pair:
         first = self.classifier.run(task, preparation, base_mean, dtype, own)
         state = {f"classifier/{name}": value for name, value in first.state.items()}
         if isinstance(self.detector, str):
-            scores = SCORES[self.detector](first.probabilities)
+            scores, share = SCORES[self.detector](first.probabilities), None
         else:
             second = self.detector.run(task, preparation, base_mean, dtype, others)
             state |= {f"detector/{name}": value for name, value in second.state.items()}
-            scores = second.outlier_scores
-        return Solution(first.probabilities, scores, state, n_iter=first.n_iter)
+            scores, share = second.outlier_scores, second.outlier_share
+        return Solution(first.probabilities, scores, state, share, first.n_iter, first.history)
 
     def score(self, state, items: Array, dtype: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
         own, others = self._split(parameters)
@@ -88,13 +90,18 @@ class Pair:
 
         merged = dict(of(self.classifier))
         if not isinstance(self.detector, str):
-            merged |= {f"{self._second}__{name}": value for name, value in of(self.detector).items()}
+            merged |= {self._outside(name): value for name, value in of(self.detector).items()}
         return merged
 
+    def _outside(self, name: str) -> str:
+        return name if name == SHARED else f"{self._second}__{name}"
+
     def _split(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        prefix = f"{self._second}__"
-        others = {k.removeprefix(prefix): v for k, v in parameters.items() if k.startswith(prefix)}
-        return {k: v for k, v in parameters.items() if not k.startswith(prefix)}, others
+        others = () if isinstance(self.detector, str) else self.detector.defaults
+        return (
+            {name: parameters[name] for name in self.classifier.defaults},
+            {name: parameters[self._outside(name)] for name in others},
+        )
 
 
 def pair(classifier: str, detector: str) -> Pair:

@@ -1,12 +1,15 @@
 """Principal components as detector. Inductive, a plain detector.
 
 Shyu, Chen, Sarinnapakorn, Chang: "A Novel Anomaly Detection Scheme Based on Principal Component Classifier", 2003.
-The score is the distance to the leading directions of the support, each weighted by its variance; from PyOD.
+The score is the distance to the leading directions of the support, each weighted by its variance; from PyOD. A support
+of one item, or of copies of one, has no directions: then it is the distance to that item.
 """
 
 from __future__ import annotations
 
-from handful.arrays import Array
+import numpy as np
+
+from handful.arrays import Array, as_like, to_numpy
 from handful.methods._pyod import detect
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.parameters import Number
@@ -21,6 +24,20 @@ from handful.parameters import Number
 )
 def pca(support: Array, labels: Array, query: Array, *, components: int = BY_SHOTS, random_state: int = 0) -> Solution:
     """components: how many directions; random_state: of the decomposition, which is randomised for large features."""
-    components = min(components, *support.shape[1:])
-    options = {"n_components": components, "whiten": True, "random_state": random_state}
-    return detect("pca", support, labels, query, **options)
+    x = to_numpy(support).astype(np.float64)
+    rank = _rank(x)
+    each = [{"n_components": int(min(components, max(1, r)))} for r in rank]
+    solution = detect("pca", support, labels, query, each, whiten=True, random_state=random_state)
+    if not rank.all():
+        from_mean = np.linalg.norm(to_numpy(query) - x.mean(axis=1, keepdims=True), axis=-1)
+        scores = np.where(rank[:, None] > 0, to_numpy(solution.outlier_scores), from_mean)
+        solution.outlier_scores = as_like(scores, query)
+    return solution
+
+
+def _rank(x: np.ndarray) -> np.ndarray:
+    """How many directions the items [B, S, D] span around their mean: PyOD divides by the variance of each it uses."""
+    centred = x - x.mean(axis=1, keepdims=True)
+    turned = centred.swapaxes(1, 2)
+    gram = turned @ centred if x.shape[2] < x.shape[1] else centred @ turned  # the smaller has the same rank
+    return np.linalg.matrix_rank(gram, tol=1e-12 * (x * x).sum(axis=(1, 2)), hermitian=True)  # [B]

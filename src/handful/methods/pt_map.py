@@ -32,7 +32,7 @@ def transport(distances: Array, sharpness: float, column_sum: int) -> tuple[Arra
     xp = array_namespace(distances)
     log_k = -sharpness * distances
     if not column_sum:
-        return softmax(log_k), xp.zeros_like(log_k[:, :1, :])
+        return softmax(log_k), xp.sum(log_k[:, :0, :], axis=1, keepdims=True)  # no scaling: zeros, also without rows
     log_k = log_k - logsumexp(logsumexp(log_k, -1), -2)  # sums to 1, so the first row sums are comparable
     f, g = xp.zeros_like(log_k[..., :1]), xp.zeros_like(log_k[:, :1, :])
     rows = xp.zeros_like(f)
@@ -78,9 +78,6 @@ def pt_map(
     onehot = one_hot(labels, ways, like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
     c = class_means(support, onehot)
-    if query.shape[1] == 0:
-        p = softmax(squared_distances(query, c))
-        return Solution(p, maxprob(p), {"prototypes": c, "columns": xp.zeros_like(c[:, None, :, 0])}, n_iter=0)
     column_sum = query.shape[1] // ways
     for _ in range(rounds):
         p, _columns = transport(squared_distances(query, c), sharpness, column_sum)

@@ -22,8 +22,6 @@ from handful.arrays import Array, class_count, class_means, one_hot, softmax, sq
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
-LARGEST = 80.0  # exp of it is still finite in single precision
-
 
 def _assign(items: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
     xp = array_namespace(items)
@@ -70,7 +68,7 @@ def soft_kmeans(
     for _ in range(rounds if query.shape[1] else 0):
         distances, z = _assign(query, c, temperature, radius)
         relative = distances / xp.clip(xp.mean(distances, axis=1, keepdims=True), 1e-12, None)
-        mask = 1 / (1 + xp.exp(xp.clip(-gamma * (beta - relative), None, LARGEST)))
+        mask = 0.5 + 0.5 * xp.tanh(0.5 * gamma * (beta - relative))  # sigmoid; exp could overflow
         weight = z[..., :-1] * mask  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
     state = {"prototypes": c}

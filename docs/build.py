@@ -1,0 +1,213 @@
+"""Builds what the documentation can know from the registry: docs/methods.md, the README's table, docs/pictures.
+
+    python docs/build.py            writes them (pictures need matplotlib and every extra)
+    python docs/build.py --check    writes nothing; tells what no longer agrees with the registry, and exits with 1
+
+Words and equations are in methods_text.py, the toy task and its pictures in toy.py. Pictures are checked for being
+there, their format and their size; how they are drawn differs between versions of matplotlib.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from textwrap import dedent, fill
+from typing import Any
+
+import methods_text as words
+import toy
+
+from handful.methods import Info, get, list_methods
+from handful.methods.registry import FEW
+
+DOCS = Path(__file__).resolve().parent
+PAGE, README, PICTURES = DOCS / "methods.md", DOCS.parent / "README.md", DOCS / "pictures"
+BEGIN, END = "<!-- methods: begin (made by docs/build.py) -->", "<!-- methods: end -->"
+MOST_BYTES = 25_000  # of a method's picture
+GROUPS = {  # heading -> (setting, paradigm), None for any
+    "Open-set, transductive": ("open-set", "transductive"),
+    "Open-set, inductive": ("open-set", "inductive"),
+    "Closed-set, transductive": ("closed-set", "transductive"),
+    "Closed-set, inductive": ("closed-set", "inductive"),
+    "Detectors": ("detector", None),
+}
+
+
+def registry_names() -> list[str]:
+    """This package's methods; other packages may have registered more."""
+    return [info.name for info in list_methods() if get(info.name).solve.__module__.startswith("handful.")]
+
+
+def own_methods() -> list[Info]:
+    """Those, in the order of the page."""
+    own = [get(name).info for name in registry_names()]
+    return [info for heading in GROUPS for info in members(heading, own)]
+
+
+def members(heading: str, infos: Iterable[Info]) -> list[Info]:
+    """Those of a group, `eol` first, then the newest first."""
+    setting, paradigm = GROUPS[heading]
+    group = [info for info in infos if info.setting == setting and paradigm in (None, info.paradigm)]
+    return sorted(group, key=lambda info: (info.name != "eol", -info.year, info.name))
+
+
+def page() -> str:
+    infos = own_methods()
+    parts = [
+        "<!-- made by docs/build.py from the registry, docs/methods_text.py and docs/toy.py: change those -->",
+        "# Methods",
+        words.OPENING,
+        overview(infos),
+        _reflow(
+            "`extra`: what must be installed besides, as in `pip install 'handful[ood]'`. Where a default depends on "
+            f"the shots, that for 1 shot holds below {FEW:.1f} examples a class on average, that for 5 from there on."
+        ),
+        *(_reflow(text) for text in (words.PREPARATION, words.SYMBOLS, words.PICTURES)),
+        "![Every method on the toy task](pictures/all.png)",
+    ]
+    for heading in GROUPS:
+        parts += [f"## {heading}", *(section(info) for info in members(heading, infos))]
+    return "\n\n".join(parts) + "\n"
+
+
+def overview(infos: list[Info]) -> str:
+    rows = [
+        [f"[{i.name}](#{i.name})", i.title, i.year, i.paradigm, i.setting, ", ".join(i.preparation), i.extra or ""]
+        for i in infos
+    ]
+    return _table(["name", "title", "year", "paradigm", "setting", "preparation", "extra"], rows)
+
+
+def section(info: Info) -> str:
+    own = words.TEXT[info.name]
+    paper = re.sub(r"arXiv (\d{4}\.\d{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", info.paper)
+    source = f"src/handful/methods/{info.name}.py"
+    equations = "\n".join(["```math", r"\begin{aligned}", dedent(own.equations).strip(), r"\end{aligned}", "```"])
+    decision = {
+        "probability": "where the score is above 0.5",
+        "rank": "the `outlier_share` of the pile with the highest scores",
+    }[info.score]
+    facts = [
+        f'- Called: `handful.solve("{info.name}", ...)`, `handful.{info.estimator}()`',
+        f"- Source: [{source}](../{source})",
+        f"- Kind: {info.paradigm}, {info.setting}; preparation: {', '.join(info.preparation)}"
+        + (f"; needs `handful[{info.extra}]`" if info.extra else ""),
+        f"- Unknown: {decision}",
+        f"- New items: {info.new_items}",
+    ]
+    parts = [
+        f"### {info.name}",
+        f"**{own.full_name}.** {info.authors} ({info.year}): *{paper}*",
+        _reflow(own.paragraph),
+        equations,
+        parameters(info.name),
+        "\n".join(facts),
+        f"![{info.title} on the toy task](pictures/{info.name}.png)",
+    ]
+    return "\n\n".join(parts)
+
+
+def parameters(name: str) -> str:
+    method = get(name)
+    rows = []
+    for key, default in method.defaults.items():
+        shots = method.info.by_shots.get(key)
+        shown = f"`{_code(default)}`"
+        if shots:
+            shown = ", ".join(f"`{_code(v)}` ({n} {'shot' if n == '1' else 'shots'})" for n, v in shots.items())
+        rows.append([f"`{key}`", shown, method.rules.get(key, ""), meaning(name, key)])
+    return _table(["parameter", "default", "takes", "meaning"], rows) if rows else "No parameters of its own."
+
+
+def meaning(name: str, parameter: str) -> str:
+    return {**words.EVERYWHERE, **words.TEXT[name].parameters}[parameter]
+
+
+def block() -> str:
+    """What stands between the marks in the README."""
+    rows = [
+        [f"[{i.name}](docs/methods.md#{i.name})", f"{i.title}, {i.year}", i.paradigm, i.setting] for i in own_methods()
+    ]
+    told = "What each does, its equations, its defaults and a picture: [docs/methods.md](docs/methods.md)."
+    return f"{BEGIN}\n\n{told}\n\n{_table(['name', 'method', 'paradigm', 'setting'], rows)}\n\n{END}"
+
+
+def readme(text: str) -> str:
+    """The README with its block made anew."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"README.md must hold the lines {BEGIN!r} and {END!r}, once each")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    return before + block() + after
+
+
+def check() -> list[str]:
+    """What no longer agrees, a sentence each."""
+    found = []
+    try:
+        wanted = {PAGE: page(), README: readme(README.read_text("utf-8"))}
+    except KeyError as error:
+        return [f"docs/methods_text.py says nothing of {error}"]
+    except ValueError as error:
+        return [str(error)]
+    for path, text in wanted.items():
+        there = path.read_text("utf-8").splitlines() if path.exists() else []
+        for number, line in enumerate(text.splitlines()):
+            if number >= len(there) or there[number] != line:
+                found.append(f"{path.name} line {number + 1} should be: {line}")
+                break
+        else:
+            if len(there) > len(text.splitlines()):
+                found.append(f"{path.name} goes on after its end")
+    return found + check_pictures()
+
+
+def check_pictures() -> list[str]:
+    from PIL import Image
+
+    found = []
+    names = {info.name for info in own_methods()}
+    for name in sorted(names | {"all"}):
+        path = PICTURES / f"{name}.png"
+        if not path.exists():
+            found.append(f"pictures/{name}.png is missing")
+            continue
+        with Image.open(path) as picture:
+            if picture.format != "PNG" or (name in names and picture.size != toy.SIZE):
+                found.append(f"pictures/{name}.png is {picture.format} of {picture.size}, not PNG of {toy.SIZE}")
+        if name in names and path.stat().st_size > MOST_BYTES:
+            found.append(f"pictures/{name}.png has {path.stat().st_size} bytes, more than {MOST_BYTES}")
+    strange = {path.stem for path in PICTURES.glob("*.png")} - names - {"all"}
+    return found + [f"pictures/{name}.png shows no method" for name in sorted(strange)]
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        print(__doc__)
+        return 2
+    if arguments:
+        found = check()
+        print("\n".join([*found, "run: python docs/build.py"]) if found else "the documentation agrees")
+        return 1 if found else 0
+    PAGE.write_text(page(), "utf-8")
+    README.write_text(readme(README.read_text("utf-8")), "utf-8")
+    PICTURES.mkdir(exist_ok=True)
+    toy.write(PICTURES, [info.name for info in own_methods()])
+    return 0
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> str:
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (header, ["---"] * len(header), *rows))
+
+
+def _reflow(text: str) -> str:
+    return fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+
+
+def _code(value: Any) -> str:
+    return re.sub(r"'(\w+)'", r'"\1"', repr(value))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,448 @@
+r"""What `build.py` cannot read from the registry: each method in plain words, its equations, what its parameters mean.
+
+Symbols are those of the files in src/handful/methods. A parameter's name stands in `backquotes`, and the tests look
+it up; equations are LaTeX as GitHub renders it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    full_name: str
+    paragraph: str  # 60 to 120 words: what it does, when it is good, where it fails
+    equations: str
+    parameters: Mapping[str, str] = MappingProxyType({})  # what those mean that EVERYWHERE does not say
+
+
+OPENING = r"""
+A *method* takes one task (a handful of labelled examples, the *support*, and a pile of unlabelled items, the *query*)
+and answers two questions for each item of the pile: which known class is it most like, and how likely is it to belong
+to none? It works in three steps. **Prepare**: features are centred and scaled as the method expects. **Solve**: an
+*inductive* method learns from the support alone, a *transductive* one from the support and the whole pile together.
+**Score**: each item gets a probability for each class and an outlier score, high meaning unknown. An *open-set* method
+models the unknown; a *closed-set* one knows classes only, and its doubt (minus the largest class probability) serves
+as outlier score; a *detector* gives an outlier score only, and takes its classes from SimpleShot.
+
+```python
+result = handful.solve("eol", support, labels, query, outlier_share=0.3)
+result = handful.solve("simpleshot+knn", support, labels, query)  # classes of the first, outlier scores of the second
+model = handful.estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
+model.predict(X_new)
+```
+
+**Pairs.** Any two names joined by `+` make a pair: classes come from the first method, outlier scores from the second,
+each on features prepared its own way. The second may also be `maxprob` (minus the largest class probability) or
+`entropy`, scores of the first one's class probabilities. The second method's parameters carry its name:
+`knn__k=1`.
+
+**New items** are items that were not in the pile. `predict` and `score_samples` of a fitted estimator score them by
+what was learned: nothing is refitted, and an item gets the same answer alone and in a crowd. Each section says how.
+
+**Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
+something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown (half of it
+unless you say otherwise). `threshold` overrides both.
+""".strip()
+
+PREPARATION = r"""
+**Preparation.** `base`: subtract the mean feature of the backbone's training set, given as `base_mean`; without it, as
+`task`. `task`: subtract the mean of the task's own features. `l2`: divide by the L2 norm. `power(0.5)`: the square root
+of what is positive. `qr`: an exact rotation to as many dimensions as there are items. `preparation="none"` or any other
+list of steps replaces a method's own.
+""".strip()
+
+SYMBOLS = r"""
+**Symbols.** $z_i$ is a prepared item, $q_i$ one of the pile; $S$ is the support, $Q$ the pile, $y$ the label of an
+example, $j$ one of $N$ classes, $c_j$ its prototype, which starts at the class mean; $p_{ij}$ is a class probability,
+$o_i$ the outlier score; $H$ is the entropy, $\mathrm{CE}$ the cross-entropy, $\tau$ the temperature.
+""".strip()
+
+PICTURES = r"""
+**The pictures** show one toy task: three classes of the plane with five examples each (large, edged in black), and a
+pile of 60 items of these classes and 40 outliers, in two clusters and strewn about. Pile items are dots in the colour
+of the class they were given, or crosses where called unknown; a red ring marks a wrong decision. The ground shows what
+the method says of *new* items there: the hue is the class, and it fades to grey in ten steps with the share of the pile
+that scores lower, so that methods can be compared; the line is the threshold. Each method was told the true share of
+outliers. All see the plane through the same 63 features, Gaussian bumps on a grid, prepared each its own way. A toy in
+the plane shows how a method thinks, not how well it does on features of a real backbone.
+""".strip()
+
+SIMPLESHOT = r"\\ p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j) \qquad \text{as SimpleShot}"
+
+EVERYWHERE = {  # parameters that mean the same in every method that has them
+    "temperature": r"$\tau$",
+    "steps": "steps of Adam",
+    "learning_rate": "of Adam",
+    "rounds": "how many",
+    "random_state": "seed",
+    "backend": 'how to compute: "array" (NumPy or torch), "fast" (the fused kernel) or "auto"',
+}
+ENTROPIES = {"lambda_co": "weight of the entropy of each decision", "lambda_ma": "weight of the spread over outputs"}
+
+TEXT = {
+    "eol": Words(
+        "Enhanced Outlier Logits",
+        """
+        Starts from the mean of each class's examples and moves these prototypes, with a scale and a shift for each
+        class, until three things hold: the examples get their own labels, every item of the pile is decided clearly,
+        and the unknown part of the pile has the share given as `outlier_share`. With that share roughly right it finds
+        unknowns best of all methods here, also from one example a class or where most of the pile is unknown. It takes
+        the share at its word: told one that is far off, it calls about that share unknown all the same, and ranks worse
+        than kNN. With few unknowns in the pile its lead is small or gone.
+        """,
+        r"""
+        l_{ij} &= \tau \left( e^{\eta_j} \cos(z_i, c_j) + \delta_j \right) \\
+        \pi_i &= \mathrm{sigmoid} \left( \mathrm{logsumexp}_j\, l_{ij} - \log N + \log b \right), \qquad
+            p_{ij} = \pi_i\, \mathrm{softmax}_j(l_{ij}) \\
+        \mathrm{CE} &= -\mathrm{mean}_S\, \log p_{iy}, \qquad
+            \mathrm{CO} = -\mathrm{mean}_Q\, \textstyle\sum_j p_{ij} \log p_{ij} \\
+        \mathrm{MA} &= \tfrac{1}{N} \textstyle\sum_j m_j \log m_j + m_{\mathrm{out}} \log m_{\mathrm{out}}, \qquad
+            m_j = \tfrac{N}{1 - b}\, \mathrm{mean}_Q\, p_{ij}, \quad
+            m_{\mathrm{out}} = \tfrac{1}{b}\, \mathrm{mean}_Q\, (1 - \pi_i) \\
+        \mathrm{loss} &= \lambda_{\mathrm{ce}}\, \mathrm{CE} + \tfrac{\lambda_{\mathrm{co}}}{N} \mathrm{CO}
+            + \lambda_{\mathrm{ma}}\, \mathrm{MA} \qquad \text{by Adam over } c, \eta, \delta \\
+        c'_j &= \textstyle\sum_{S, Q} p_{ij} z_i \,/ \sum_{S, Q} p_{ij} \qquad \text{once, at the end} \\
+        p_{ij} &= \pi_i\, \mathrm{softmax}_j(l_{ij} \text{ with } c'), \qquad o_i = 1 - \pi_i \\
+        \mathrm{share} &= b\, e^{\lambda b - 1}, \qquad
+            (1 - b)\, e^{\lambda (1 - b) - 1} + b\, e^{\lambda b - 1} = 1
+            \qquad \text{gives } b \text{ for the share you say}
+        """,
+        {
+            "outlier_share": "how much of the pile is unknown; turned into $b$ by the last line",
+            "b": "the paper's balance $b$ itself, instead of the share",
+            "class_weight": '"ways": $N / (1 - b)$, as in the paper; "shots": examples a class instead of $N$, '
+            "as in its published code",
+            "learn": r"which of $c$, $\eta$, $\delta$ move",
+            "lambda_ce": r"$\lambda_{\mathrm{ce}}$",
+            "lambda_co": r"$\lambda_{\mathrm{co}}$",
+            "lambda_ma": r"$\lambda_{\mathrm{ma}}$",
+            "history": "keep the loss of every step",
+        },
+    ),
+    "ostim": Words(
+        "Open-Set Transductive Information Maximisation",
+        """
+        Moves the prototypes by gradient descent so that each item of the pile is decided clearly while the pile as a
+        whole spreads evenly over the classes and one more output, the unknown. That output's logit is minus the mean of
+        the class logits, so an item that is unlike the classes on average gets it. It ranks unknowns nearly as well as
+        EOL and need not be told their share for that. As a probability its score is timid: few items pass 0.5, however
+        many are unknown. So only its order is used, and the share you expect decides how many are called unknown, or a
+        `threshold` of your own. An unknown that resembles one class closely is missed.
+        """,
+        r"""
+        g_{ij} &= \cos(z_i - \mu, c_j - \mu), \qquad g_{i,N+1} = -\mathrm{mean}_j\, g_{ij}, \qquad
+            p_i = \mathrm{softmax}(\tau g_i) \text{ over } N + 1 \\
+        \mathrm{loss} &= \mathrm{CE}(S) + \lambda_{\mathrm{co}}\, \mathrm{mean}_Q\, H(p_i)
+            + \lambda_{\mathrm{ma}} \textstyle\sum_k m_k \log m_k, \qquad m = \mathrm{mean}_Q\, p_i
+            \qquad \text{by Adam over } c \\
+        \text{class } j &: \mathrm{softmax} \text{ over the first } N \text{ logits}, \qquad o_i = p_{i,N+1}
+        """,
+        ENTROPIES,
+    ),
+    "oslo": Words(
+        "Open-Set Likelihood Optimisation",
+        """
+        Asks of each pile item in turn how much of an inlier it is, to which classes it belongs, and then moves the
+        prototypes by the items' weighted mean, so that likely outliers hardly move them. Two rounds suffice and no
+        gradient is needed, which makes it one of the fastest transductive methods; its ranking of unknowns is close to
+        that of OSTIM. The inlierness compares cosines with zero, the middle of the task: where unknowns are the
+        majority the middle moves towards them, and too few would be called unknown at 0.5. So only the order of the
+        scores is used, and the share you expect, or a `threshold` of yours, draws the line.
+        """,
+        r"""
+        \xi_i &= \mathrm{sigmoid} \left( \textstyle\sum_j z_{ij} \cos(q_i, c_j) / \lambda_\xi \right)
+            \qquad \text{with } z_{ij} = 1/N \text{ at first} \\
+        z_{ij} &= \mathrm{softmax}_j \left( \xi_i \cos(q_i, c_j) / \lambda_z \right) \\
+        c_j &= \text{mean of the support of class } j, \text{ weight } 1,
+            \text{ and of the pile, weight } \xi_i z_{ij} \\
+        p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j), \qquad o_i = 1 - \xi_i
+        """,
+        {"lambda_xi": r"$\lambda_\xi$, softness of inlierness", "lambda_z": r"$\lambda_z$, softness of assignments"},
+    ),
+    "soft_kmeans": Words(
+        "Masked soft k-means with a distractor cluster",
+        """
+        Soft k-means on the pile, started at the class means, with one cluster more than there are classes: the
+        distractor, which sits in the middle of all features and takes what no class wants. A mask keeps items that are
+        far from a class, by the threshold `beta`, from pulling its prototype. It is simple, needs no gradient and ranks
+        unknowns better than the closed-set methods, unless most of the pile is unknown. Features of unit length are all
+        equally far from the middle, so the distractor amounts to one distance, set by `radius`, beyond which an item is
+        unknown. The paper learned that and the mask on base classes; here they are fixed and cannot suit every
+        backbone.
+        """,
+        r"""
+        z_i &= \mathrm{softmax} \text{ over } N + 1 \text{ of }
+            \left[ -\tau |q_i - c_j|^2,\; -\tau |q_i|^2 / r^2 - \log r \right] \\
+        \tilde d_{ij} &= |q_i - c_j|^2 / \mathrm{mean}_i |q_i - c_j|^2, \qquad
+            m_{ij} = \mathrm{sigmoid} \left( \gamma (\beta - \tilde d_{ij}) \right) \\
+        c_j &= \text{mean of the support of class } j, \text{ weight } 1,
+            \text{ and of the pile, weight } z_{ij} m_{ij} \\
+        p_{ij} &= z_{ij}, \qquad o_i = z_{i,N+1}
+        """,
+        {
+            "radius": "$r$, length scale of the distractor",
+            "beta": r"$\beta$, relative distance at which the mask is one half",
+            "gamma": r"$\gamma$, slope of the mask",
+        },
+    ),
+    "openmax": Words(
+        "OpenMax: activations revised by extreme-value theory",
+        """
+        Fits, for each class, a Weibull distribution to how far its own examples lie from their mean; with fewer than
+        ten examples a class, one for all classes together. An item's activation for its closest classes is then cut by
+        how unusual its distance is, and what is cut off becomes the activation of the unknown. Made for networks with
+        thousands of examples a class, it has a hard time with five. The score also falls again far away from every
+        class, where there is little activation left to cut. Setting `weibull=False` gives the simpler rule
+        behind the published few-shot figures, which ranks unknowns better.
+        """,
+        r"""
+        v_j &= 2 - d_j, \qquad d_j = |q_i - c_j| \\
+        F_j &= \text{Weibull of class } j,
+            \text{ fitted to the largest distances of its examples to the mean of the others} \\
+        w_j &= 1 - \tfrac{\alpha - r}{\alpha} F_j(d_j) \qquad
+            \text{for the class of rank } r = 0 \ldots \alpha - 1 \text{ by activation},\; 1 \text{ for the rest} \\
+        v'_j &= v_j w_j, \qquad v'_{\mathrm{out}} = \textstyle\sum_j v_j (1 - w_j), \qquad
+            o_i = \text{the last of } \mathrm{softmax}(v'_1 \ldots v'_N, v'_{\mathrm{out}}) \\
+        p_{ij} &= (1 - o_i)\, \mathrm{softmax}_j(v_j) \\
+        p_i &= \mathrm{softmax}(-d_1 \ldots -d_N, 0) \qquad \text{instead, with weibull=False}
+        """,
+        {
+            "weibull": "False: the published code's version, the last line",
+            "alpha": r"$\alpha$, how many top classes are revised",
+            "tail": "how many of the largest distances a fit uses, at most",
+        },
+    ),
+    "proser": Words(
+        "Placeholders for Open-Set Recognition",
+        """
+        Trains a linear classifier on the examples with one output more than there are classes, a dummy that learns to
+        come second to the true class; the dummy's logit is the outlier score. The paper trains a whole network so; here
+        only the head is trained, from a random start, for a few `steps`. With a thousand features that is enough for
+        accuracy close to the nearest mean. With tens of features it is not: classes stay near the random start. More
+        steps mend the classes but harm the score, because the dummy's own logit then grows on known items too. A
+        yardstick rather than a tool.
+        """,
+        r"""
+        l_i &= W z_i + \beta, \qquad N + 1 \text{ outputs, the last the dummy} \\
+        \mathrm{loss} &= \mathrm{CE}(l, y) + \lambda\, \mathrm{CE}(l \text{ with the true class masked out},
+            \text{dummy}) \qquad \text{by Adam on } S \\
+        p_{ij} &= \mathrm{softmax} \text{ over the } N \text{ class logits}, \qquad o_i = l_{i,N+1}
+        """,
+        {"lambda_dummy": r"$\lambda$", "random_state": "seed of the head's start"},
+    ),
+    "rpl": Words(
+        "Reciprocal Point Learning",
+        """
+        Gives each class a reciprocal point that stands for everything the class is not; an item belongs to the class
+        whose reciprocal point it is farthest from, and one that is far from none is unknown. A second term bounds how
+        far known items may be, so that open space stays near the points. The paper shapes the features by this loss,
+        and that is where its strength lies; on fixed features there is little left to shape. Classes come out as well
+        as by the nearest mean. Unknowns are ranked worse than by a plain distance to the examples, most clearly with
+        one example a class.
+        """,
+        r"""
+        d_{ij} &= |z_i - P_j|^2, \qquad p_i = \mathrm{softmax}_j(\gamma d_{ij}) \\
+        \mathrm{loss} &= -\mathrm{mean}_S\, \log p_{iy}
+            + \lambda\, \mathrm{mean}_S\, (d_{iy} - R_y)^2 \qquad \text{by Adam over } P \text{ and } R \\
+        o_i &= -\max_j d_{ij}
+        """,
+        {"gamma": r"$\gamma$, sharpness of the classes", "lambda_open": r"$\lambda$, how firmly open space is bounded"},
+    ),
+    "tim_gd": Words(
+        "Transductive Information Maximisation by Gradient Descent",
+        """
+        Moves the prototypes by gradient descent so that each item of the pile is decided clearly and the pile as a
+        whole uses all classes evenly, while the examples keep their labels. Where the pile holds known classes only, in
+        similar numbers, this improves accuracy, most of all with one example a class. It has no place for the unknown:
+        outliers are decided clearly too, and doubt is all the score it has. The small default `learning_rate` keeps
+        that harm small. For an open pile prefer OSTIM, its open-set relative, or take its classes only, as in
+        `tim_gd+knn`.
+        """,
+        r"""
+        p_i &= \mathrm{softmax}_j(\tau \cos(z_i, c_j)) \\
+        \mathrm{loss} &= \mathrm{CE}(S) - \lambda_{\mathrm{ma}} H(\mathrm{mean}_Q\, p_i)
+            + \lambda_{\mathrm{co}}\, \mathrm{mean}_Q\, H(p_i) \qquad \text{by Adam over } c \\
+        o_i &= -\max_j p_{ij}
+        """,
+        ENTROPIES,
+    ),
+    "bdcspn": Words(
+        "Bias Diminishing with a Cosine-Similarity Prototypical Network",
+        """
+        Corrects two biases of class means taken from a few examples. The pile is shifted so that its mean meets that of
+        the examples; each pile item then votes for its nearest class, and prototypes become weighted means of examples
+        and voters. One pass, no gradient: among the cheapest ways to learn from a pile, and a clear gain in accuracy
+        with one example a class. Every item votes, the unknown too: with many outliers in the pile prototypes are
+        pulled towards them, the shift goes astray, and the ranking of unknowns gets worse than SimpleShot's.
+        """,
+        r"""
+        q'_i &= q_i + \mathrm{mean}(S) - \mathrm{mean}(Q), \qquad
+            \hat y_i = \mathrm{argmax}_j\, \cos(q'_i, c_j) \\
+        c_j &\leftarrow \text{mean of the support of class } j \text{ and the } q'_i \text{ with } \hat y_i = j,
+            \text{ weighted by } e^{\cos(\cdot,\, c_j)} \\
+        p_{ij} &= \mathrm{softmax}_j(\tau \cos(q_i, c_j)), \qquad o_i = -\max_j p_{ij}
+        """,
+    ),
+    "laplacianshot": Words(
+        "Laplacian-regularised few-shot classification",
+        """
+        Starts from BD-CSPN's prototypes and lets each item of the pile listen to its nearest `neighbours` in the pile:
+        nearby items end in the same class. Where classes form clusters in the pile this gives some of the best accuracy
+        from one example a class, at little cost. Neighbours vote by `strength` whether they are known or not: a tight
+        cluster of outliers agrees with itself and looks like a class, so that doubt, its outlier score, is among the
+        least useful here, and the worse the more unknowns there are. Take its classes only, as in `laplacianshot+knn`.
+        """,
+        r"""
+        a_{ij} &= |q_i - c_j|^2 \text{ with the prototypes of BD-CSPN}, \qquad
+            W = \text{each item's } k \text{ nearest others} \\
+        Y &= \mathrm{softmax}(-a), \quad \text{then} \quad
+            Y = \mathrm{softmax}(-a + \lambda W Y) \quad \text{until the energy rests:} \\
+        E &= \textstyle\sum Y \log Y + a Y - \lambda (W Y) Y \\
+        p_{ij} &= Y_{ij}, \qquad o_i = -\max_j p_{ij}
+        """,
+        {"neighbours": "$k$", "strength": r"$\lambda$", "rounds": "how many, at most"},
+    ),
+    "pt_map": Words(
+        "Power Transform and Maximum A Posteriori",
+        """
+        Takes roots of the features, which makes their distribution more even, then repeats: transport the pile to the
+        prototypes at the least cost so that all classes get equally many items, and move the prototypes part of the way
+        to what they got. If the pile truly holds the classes in equal numbers, this is among the best classifiers from
+        one example a class. It insists on equal numbers: unequal classes and outliers are handed out all the same. The
+        power step sets negative features to zero, so give it features as they leave a ReLU, not centred ones, or
+        another `preparation`.
+        """,
+        r"""
+        M_{ij} &= |q_i - c_j|^2 \\
+        P &= e^{-\kappa M} \text{ scaled by Sinkhorn to row sums } 1
+            \text{ and column sums } \lfloor |Q| / N \rfloor \\
+        c_j &\leftarrow c_j + \alpha \left( \text{mean of the support of class } j
+            \text{ and of the pile, weight } P_{ij} \;-\; c_j \right) \\
+        p_{ij} &= P_{ij} / \textstyle\sum_j P_{ij}, \qquad o_i = -\max_j p_{ij}
+        """,
+        {"rate": r"$\alpha$, how far prototypes move in a round", "sharpness": r"$\kappa$"},
+    ),
+    "simpleshot": Words(
+        "SimpleShot: the nearest class mean",
+        """
+        Centres and normalises features, averages each class's examples and gives an item to the class whose mean has
+        the largest cosine. There is nothing to train and nothing to tune, items are judged one by one, and with five
+        examples a class accuracy is within two or three points of the most elaborate methods. Begin here. Its outlier
+        score is doubt between classes: an item halfway between two classes is found, an item that is like one class a
+        little and like the others not at all is not. A higher `temperature` leaves the classes as they are and ranks
+        unknowns somewhat worse. For unknowns pair it: `simpleshot+knn`.
+        """,
+        r"""
+        p_{ij} &= \mathrm{softmax}_j(\tau \cos(q_i, c_j)), \qquad o_i = -\max_j p_{ij}
+        """,
+    ),
+    "finetune": Words(
+        "Baseline++: a cosine classifier, fine-tuned",
+        """
+        A classifier of cosines to one weight vector a class, started at the class means and trained by gradient descent
+        to give the examples their labels. The pile plays no part, so items are judged one by one. It shows what
+        training on the examples alone brings over taking their mean: with good features, little. With one example a
+        class there is next to nothing to learn from. Its sharper `temperature` makes it surer of everything, so that
+        its doubt ranks unknowns slightly worse than SimpleShot's. Many `steps` or a large `learning_rate` learn the few
+        examples by heart.
+        """,
+        r"""
+        p_i &= \mathrm{softmax}_j(\tau \cos(z_i, c_j)) \\
+        \mathrm{loss} &= \mathrm{CE}(S) \qquad \text{by Adam over } c \\
+        o_i &= -\max_j p_{ij}
+        """,
+    ),
+    "knn": Words(
+        "Distance to the k nearest neighbours",
+        """
+        The outlier score is the mean distance to the `k` nearest examples, whatever their class. It makes no assumption
+        about the shape of classes, needs neither a pile nor a share of outliers, and is the strongest of the plain
+        detectors and the best inductive method here: hard to beat when unknowns are few or items come one at a time.
+        Every example counts as it stands, so one wrong or odd example opens a door for unknowns around it, and with one
+        example a class nothing but the distance to the nearest one is left. It does not learn from the pile, which is
+        where EOL, OSTIM and OSLO pass it.
+        """,
+        r"""
+        o_i &= \tfrac{1}{k} \textstyle\sum \text{ of the } k \text{ smallest } |q_i - z_s|,\; s \in S
+        """
+        + SIMPLESHOT,
+        {"k": "how many neighbours"},
+    ),
+    "iforest": Words(
+        "Isolation forest",
+        """
+        Cuts the feature space by random splits along single features until each example stands alone; an item that few
+        cuts isolate is called an outlier. Made for large tables with a few meaningful columns, where it is fast and
+        robust. A handful of examples gives it shallow `trees`, and among the hundreds of features of a backbone any
+        single one says little: the score is then little better than chance. It takes random draws, so small differences
+        between runs with another `random_state` mean nothing. Use it when items are described by tens of measured
+        features and examples are many.
+        """,
+        r"""
+        o_i &= 2^{-\mathrm{mean}_t\, h_t(q_i) / c(|S|)} \text{ less a constant}, \qquad
+            h_t = \text{depth in tree } t, \quad c = \text{expected depth}
+        """
+        + SIMPLESHOT,
+        {
+            "trees": "how many",
+            "max_features": "share of the features that each tree sees",
+            "random_state": "seed of the forest",
+        },
+    ),
+    "ocsvm": Words(
+        "One-class support vector machine",
+        """
+        Learns a surface around the examples, all classes taken as one, and scores an item by its signed distance to it.
+        With the `kernel` of the published comparison, "poly", it is not trained at all: the kernel's values are far
+        below the solver's tolerance, so that it stops before its first step, and only the first half of the examples
+        counts, in the order they were given. The picture shows it: much of the last class is called unknown.
+        A `tolerance` of 1e-12 trains it, as does `kernel="rbf"`, and both rank unknowns much better. Half of the
+        examples lie outside the surface by construction, so only the order of the scores means something. kNN is simpler
+        and no worse.
+        """,
+        r"""
+        o_i &= \rho - \textstyle\sum_{s \in S} \alpha_s\, k(z_s, q_i), \qquad
+            \alpha, \rho \text{ from the one-class SVM with } \nu = 0.5
+        """
+        + SIMPLESHOT,
+        {"kernel": "$k$, as in scikit-learn", "tolerance": "of the solver; 1e-12 trains a polynomial kernel"},
+    ),
+    "pca": Words(
+        "Principal component classifier",
+        """
+        Standardises every feature by the examples, finds the examples' leading directions, and scores an item by its
+        distance to the tips of these unit vectors, each divided by the share of variance it explains. Since the tips
+        lie close to the examples' centre, this is for the most part the distance to that centre in standardised
+        features: good when all examples form one cloud. Several classes are several clouds, and what lies between them
+        looks most usual. With few examples the variances are guesses. The number of `components` hardly matters. Use it
+        as a yardstick.
+        """,
+        r"""
+        o_i &= \textstyle\sum_k |\tilde q_i - u_k| / \lambda_k, \qquad
+            u_k = \text{direction of the standardised support}, \quad \lambda_k = \text{share of its variance}
+        """
+        + SIMPLESHOT,
+        {"components": "how many directions $u_k$", "random_state": "seed of the decomposition of large features"},
+    ),
+    "copod": Words(
+        "Copula-Based Outlier Detection",
+        """
+        Looks at each feature by itself: how far out in the tail of the values of all items, examples and pile together,
+        does this item lie? The surprises of all features are summed. It has no parameters and suits tables with
+        meaningful columns and rare outliers. It does not know which items are examples, so where unknowns are many they
+        are the usual ones, and features of a backbone are high exactly where an item is typical of its class. On
+        embeddings the ranking is near chance, and below it in piles with many unknowns.
+        """,
+        r"""
+        U^l_{if} &= -\log \hat F_f(q_{if}), \qquad U^r_{if} = -\log \hat F^-_f(q_{if}), \qquad
+            \hat F_f, \hat F^-_f = \text{share of items not above, not below} \\
+        o_i &= \textstyle\sum_f \max \left( U^{\mathrm{skew}}_{if},\;
+            \tfrac{1}{2} (U^l_{if} + U^r_{if}) \right), \qquad
+            U^{\mathrm{skew}} = U^l \text{ where feature } f \text{ leans left, } U^r \text{ where right}
+        """
+        + SIMPLESHOT,
+    ),
+}
