@@ -400,8 +400,8 @@ TEXT = {
         below the solver's tolerance, so that it stops before its first step, and only the first half of the examples
         counts, in the order they were given. The picture shows it: much of the last class is called unknown.
         A `tolerance` of 1e-12 trains it, as does `kernel="rbf"`, and both rank unknowns much better. Half of the
-        examples lie outside the surface by construction, so only the order of the scores means something. kNN is simpler
-        and no worse.
+        examples lie outside the surface by construction, so only the order of the scores means something. kNN is
+        simpler and no worse.
         """,
         r"""
         o_i &= \rho - \textstyle\sum_{s \in S} \alpha_s\, k(z_s, q_i), \qquad

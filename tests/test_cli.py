@@ -83,6 +83,28 @@ def test_methods_as_a_table_and_as_json():
     assert eol["parameters"]["outlier_share"] == 0.5
 
 
+def test_info_says_what_a_file_holds(tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    names = np.repeat([f"kind{i}" for i in range(8)], 30)
+    np.savez(tmp_path / "set.npz", features=rng.normal(size=(240, 6)), labels=names)
+    said = " ".join(handful("info", tmp_path / "set.npz").stdout.split())
+    assert "set: 240 items, 8 classes" in said
+    assert "kind3 30" in said
+    found = json.loads(handful("info", tmp_path / "set.npz", "--json").stdout)
+    assert found["dimension"] == 6
+    assert found["ways"] == {"1": 3, "5": 3, "10": 3}
+
+
+def test_info_on_a_broken_file_is_one_sentence(tmp_path):
+    (tmp_path / "set.parquet").write_bytes(b"PAR1 but no more")
+    done = handful("info", tmp_path / "set.parquet")
+    assert done.returncode == 1
+    assert "set.parquet" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_version_and_help():
     import handful as package
 

@@ -29,7 +29,7 @@ ROOMS = {
     "features": {"task"},
     "report": {"task"},
     "demo": {"task", "methods", "features", "metrics", "report"},
-    "cli": {"demo", "methods"},
+    "cli": {"demo", "features", "methods"},
     "__main__": {"cli"},
 }
 

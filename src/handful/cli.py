@@ -78,6 +78,40 @@ def demo(
 
 
 @app.command()
+def info(
+    path: Annotated[
+        Path, typer.Argument(help="A .parquet, .npz, .npy, .safetensors, .pkl, or a folder of `datasets`.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it can support."""
+    from handful.features import describe, read
+
+    found = describe(read(path))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{found['name']}: {found['items']:,} items, {found['classes']} classes", show_header=False)
+    for name, value in found.items():
+        if name not in ("name", "counts"):
+            table.add_row(name.replace("_", " "), _in_words(value))
+    console = Console(highlight=False)
+    console.print(table)
+    counts = sorted(found["counts"].items(), key=lambda pair: -pair[1])
+    shown = ", ".join(f"{name} {count}" for name, count in counts[:20])
+    console.print(f"Items per class: {shown}" + (f" and {len(counts) - 20} more" if len(counts) > 20 else ""))
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods with what is known about each."""
     from dataclasses import asdict

@@ -1,6 +1,7 @@
-"""Feature sets, and episodes drawn from them."""
+"""Feature sets, in memory and on disk, and episodes drawn from them."""
 
 from handful.features.embedded import digits
 from handful.features.episodes import Episodes, Protocol, draw
+from handful.features.featureset import FeatureSet, describe, read, write
 
-__all__ = ["Episodes", "Protocol", "digits", "draw"]
+__all__ = ["Episodes", "FeatureSet", "Protocol", "describe", "digits", "draw", "read", "write"]

@@ -6,6 +6,8 @@ PyOD.
 
 from __future__ import annotations
 
+from typing import Any
+
 from handful.arrays import Array
 from handful.methods._pyod import detect
 from handful.methods.registry import BY_SHOTS, Solution, register
@@ -30,5 +32,5 @@ def iforest(
     random_state: int = 0,
 ) -> Solution:
     """max_features: the share of features that each tree sees."""
-    options = {"n_estimators": trees, "max_features": max_features, "random_state": random_state}
+    options: dict[str, Any] = {"n_estimators": trees, "max_features": max_features, "random_state": random_state}
     return detect("iforest", support, labels, query, **options)

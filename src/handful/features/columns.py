@@ -1,0 +1,69 @@
+"""What every reader gives and every writer takes, and what several of them say of a file."""
+
+from __future__ import annotations
+
+import json
+from errno import EINVAL
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Columns(NamedTuple):
+    """What a file holds: features [n, D], labels [n], paths and splits [n] or None."""
+
+    features: Any
+    labels: Any
+    paths: Any = None
+    splits: Any = None
+
+
+def keys_of(embedding: str, label: str) -> tuple[str, str]:
+    """Names of arrays: the plural of the columns' names, unless others were asked for."""
+    return "features" if embedding == "embedding" else embedding, "labels" if label == "label" else label
+
+
+def coded(labels: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
+    """Names of classes, and int64 codes; integers are their own codes and have no names."""
+    if labels.dtype.kind != "U":
+        return None, labels
+    names, codes = np.unique(labels, return_inverse=True)
+    return names.tolist(), codes.astype(np.int64)
+
+
+def named(codes: list[Any], names: list[str], where: str) -> list[str]:
+    for row, code in enumerate(codes):
+        if not isinstance(code, int) or not 0 <= code < len(names):
+            raise ValueError(f"{where} has code {code} in row {row}, but there are {len(names)} names: label that row")
+    return [names[code] for code in codes]
+
+
+def inside(name: str) -> str:
+    if Path(name).name != name:
+        raise ValueError(f"the dataset names a file {name!r} outside its folder: it was not opened")
+    return name
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name} is not JSON, or is damaged: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name} holds a {type(content).__name__}, not an object")
+    return content
+
+
+def require(names: list[str], keys: tuple[str, str], what: str) -> None:
+    for key, option in zip(keys, ("embedding", "label"), strict=True):
+        if names.count(key) != 1:
+            there = ", ".join(map(repr, names)) or "none"
+            many = "more than one" if key in names else "no"
+            raise ValueError(f"there is {many} {what} {key!r}, only {there}: name the right one with {option}=")
+
+
+def damaged(kind: str, error: Exception | str, where: str = "") -> ValueError:
+    if isinstance(error, OSError) and error.errno not in (None, EINVAL):
+        raise error  # the disk's fault or the user's rights; a damaged file only leads to places that are not there
+    return ValueError(f"the file is no {kind} file, or is damaged or cut off: {where}{error}")
