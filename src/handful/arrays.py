@@ -36,6 +36,12 @@ def softmax(x: Array) -> Array:
     return e / xp.sum(e, axis=-1, keepdims=True)
 
 
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), small values kept small; beyond +-80 it stays, where exp would overflow float32."""
+    xp = array_namespace(x)
+    return 1 / (1 + xp.exp(xp.clip(-x, -80.0, 80.0)))
+
+
 def one_hot(labels: Array, ways: int, like: Array) -> Array:
     """Codes [B, S] to [B, S, N], of the kind, dtype and device of `like`."""
     return as_like(np.eye(ways)[to_numpy(labels)], like)

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
+from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
 
 def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
-    xp = array_namespace(cosine)
-    xi = 0.5 + 0.5 * xp.tanh(0.5 * xp.sum(z * cosine, axis=-1) / lambda_xi)  # sigmoid; exp could overflow
-    return xi, softmax(xi[..., None] * cosine / lambda_z)
+    """The logit of xi [B, Q], and the new z [B, Q, N]."""
+    logit = array_namespace(cosine).sum(z * cosine, axis=-1) / lambda_xi
+    return logit, softmax(sigmoid(logit)[..., None] * cosine / lambda_z)
 
 
 def score_new(
@@ -33,8 +33,8 @@ def score_new(
     rounds = state["rounds"]  # [B, rounds + 1, N, D]
     z: Array | float = 1 / rounds.shape[2]
     for k in range(rounds.shape[1] - 1):
-        xi, z = _assign(cosine_to(items, rounds[:, k]), z, lambda_xi, lambda_z)
-    return softmax(cosine_to(items, rounds[:, -1])), 1 - xi
+        logit, z = _assign(cosine_to(items, rounds[:, k]), z, lambda_xi, lambda_z)
+    return softmax(cosine_to(items, rounds[:, -1])), sigmoid(-logit)
 
 
 @register(
@@ -59,8 +59,9 @@ def oslo(
     c = class_means(support, onehot)
     path, z = [c], 1 / ways
     for _ in range(rounds):
-        xi, z = _assign(cosine_to(query, c), z, lambda_xi, lambda_z)
-        weight = xi[..., None] * z  # [B, Q, N]
+        logit, z = _assign(cosine_to(query, c), z, lambda_xi, lambda_z)
+        weight = sigmoid(logit)[..., None] * z  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
         path.append(c)
-    return Solution(softmax(cosine_to(query, c)), 1 - xi, {"rounds": xp.stack(path, axis=1)}, n_iter=rounds)
+    scores = sigmoid(-logit)  # 1 - xi, which would round the surest inliers to one score
+    return Solution(softmax(cosine_to(query, c)), scores, {"rounds": xp.stack(path, axis=1)}, n_iter=rounds)

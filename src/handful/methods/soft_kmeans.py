@@ -18,7 +18,7 @@ from math import log
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
+from handful.arrays import Array, class_count, class_means, one_hot, sigmoid, softmax, squared_distances
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
@@ -68,8 +68,7 @@ def soft_kmeans(
     for _ in range(rounds if query.shape[1] else 0):
         distances, z = _assign(query, c, temperature, radius)
         relative = distances / xp.clip(xp.mean(distances, axis=1, keepdims=True), 1e-12, None)
-        mask = 0.5 + 0.5 * xp.tanh(0.5 * gamma * (beta - relative))  # sigmoid; exp could overflow
-        weight = z[..., :-1] * mask  # [B, Q, N]
+        weight = z[..., :-1] * sigmoid(gamma * (beta - relative))  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
     state = {"prototypes": c}
     return Solution(*score_new(state, query, temperature=temperature, radius=radius), state, n_iter=rounds)
