@@ -37,7 +37,7 @@ model.predict(X_new)
 **Pairs.** Any two names joined by `+` make a pair: classes come from the first method, outlier scores from the second,
 each on features prepared its own way. The second may also be `maxprob` (minus the largest class probability) or
 `entropy`, scores of the first one's class probabilities. The second method's parameters carry its name:
-`knn__k=1`.
+`knn_k=1`.
 
 **New items** are items that were not in the pile. `predict` and `score_samples` of a fitted estimator score them by
 what was learned: nothing is refitted, and an item gets the same answer alone and in a crowd. Each section says how.

@@ -22,7 +22,7 @@ SHARED = "outlier_share"  # what is known of the pile is told once, to whichever
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods with the face of one. The detector's parameters are called knn__k and so on, but for SHARED."""
+    """Two methods with the face of one. The detector's parameters are called knn_k and so on, but for SHARED."""
 
     classifier: Method
     detector: Method | str
@@ -94,7 +94,9 @@ class Pair:
         return merged
 
     def _outside(self, name: str) -> str:
-        return name if name == SHARED else f"{self._second}__{name}"
+        return (
+            name if name == SHARED else f"{self._second}_{name}"
+        )  # two underscores would mean a nested estimator to scikit-learn
 
     def _split(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         others = () if isinstance(self.detector, str) else self.detector.defaults
