@@ -201,8 +201,8 @@ BLIND = {
     "copod": "adds up the tails of single features, where items of other classes lie as far out",
     "iforest": "cuts single features where the examples have them, and not where the outliers do",
     "ocsvm": "the cube of a cosine hardly tells an outlier from an item of another class",
-    "openmax": "a Weibull of all five distances puts half of a class's own new items past its middle; these hand the "
-    "outlier output most of a large activation, more than all that an outlier has",
+    "openmax": "a Weibull of the examples' distances puts half of a class's own new items past its middle; these hand "
+    "the outlier output most of a large activation, more than all that an outlier has",
 }
 
 

@@ -7,8 +7,10 @@ import pytest
 from conftest import random_task
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
 
 import handful
+from handful.estimator import EXPECTED_FAILED_CHECKS
 from handful.methods import get
 
 
@@ -159,6 +161,16 @@ def test_parameters_of_the_second_part_can_be_set_and_searched(pile):
     assert handful.estimator("simpleshot+knn").set_params(knn_k=2).get_params()["knn_k"] == 2
     search = GridSearchCV(handful.SimpleShotWithKNN(), {"knn_k": [1, 3]}, cv=2).fit(X[18:], y[18:])
     assert search.best_params_["knn_k"] in (1, 3)
+
+
+@pytest.mark.parametrize("name", ["simpleshot+knn", "bdcspn+entropy"])
+def test_scikit_learns_own_checks_hold_for_pairs(name):
+    results = check_estimator(
+        handful.estimator(name, dtype="float64"),
+        on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILED_CHECKS,
+    )  # fmt: skip
+    assert len(results) > 40
+    assert [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"] == []
 
 
 # ------------------------------------------------------------------------------------------------------------- errors

@@ -86,7 +86,7 @@ def test_a_method_from_outside_works_everywhere_by_its_name(folder):
         query = [[1.0, 2.0], [4.0, -1.0], [9.0, 9.0]]
         result = handful.solve("manhattan", support, labels, query, outlier_share=1 / 3)
         model = handful.estimator("manhattan", scale=2.0, outlier_share=1 / 3).fit(support + query, labels + [None] * 3)
-        pair = handful.solve("simpleshot+manhattan", support, labels, query, manhattan__floor=3.5)
+        pair = handful.solve("simpleshot+manhattan", support, labels, query, manhattan_floor=3.5)
         path = model.save("MODEL")
         five = handful.solve("manhattan", np.repeat(support, 5, axis=0), np.repeat(labels, 5), query)
         print(json.dumps({

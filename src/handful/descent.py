@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from handful.arrays import FLOOR, Array, as_like, class_means, cosine_to, norms, one_hot, softmax, unit
+from handful.arrays import FLOOR, Array, as_like, at_least, class_means, cosine_to, norms, one_hot, softmax, unit
 
 PARAMETERS = ("prototypes", "eta", "delta")
 BACKENDS = ("auto", "array", "fast")
@@ -162,10 +162,9 @@ def descend(
             if refine:
                 _refine(end, head, support, query, temperature)
         return end
-    if history or not is_numpy_array(support) or not isinstance(head, InfoMax) or not query.shape[-2]:
+    if history or not is_numpy_array(support) or not isinstance(head, InfoMax):
         raise ValueError(
-            'backend="fast" takes NumPy arrays, an InfoMax head and at least one query, and keeps no history: '
-            'use backend="array"'
+            'backend="fast" takes NumPy arrays and an InfoMax head, and keeps no history: use backend="array"'
         )
     from handful import kernels  # numba is imported only where it is used
 
@@ -256,7 +255,7 @@ def loss_and_gradients(
 
 def _forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
     xp = array_namespace(items)
-    norm = xp.clip(norms(at["prototypes"]), FLOOR, None)
+    norm = at_least(norms(at["prototypes"]), FLOOR)
     direction = at["prototypes"] / norm
     cosine = xp.matrix_transpose(direction @ xp.matrix_transpose(items))  # [B, M, N]; so the BLAS sees long rows
     scale = temperature * xp.exp(at["eta"])[..., None, :]

@@ -268,7 +268,7 @@ def _slopes(l, p, mixed, labels, n_support, n_items, ways, kind, weights):
     """`InfoMax`: log p [K, M] in, dL/dlogits out in their place."""
     real = l.dtype.type
     ce, co, ma, w = weights
-    floor, one, n_query, outputs = real(FLOOR), real(1), real(n_items - n_support), len(l)
+    floor, one, n_query, outputs = real(FLOOR), real(1), real(max(1, n_items - n_support)), len(l)
     for k in range(outputs):
         share = real(0)
         for i in range(n_support, n_items):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, as_like, norms, unit
+from handful.arrays import FLOOR, Array, as_like, at_least, norms, unit
 
 STEPS = ("task", "base", "none", "l2", "power", "qr")
 
@@ -116,7 +116,6 @@ def _learn(kind: str, argument: float | None, support: Array, query: Array, base
 
 
 def _apply(kind: str, value: Array, x: Array, own: bool) -> Array:
-    xp = array_namespace(x)
     if kind in ("task", "base"):
         if own:
             x -= value
@@ -124,11 +123,11 @@ def _apply(kind: str, value: Array, x: Array, own: bool) -> Array:
         return x - value
     if kind == "l2":
         if own:
-            x /= xp.clip(norms(x), FLOOR, None)
+            x /= at_least(norms(x), FLOOR)
             return x
         return unit(x)
     if kind == "power":
-        return (xp.clip(x, 0.0, None) + 1e-6) ** value
+        return (at_least(x, 0.0) + 1e-6) ** value
     if kind == "qr":
         return x @ value
     return x

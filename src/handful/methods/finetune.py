@@ -7,10 +7,9 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
-from handful.arrays import Array, class_count, softmax
+from handful.arrays import Array, class_count
 from handful.descent import BACKENDS, InfoMax, descend
 from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.methods.scores import maxprob
 from handful.methods.tim_gd import score_new
 from handful.parameters import Number, OneOf
 
@@ -38,8 +37,8 @@ def finetune(
     """The support alone decides; more steps sharpen what the class means say."""
     ways = class_count(labels)
     end = descend(
-        support, labels, query, InfoMax(co=[0.0] * ways, ma=[0.0] * ways, w=[1.0] * ways),
+        support, labels, query[:, :0], InfoMax(co=[0.0] * ways, ma=[0.0] * ways, w=[1.0] * ways),
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
-    p = softmax(end.query_logits)
-    return Solution(p, maxprob(p), {"prototypes": end.prototypes}, n_iter=steps)
+    state = {"prototypes": end.prototypes}
+    return Solution(*score_new(state, query, temperature=temperature), state, n_iter=steps)

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, norms, squared_distances
+from handful.arrays import Array, squared_distances
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.methods.simpleshot import simpleshot
 from handful.parameters import Number
+
+TINY = 0.1  # of the terms: what is left of their difference has lost a digit
 
 
 @register("knn", rules={"k": Number(1, closed=True, whole=True, optional=True)})
 def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> Solution:
     """k: how many neighbours."""
     xp = array_namespace(support)
-    nearest = xp.argsort(squared_distances(query, support), axis=-1)[..., :k]  # [B, Q, k]
-    # that difference of large numbers tells who is near, but not how near: a twin's distance must be 0
-    apart = query[:, :, None, :] - support[xp.arange(support.shape[0])[:, None, None], nearest]  # [B, Q, k, D]
-    return Solution(simpleshot(support, labels, query).probabilities, xp.mean(norms(apart)[..., 0], axis=-1))
+    squares = squared_distances(query, support)
+    nearest = xp.argsort(squares, axis=-1)[..., :k]  # [B, Q, k]
+    task, item = xp.arange(query.shape[0])[:, None, None], xp.arange(query.shape[1])[None, :, None]
+    squares = squares[task, item, nearest]
+    # A difference of large numbers: where little is left of them it is taken again, exactly. A twin's distance is 0.
+    large = xp.vecdot(query, query)[..., None] + xp.max(xp.vecdot(support, support), axis=-1)[:, None, None]
+    at = xp.nonzero(squares < TINY * large)
+    apart = query[at[:2]] - support[at[0], nearest[at]]
+    squares[at] = xp.vecdot(apart, apart)
+    return Solution(simpleshot(support, labels, query).probabilities, xp.mean(xp.sqrt(squares), axis=-1))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, softmax, squared_distances
+from handful.arrays import Array, at_least, products, softmax, squared_distances
 from handful.methods.bdcspn import rectified
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.methods.scores import maxprob
@@ -23,22 +23,35 @@ from handful.parameters import Number
 TOLERANCE = 1e-6
 
 
-def _votes(y: Array, neighbours: Array) -> Array:
-    """W Y: the sum of the neighbours' rows, [B, M, k] into y [B, Q, N]."""
-    xp = array_namespace(y)
-    return xp.sum(y[xp.arange(y.shape[0])[:, None, None], neighbours], axis=2)
+def _graph(apart: Array, k: int) -> Array:
+    """W [B, M, Q]: 1 at the k smallest of each row of `apart`, the first among equals; `apart` is used up.
+
+    That is k passes over the row. A sort spends most of its time on the order of all the others.
+    """
+    xp = array_namespace(apart)
+    w = xp.zeros_like(apart)
+    task, item = xp.arange(apart.shape[0])[:, None], xp.arange(apart.shape[1])[None, :]
+    for _ in range(min(k, apart.shape[2])):
+        nearest = task, item, xp.argmin(apart, axis=-1)
+        w[nearest] = 1
+        apart[nearest] = xp.inf
+    return w
+
+
+def _votes(w: Array, y: Array) -> Array:
+    """W Y: the sum of the neighbours' rows, [B, M, Q] and [B, Q, N] to [B, M, N]."""
+    return products(w, array_namespace(y).matrix_transpose(y))
 
 
 def score_new(
     state: dict[str, Array], items: Array, *, neighbours: int = 2, strength: float = BY_SHOTS, **_
 ) -> tuple[Array, Array]:
     """One round for each new item, with the pile's final assignments as votes."""
-    xp = array_namespace(items)
     a = squared_distances(items, state["prototypes"])
     y = softmax(-a)
     if state["pile"].shape[1]:
-        near = xp.argsort(squared_distances(items, state["pile"]), axis=-1)[..., :neighbours]
-        y = softmax(-a + strength * _votes(state["assignments"], near))
+        w = _graph(squared_distances(items, state["pile"]), neighbours)
+        y = softmax(-a + strength * _votes(w, state["assignments"]))
     return y, maxprob(y)
 
 
@@ -66,15 +79,16 @@ def laplacianshot(
     a = squared_distances(query, prototypes)  # [B, Q, N]
     y = softmax(-a)
     if query.shape[1] > 1:
-        apart = squared_distances(query, query)
-        apart = apart + as_like(_diagonal(query.shape[1]), query)
-        near = xp.argsort(apart, axis=-1, stable=True)[..., : min(neighbours, query.shape[1] - 1)]  # [B, Q, k]
+        apart, item = squared_distances(query, query), xp.arange(query.shape[1])
+        apart[:, item, item] = xp.inf  # nobody is their own neighbour
+        w = _graph(apart, min(neighbours, query.shape[1] - 1))
+        votes = strength * _votes(w, y)
         energy = active = None
         for i in range(rounds):
-            new = softmax(-a + strength * _votes(y, near))
+            new = softmax(-a + votes)
             y = new if active is None else xp.where(active[:, None, None], new, y)  # a task that settled stays
-            terms = y * (xp.log(xp.clip(y, 1e-20, None)) + a - strength * _votes(y, near))
-            now = xp.sum(terms, axis=(1, 2))
+            votes = strength * _votes(w, y)
+            now = xp.sum(y * (xp.log(at_least(y, 1e-20)) + a - votes), axis=(1, 2))
             if i > 1:
                 settled = xp.abs(now - energy) <= TOLERANCE * xp.abs(energy)
                 active = ~settled if active is None else active & ~settled
@@ -82,10 +96,3 @@ def laplacianshot(
                     break
             energy = now
     return Solution(y, maxprob(y), {"prototypes": prototypes, "pile": query, "assignments": y}, n_iter=rounds)
-
-
-def _diagonal(n: int):
-    """Nobody is their own neighbour: a distance beyond all others on the diagonal."""
-    import numpy as np
-
-    return np.diag(np.full(n, 1e30))

@@ -19,7 +19,17 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, class_count, class_means, one_hot, softmax, squared_distances, to_numpy
+from handful.arrays import (
+    Array,
+    as_like,
+    at_least,
+    class_count,
+    class_means,
+    one_hot,
+    softmax,
+    squared_distances,
+    to_numpy,
+)
 from handful.methods.registry import Solution, register
 from handful.parameters import Number, OneOf
 
@@ -48,12 +58,12 @@ def openmax(
         return Solution(p[..., :ways], p[..., ways])
     shape, scale = _fit(to_numpy(support), to_numpy(labels), to_numpy(means), tail)
     shape, scale = (as_like(x, support)[:, None, :] for x in (shape, scale))
-    powers = shape * xp.log(xp.clip(distances / scale, 1e-12, None))
-    cdf = 1 - xp.exp(-xp.exp(xp.clip(powers, None, 80.0)))  # beyond, F is 1 and the power would overflow
+    powers = shape * xp.log(at_least(distances / scale, 1e-12))
+    cdf = 1 - xp.exp(-xp.exp(-at_least(-powers, -80.0)))  # beyond, F is 1 and the power would overflow
     v = 2 - distances
     rank = xp.argsort(xp.argsort(-v, axis=-1), axis=-1)
     top = min(alpha, ways)
-    weight = xp.clip((top - xp.astype(rank, v.dtype)) / top, 0.0, None)
+    weight = at_least((top - xp.astype(rank, v.dtype)) / top, 0.0)
     known = 1 - weight * cdf  # w
     p = softmax(xp.concat([v * known, xp.sum(v * (1 - known), axis=-1, keepdims=True)], axis=-1))
     return Solution((1 - p[..., ways:]) * softmax(v), p[..., ways])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, class_count, one_hot, softmax
+from handful.arrays import Array, as_like, class_count, one_hot, products, softmax
 from handful.descent import Adam
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
@@ -22,8 +22,7 @@ from handful.parameters import Number
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
     """New items by the trained head."""
-    xp = array_namespace(items)
-    logits = items @ xp.matrix_transpose(state["weight"]) + state["bias"][:, None, :]
+    logits = products(items, state["weight"]) + state["bias"][:, None, :]
     return softmax(logits[..., :-1]), logits[..., -1]
 
 
@@ -60,7 +59,7 @@ def proser(
     bias = as_like(np.tile(start_b, (batch, 1)), support)
     move_weight, move_bias = Adam(weight, learning_rate), Adam(bias, learning_rate)
     for _ in range(steps):
-        logits = support @ xp.matrix_transpose(weight) + bias[:, None, :]
+        logits = products(support, weight) + bias[:, None, :]
         masked = softmax(logits - 1e9 * onehot)  # the true class does not take part
         slope = (softmax(logits) - onehot + lambda_dummy * (masked - dummy)) / n_support
         move_weight.move(weight, xp.matrix_transpose(slope) @ support)

@@ -10,6 +10,8 @@ and P once more at the end, its rows brought to 1, is the class output. Outlier 
 probability. Sinkhorn runs in log space, for all tasks at once; a task whose row sums have come to rest is left as it
 is. A new item gets its row from the column scaling that the pile ended with. A pile with fewer items than classes
 cannot fill them equally: then rows alone are scaled.
+
+The published code also rotates the features by a QR decomposition; that changes no distance and is left out here.
 """
 
 from __future__ import annotations

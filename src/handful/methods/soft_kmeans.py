@@ -18,7 +18,17 @@ from math import log
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, one_hot, sigmoid, softmax, squared_distances
+from handful.arrays import (
+    FLOOR,
+    Array,
+    at_least,
+    class_count,
+    class_means,
+    one_hot,
+    sigmoid,
+    softmax,
+    squared_distances,
+)
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
@@ -67,7 +77,7 @@ def soft_kmeans(
     c = class_means(support, onehot)
     for _ in range(rounds if query.shape[1] else 0):
         distances, z = _assign(query, c, temperature, radius)
-        relative = distances / xp.clip(xp.mean(distances, axis=1, keepdims=True), 1e-12, None)
+        relative = distances / at_least(xp.mean(distances, axis=1, keepdims=True), FLOOR)
         weight = z[..., :-1] * sigmoid(gamma * (beta - relative))  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
     state = {"prototypes": c}
