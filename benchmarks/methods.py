@@ -3,11 +3,12 @@
     python benchmarks/methods.py             # some minutes; writes benchmarks/results/methods.md and methods.png
     python benchmarks/methods.py --quick     # about a minute; writes nothing unless --out says where
 
-5-way 5-shot, 150 queries, 640 features, the Gaussian clusters of `speed.py` without preparation: each method does its
-own. "One by one" is a Python loop of `handful.solve(method, task)` with its defaults, the BLAS keeping its threads;
-"batched" is one call for a batch of the same tasks, with backend="array" where there is a choice; "fast" is that with
-backend="fast". Tasks are made, and their features checked, beforehand. Contenders take turns as in `speed.py`, and
-answer alike before they are timed. A ratio is that of the medians over the rounds, against one by one.
+5-way 5-shot, 150 queries, 64 and 640 features, the Gaussian clusters of `speed.py` without preparation: each method
+does its own. "One by one" is a Python loop of `handful.solve(method, task)` with its defaults, the BLAS keeping its
+threads; "batched" is one call for a batch of the same tasks, with backend="array" where there is a choice; "fast" is
+that with backend="fast". Tasks are made, and their features checked, beforehand. Contenders take turns as in
+`speed.py`, and answer alike before they are timed. A ratio is that of the medians over the rounds, against one by
+one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from speed import CORES, QUERIES, Run, disturbance, gaussian_tasks
 import handful
 from handful.methods.registry import get
 
-DIMENSION = 640
+DIMENSIONS = (64, 640)  # where calls cost most, and where memory does
 LOOP, BATCHED, FAST = "one by one", "batched", "fast"
 LEAST = {BATCHED: 5, FAST: 20}  # times as fast as one by one
 LOOPS_ANYWAY = ("copod", "iforest", "ocsvm", "pca")  # PyOD knows one data set at a time: no target
@@ -85,7 +86,7 @@ def ratios(results: Results, contender: str) -> dict[str, float]:
     return {m: t[contender].ratio(t[LOOP]) for m, t in results.items() if contender in t}
 
 
-def section(results: Results) -> Section:
+def section(results: Results, dimension: int) -> Section:
     def cells(times: dict[str, Times], name: str) -> tuple[str, str]:
         if name not in times:
             return "", ""
@@ -93,10 +94,10 @@ def section(results: Results) -> Section:
 
     rows = [(m, f"{1 / t[LOOP].median:.0f}", *cells(t, BATCHED), *cells(t, FAST)) for m, t in results.items()]
     header = ("", f"{LOOP}, tasks/s", f"{BATCHED}, tasks/s", "ratio", f"{FAST}, tasks/s", "ratio")
-    return Section("Tasks a second", header, rows)
+    return Section(f"Tasks a second, {dimension} features", header, rows)
 
 
-def verdicts(results: Results) -> list[str]:
+def verdicts(results: Results, dimension: int) -> list[str]:
     """A sentence for each target."""
     sentences = []
     for name, least in LEAST.items():
@@ -104,10 +105,10 @@ def verdicts(results: Results) -> list[str]:
         missed = [f"{m} ({r:.1f}x)" for m, r in counted.items() if r < least]
         met = [m for m, r in counted.items() if r >= least]
         sentences.append(
-            f"{name.capitalize()}, target of at least {least}x: met by {len(met)} of {len(counted)} "
+            f"{dimension} features, {name}, target of at least {least}x: met by {len(met)} of {len(counted)} "
             f"({', '.join(met) or 'none'})" + (f"; MISSED by {', '.join(missed)}." if missed else ".")
         )
-    return [*sentences, f"No target for {', '.join(LOOPS_ANYWAY)}: PyOD knows one data set at a time."]
+    return sentences
 
 
 def main() -> None:
@@ -121,25 +122,28 @@ def main() -> None:
     out = arguments.out or (None if partial else Path(__file__).parent / "results")
     console = Console()
 
-    tasks = handful.Task(*gaussian_tasks(effort.tasks, DIMENSION))
-    results: Results = {}
-    for method in arguments.methods or [info.name for info in handful.list_methods()]:
-        with console.status(method):
-            run = contenders(method, tasks)
-            agree(method, run)
-            results[method] = race(run, effort.of(method), effort)
-
-    table, sentences = section(results), verdicts(results)
+    tables, sentences, bars = [], [], {}
+    for dimension in DIMENSIONS:
+        tasks = handful.Task(*gaussian_tasks(effort.tasks, dimension))
+        results: Results = {}
+        for method in arguments.methods or [info.name for info in handful.list_methods()]:
+            with console.status(f"{method}, {dimension} features"):
+                run = contenders(method, tasks)
+                agree(method, run)
+                results[method] = race(run, effort.of(method), effort)
+        tables.append(section(results, dimension))
+        sentences += verdicts(results, dimension)
+        bars |= {f"{name}, {dimension}": of for name in (BATCHED, FAST) if (of := ratios(results, name))}
+        _report.show(console, tables[-1])
+    sentences.append(f"No target for {', '.join(LOOPS_ANYWAY)}: PyOD knows one data set at a time.")
     notes = f"{_report.machine()}; {effort.rounds} rounds, {disturbance(results)}."
-    _report.show(console, table)
     console.print(*sentences, notes, sep="\n")
     if out:
         out.mkdir(parents=True, exist_ok=True)
         about = __doc__.split("\n\n")[-1].strip()
-        text = _report.markdown([table], sentences, [about, notes], title="Methods, batched and one by one")
+        text = _report.markdown(tables, sentences, [about, notes], title="Methods, batched and one by one")
         (out / "methods.md").write_text(text, "utf-8")
-        bars = {name: of for name in (BATCHED, FAST) if (of := ratios(results, name))}
-        title = f"5-way 5-shot, {QUERIES} queries, {DIMENSION} features, {CORES} cores"
+        title = f"5-way 5-shot, {QUERIES} queries, {CORES} cores"
         _report.chart(bars, title, "times as fast as one by one", out / "methods.png")
         console.print(f"Written: {out / 'methods.md'}, {out / 'methods.png'}")
 

@@ -11,8 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import handful
-from handful.estimator import EXPECTED_FAILED_CHECKS
+from handful.estimator import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
 from handful.features import Protocol, digits, draw
+from handful.methods import get
 
 ESTIMATORS = ("EOL", "KNN", "SimpleShot")
 
@@ -29,14 +30,16 @@ def pile():
     return X, y, truth
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_scikit_learns_own_checks(name):
-    results = check_estimator(
-        getattr(handful, name)(), on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILED_CHECKS
-    )
+@pytest.mark.parametrize("name", [info.name for info in handful.list_methods()])
+def test_scikit_learns_own_checks_with_the_defaults(name):
+    if get(name).info.extra == "ood":
+        pytest.importorskip("pyod")
+    model = handful.estimator(name, trees=5) if name == "iforest" else handful.estimator(name)
+    expected = EXPECTED_FAILED_CHECKS | EXPECTED_OF_METHOD.get(name, {})
+    results = check_estimator(model, on_fail=None, on_skip=None, expected_failed_checks=expected)
     assert len(results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
-    assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(EXPECTED_FAILED_CHECKS)
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(expected)
 
 
 def test_fit_labels_the_pile_and_keeps_given_labels(pile):

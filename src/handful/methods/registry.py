@@ -132,6 +132,8 @@ def register(
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
         data = dict(info if info is not None else own_metadata()[name])
         data["preparation"] = tuple(data["preparation"])
+        if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
+            raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
         METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new)
         return solve
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -194,12 +195,13 @@ def available_threads() -> int:
 
 def _one_blas_thread() -> Any:
     """Threads over tasks and threads inside the BLAS would fight for the same cores."""
-    controller = _blas()
+    controller = _blas(len(sys.modules))
     return controller.limit(limits=1, user_api="blas") if controller else nullcontext()
 
 
-@cache
-def _blas() -> Any:
+@lru_cache(1)
+def _blas(_modules: int) -> Any:
+    """Found anew when modules were imported since: SciPy brings a BLAS of its own."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:  # pragma: no cover - scikit-learn brings it
