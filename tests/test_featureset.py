@@ -8,7 +8,7 @@ import pickle
 import sys
 import zipfile
 from collections import OrderedDict, defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -635,14 +635,16 @@ def test_datasets_that_are_incomplete_or_reach_outside(tmp_path, birds):
 # ---- writing never destroys
 
 
-@pytest.fixture
+@contextmanager
 def full_disk():
-    """No file may grow past 4 kB, as on a disk that fills while writing."""
+    """No file may grow beyond 4 kB. Only around the call under test: the limit holds for pytest's own output too."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -656,10 +658,11 @@ def written(request, tmp_path):
     return path, contents(tmp_path)
 
 
-def test_a_full_disk_leaves_what_was_there(written, full_disk):
+def test_a_full_disk_leaves_what_was_there(written):
     path, before = written
     large = FeatureSet(np.random.default_rng(0).normal(size=(500, 40)), np.arange(500))
-    with pytest.raises(OSError, match="the features were not written: (File too large|.* disk full)") as caught:
+    message = "the features were not written: (File too large|.* disk full)"
+    with pytest.raises(OSError, match=message) as caught, full_disk():
         write(large, path)
     assert caught.value.filename == str(path)
     assert contents(path.parent) == before
