@@ -1,11 +1,17 @@
 """Shared fixtures. Tests that ask for `shared` need data that is not on a user's machine, and skip without it."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from handful.features import Protocol, digits, draw
+
+settings.register_profile("ci", derandomize=True, deadline=None)  # the same cases every time; explore at your desk
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -21,7 +21,7 @@ pytest.importorskip("numba")
     seed=st.integers(0, 2**32 - 1),
     shots=st.sampled_from([[3], [1, 4], [2, 1, 3, 2, 2], [1, 2, 1, 2, 1, 2, 1]]),  # 1, 2, 5 and 2 x 4 prototypes a tile
     n_query=st.integers(1, 40),
-    dimension=st.integers(1, 150),
+    dimension=st.integers(3, 150),  # in one or two, cosines are all but fixed and rounding decides
     outlier=st.sampled_from([None, "mean", 1.3]),
     learn=st.sampled_from([("prototypes", "eta", "delta"), ("prototypes",), ("eta", "delta"), ("delta",)]),
 )
