@@ -102,6 +102,8 @@ def verdicts(results: Results, dimension: int) -> list[str]:
     sentences = []
     for name, least in LEAST.items():
         counted = {m: r for m, r in ratios(results, name).items() if m not in LOOPS_ANYWAY}
+        if not counted:
+            continue
         missed = [f"{m} ({r:.1f}x)" for m, r in counted.items() if r < least]
         met = [m for m, r in counted.items() if r >= least]
         sentences.append(
@@ -122,7 +124,7 @@ def main() -> None:
     out = arguments.out or (None if partial else Path(__file__).parent / "results")
     console = Console()
 
-    tables, sentences, bars = [], [], {}
+    tables, sentences, bars, every = [], [], {}, {}
     for dimension in DIMENSIONS:
         tasks = handful.Task(*gaussian_tasks(effort.tasks, dimension))
         results: Results = {}
@@ -131,12 +133,13 @@ def main() -> None:
                 run = contenders(method, tasks)
                 agree(method, run)
                 results[method] = race(run, effort.of(method), effort)
+        every |= {(method, dimension): times for method, times in results.items()}
         tables.append(section(results, dimension))
         sentences += verdicts(results, dimension)
         bars |= {f"{name}, {dimension}": of for name in (BATCHED, FAST) if (of := ratios(results, name))}
         _report.show(console, tables[-1])
     sentences.append(f"No target for {', '.join(LOOPS_ANYWAY)}: PyOD knows one data set at a time.")
-    notes = f"{_report.machine()}; {effort.rounds} rounds, {disturbance(results)}."
+    notes = f"{_report.machine()}; {effort.rounds} rounds, {disturbance(every)}."
     console.print(*sentences, notes, sep="\n")
     if out:
         out.mkdir(parents=True, exist_ok=True)
