@@ -101,7 +101,7 @@ def test_a_task_does_not_depend_on_its_neighbours(batch, name):
 @pytest.mark.parametrize("name", methods())
 def test_chunks_and_threads_change_nothing(batch, name, monkeypatch):
     whole = run(name, *batch, threads=1)
-    monkeypatch.setattr(solving, "CHUNK_BYTES", 1)  # a chunk a task
+    monkeypatch.setattr(solving, "CHUNK", (1, 1))  # a chunk a task
     same(run(name, *batch, threads=1), whole)
     same(run(name, *batch, threads=3), whole)
 

@@ -92,11 +92,18 @@ def cosine_to(items: Array, prototypes: Array) -> Array:
     return products(items, unit(prototypes)) / at_least(norms(items), FLOOR)
 
 
-def squared_distances(a: Array, b: Array) -> Array:
-    """Squared Euclidean distances [B, M, D] and [B, K, D] to [B, M, K], through one product; never below 0."""
+def squared_distances(a: Array, b: Array, a_squares: Array | None = None) -> Array:
+    """Squared Euclidean distances [B, M, D] and [B, K, D] to [B, M, K], through one product; never below 0.
+
+    `a_squares` is |a|^2 [B, M], for those who ask again and again with the same a.
+    """
     xp = array_namespace(a)
-    d = -2 * products(a, b)  # new, and laid out well: the rest happens in place
-    d += xp.vecdot(a, a)[..., :, None] + xp.vecdot(b, b)[..., None, :]
+    if a_squares is None:
+        a_squares = xp.vecdot(a, a)
+    d = products(a, b)  # new, and laid out well: the rest happens in place
+    d *= -2
+    d += a_squares[..., :, None]
+    d += xp.vecdot(b, b)[..., None, :]
     return at_least(d, 0.0)
 
 

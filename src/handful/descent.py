@@ -264,7 +264,10 @@ def _forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Ar
 
 @dataclass
 class Adam:
-    """Kingma and Ba 2015, full batch. `move` changes the parameter in place."""
+    """Kingma and Ba 2015, full batch. `move` changes the parameter, and the gradient, in place.
+
+    m and v are kept without the paper's factors 1 - beta, which join the step and its epsilon: fewer passes.
+    """
 
     like: Array
     learning_rate: float
@@ -280,16 +283,16 @@ class Adam:
         xp = array_namespace(parameter)
         self.t += 1
         self.m *= BETA1
-        self.m += (1 - BETA1) * gradient
+        self.m += gradient
         self.v *= BETA2
         gradient *= gradient
-        gradient *= 1 - BETA2
         self.v += gradient
-        step = self.learning_rate / (1 - BETA1**self.t)
+        root = ((1 - BETA2) / (1 - BETA2**self.t)) ** 0.5
         below = xp.sqrt(self.v)
-        below *= (1 - BETA2**self.t) ** -0.5
-        below += ADAM_EPSILON
-        parameter -= step * self.m / below
+        below += ADAM_EPSILON / root
+        move = self.m / below
+        move *= self.learning_rate * (1 - BETA1) / (1 - BETA1**self.t) / root
+        parameter -= move
 
 
 def _row(x: Array) -> Array:

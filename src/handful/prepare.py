@@ -127,7 +127,9 @@ def _apply(kind: str, value: Array, x: Array, own: bool) -> Array:
             return x
         return unit(x)
     if kind == "power":
-        return (at_least(x, 0.0) + 1e-6) ** value
+        x = at_least(x, 0.0)
+        x += 1e-6
+        return array_namespace(x).sqrt(x) if bool((value == 0.5).all()) else x**value  # a power costs four roots
     if kind == "qr":
         return x @ value
     return x

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
+from handful.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, one_hot, products, softmax, unit
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
 from handful.parameters import Number
@@ -24,13 +24,18 @@ def rectified(support: Array, labels: Array, query: Array) -> Array:
     means = class_means(support, onehot)
     if query.shape[1] == 0:
         return means
-    shifted = query + (xp.mean(support, axis=1, keepdims=True) - xp.mean(query, axis=1, keepdims=True))
-    of_query, of_support = cosine_to(shifted, means), cosine_to(support, means)
+    shift = xp.mean(support, axis=1, keepdims=True) - xp.mean(query, axis=1, keepdims=True)  # [B, 1, D]
+    directions = unit(means)
+    # the shifted queries are never written out: q + s enters by its products and its length alone
+    with_both = products(query, xp.concat([directions, shift], axis=1))  # [B, Q, N + 1]
+    along = with_both[..., :ways] + products(shift, directions)
+    squares = xp.vecdot(query, query) + 2 * with_both[..., ways] + xp.vecdot(shift, shift)
+    of_query = along / at_least(xp.sqrt(at_least(squares, 0.0))[..., None], FLOOR)
     pseudo = one_hot(xp.argmax(of_query, axis=-1), ways, like=support)
-    weight_s, weight_q = xp.exp(of_support) * onehot, xp.exp(of_query) * pseudo
-    total = xp.sum(weight_s, axis=-2) + xp.sum(weight_q, axis=-2)
-    pull = xp.matrix_transpose(weight_s) @ support + xp.matrix_transpose(weight_q) @ shifted
-    return pull / total[..., None]
+    weight_s, weight_q = xp.exp(cosine_to(support, means)) * onehot, xp.exp(of_query) * pseudo
+    of_queries = xp.sum(weight_q, axis=-2)[..., None]  # [B, N, 1]
+    pull = xp.matrix_transpose(weight_s) @ support + xp.matrix_transpose(weight_q) @ query + of_queries * shift
+    return pull / (xp.sum(weight_s, axis=-2)[..., None] + of_queries)
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0, **_) -> tuple[Array, Array]:

@@ -39,6 +39,7 @@ TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: r
 
 @register(
     "openmax",
+    small_steps=True,
     rules={
         "weibull": OneOf((True, False)),
         "alpha": Number(1, closed=True, whole=True),

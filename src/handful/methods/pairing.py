@@ -52,6 +52,10 @@ class Pair:
             new_items=f"classes: {first.new_items}; scores: {second.new_items}", extra=first.extra or second.extra,
         )  # fmt: skip
 
+    @property
+    def small_steps(self) -> bool:
+        return self.classifier.small_steps
+
     @cached_property
     def rules(self) -> dict[str, Rule]:
         return self._merge("rules")

@@ -63,6 +63,7 @@ def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0,
 @register(
     "pt_map",
     score_new=score_new,
+    small_steps=True,
     rules={"rounds": Number(1, closed=True, whole=True), "rate": Number(0, 1, closed=True), "sharpness": Number(0)},
 )
 def pt_map(
@@ -79,12 +80,12 @@ def pt_map(
     ways = class_count(labels)
     onehot = one_hot(labels, ways, like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
-    c = class_means(support, onehot)
+    c, squares = class_means(support, onehot), xp.vecdot(query, query)
     column_sum = query.shape[1] // ways
     for _ in range(rounds):
-        p, _columns = transport(squared_distances(query, c), sharpness, column_sum)
+        p, _columns = transport(squared_distances(query, c, squares), sharpness, column_sum)
         mean = (of_support + xp.matrix_transpose(p) @ query) / (shots + xp.sum(p, axis=-2))[..., None]
         c = c + rate * (mean - c)
-    columns = transport(squared_distances(query, c), sharpness, column_sum)[1]
+    columns = transport(squared_distances(query, c, squares), sharpness, column_sum)[1]
     state = {"prototypes": c, "columns": columns}
     return Solution(*score_new(state, query, sharpness=sharpness), state, n_iter=rounds)

@@ -75,6 +75,7 @@ class Method:
     solve: Callable[..., Solution]
     rules: Mapping[str, Rule]
     score_new: Callable[..., tuple[Array, Array]] | None
+    small_steps: bool = False
 
     @property
     def name(self) -> str:
@@ -122,11 +123,14 @@ def register(
     rules: Mapping[str, Rule] | None = None,
     score_new: Callable[..., tuple[Array, Array]] | None = None,
     info: Mapping[str, Any] | None = None,
+    small_steps: bool = False,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register a method under `name`.
 
     `score_new(state, items, **parameters)` gives probabilities and outlier scores of new items; without it
     they are scored by calling the method again with the stored support, which suits inductive methods.
+    `small_steps` says that it takes many steps which each touch little more than the support or the assignments:
+    such a method is given more tasks at a time.
     """
 
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
@@ -134,7 +138,7 @@ def register(
         data["preparation"] = tuple(data["preparation"])
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
-        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new)
+        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new, small_steps)
         return solve
 
     return decorate

@@ -31,6 +31,7 @@ def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_)
 @register(
     "rpl",
     score_new=score_new,
+    small_steps=True,
     rules={
         "steps": Number(0, closed=True, whole=True),
         "learning_rate": Number(0),
@@ -55,12 +56,12 @@ def rpl(
     means = class_means(support, onehot)
     others = (xp.sum(means, axis=1, keepdims=True) - means) / max(1, ways - 1)
     points = others if ways > 1 else xp.zeros_like(means)
-    shots = xp.sum(onehot, axis=1)  # [B, N]
+    shots, squares = xp.sum(onehot, axis=1), xp.vecdot(support, support)  # [B, N], [B, S]
     margin = xp.sum(onehot * squared_distances(support, points), axis=1) / shots
     points, margin = points + 0, margin + 0  # Adam moves them in place
     move_points, move_margin = Adam(points, learning_rate), Adam(margin, learning_rate)
     for _ in range(steps):
-        d = squared_distances(support, points)
+        d = squared_distances(support, points, squares)
         beyond = onehot * (d - margin[:, None, :])  # [B, S, N], only where the class is the item's own
         slope = (gamma * (softmax(gamma * d) - onehot) + 2 * lambda_open * beyond) / n_support  # dL/dd
         pull = xp.matrix_transpose(slope)

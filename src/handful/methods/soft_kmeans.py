@@ -33,10 +33,10 @@ from handful.methods.registry import Solution, register
 from handful.parameters import Number
 
 
-def _assign(items: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
+def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
     xp = array_namespace(items)
-    distances = squared_distances(items, c)
-    origin = -temperature * xp.vecdot(items, items)[..., None] / radius**2 - log(radius)
+    distances = squared_distances(items, c, squares)
+    origin = -temperature * squares[..., None] / radius**2 - log(radius)
     return distances, softmax(xp.concat([-temperature * distances, origin], axis=-1))
 
 
@@ -44,7 +44,8 @@ def score_new(
     state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_
 ) -> tuple[Array, Array]:
     """New items by the final prototypes."""
-    z = _assign(items, state["prototypes"], temperature, radius)[1]
+    squares = array_namespace(items).vecdot(items, items)
+    z = _assign(items, squares, state["prototypes"], temperature, radius)[1]
     return z[..., :-1], z[..., -1]
 
 
@@ -74,9 +75,9 @@ def soft_kmeans(
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
-    c = class_means(support, onehot)
+    c, squares = class_means(support, onehot), xp.vecdot(query, query)
     for _ in range(rounds if query.shape[1] else 0):
-        distances, z = _assign(query, c, temperature, radius)
+        distances, z = _assign(query, squares, c, temperature, radius)
         relative = distances / at_least(xp.mean(distances, axis=1, keepdims=True), FLOOR)
         weight = z[..., :-1] * sigmoid(gamma * (beta - relative))  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]

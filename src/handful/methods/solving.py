@@ -27,7 +27,8 @@ from handful.parameters import Number, OneOf, check
 from handful.prepare import parse
 from handful.task import Result, Task
 
-CHUNK_BYTES = 8 << 20  # features of a chunk of tasks: enough work for a thread, and near enough to a core
+CHUNK = 2 << 20, 8 << 20  # bytes of features in a chunk of tasks: worth a thread of its own, and still near its core
+SMALL_STEPS = 4  # times as many where steps are small: threads pass the GIL around between them, which takes time
 DTYPES = ("float32", "float64")
 
 
@@ -146,16 +147,14 @@ def _check_each(method: Method, parameters: dict[str, Any], batch: int) -> None:
 
 
 def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> Solution:
-    size = task.batch
-    if is_numpy_array(task.query):
-        size = max(1, CHUNK_BYTES // (task.support[0].nbytes + task.query[0].nbytes))
-    slices = [slice(i, i + size) for i in range(0, task.batch, size)]
+    workers = threads or available_threads()
+    slices = _chunks(task, method.small_steps, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
+    workers = min(workers, len(slices))
 
     def one(part: slice) -> Solution:
         own = {k: v[part] if _is_each_task(method, k, v) else v for k, v in parameters.items()}
         return method.run(task[part], steps, base_mean, dtype, own)
 
-    workers = min(threads or available_threads(), len(slices))
     if workers == 1:
         with _one_blas_thread() if threads == 1 else nullcontext():
             parts = [one(part) for part in slices]
@@ -163,6 +162,17 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
         with ThreadPoolExecutor(workers) as pool, _one_blas_thread():
             parts = list(pool.map(one, slices))
     return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _chunks(task: Task, small_steps: bool, workers: int) -> list[slice]:
+    """Equal parts of a batch, as many as the workers can share evenly, each within `CHUNK` if it can be."""
+    least, most = (size * (SMALL_STEPS if small_steps else 1) for size in CHUNK)
+    total = task.support.nbytes + task.query.nbytes
+    count = max(-(-total // most), min(workers, total // least), 1)
+    if count > 1:
+        count = -(-count // workers) * workers
+    size = -(-task.batch // min(count, task.batch))
+    return [slice(i, i + size) for i in range(0, task.batch, size)]
 
 
 def _join(parts: list[Solution]) -> Solution:
