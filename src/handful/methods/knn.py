@@ -21,12 +21,11 @@ def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> So
     """k: how many neighbours."""
     xp = array_namespace(support)
     squares = squared_distances(query, support)
-    nearest = xp.argsort(squares, axis=-1)[..., :k]  # [B, Q, k]
-    task, item = xp.arange(query.shape[0])[:, None, None], xp.arange(query.shape[1])[None, :, None]
-    squares = squares[task, item, nearest]
+    nearest = xp.sort(squares, axis=-1)[..., :k]  # [B, Q, k]
     # A difference of large numbers: where little is left of them it is taken again, exactly. A twin's distance is 0.
-    large = xp.vecdot(query, query)[..., None] + xp.max(xp.vecdot(support, support), axis=-1)[:, None, None]
-    at = xp.nonzero(squares < TINY * large)
-    apart = query[at[:2]] - support[at[0], nearest[at]]
-    squares[at] = xp.vecdot(apart, apart)
-    return Solution(simpleshot(support, labels, query).probabilities, xp.mean(xp.sqrt(squares), axis=-1))
+    large = xp.vecdot(query, query) + xp.max(xp.vecdot(support, support), axis=-1)[:, None]
+    at = xp.nonzero(nearest[..., 0] < TINY * large)
+    order = xp.argsort(squares[at], axis=-1)[:, :k]
+    apart = query[at][:, None, :] - support[at[0][:, None], order]
+    nearest[at] = xp.vecdot(apart, apart)
+    return Solution(simpleshot(support, labels, query).probabilities, xp.mean(xp.sqrt(nearest), axis=-1))

@@ -23,6 +23,14 @@ from handful.parameters import Number
 TOLERANCE = 1e-6
 
 
+def _nearness(items: Array, pile: Array) -> Array:
+    """What orders the pile by distance from each item, [B, M, Q]: |p|^2 - 2 i.p, without the item's own |i|^2."""
+    near = products(items, pile)
+    near *= -2
+    near += array_namespace(pile).vecdot(pile, pile)[:, None, :]
+    return near
+
+
 def _graph(apart: Array, k: int) -> Array:
     """W [B, M, Q]: 1 at the k smallest of each row of `apart`, the first among equals; `apart` is used up.
 
@@ -50,7 +58,7 @@ def score_new(
     a = squared_distances(items, state["prototypes"])
     y = softmax(-a)
     if state["pile"].shape[1]:
-        w = _graph(squared_distances(items, state["pile"]), neighbours)
+        w = _graph(_nearness(items, state["pile"]), neighbours)
         y = softmax(-a + strength * _votes(w, state["assignments"]))
     return y, maxprob(y)
 
@@ -79,7 +87,7 @@ def laplacianshot(
     a = squared_distances(query, prototypes)  # [B, Q, N]
     y = softmax(-a)
     if query.shape[1] > 1:
-        apart, item = squared_distances(query, query), xp.arange(query.shape[1])
+        apart, item = _nearness(query, query), xp.arange(query.shape[1])
         apart[:, item, item] = xp.inf  # nobody is their own neighbour
         w = _graph(apart, min(neighbours, query.shape[1] - 1))
         votes = strength * _votes(w, y)
