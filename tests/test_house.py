@@ -29,7 +29,8 @@ ROOMS = {
     "features": {"task"},
     "report": {"task"},
     "demo": {"task", "methods", "features", "metrics", "report"},
-    "cli": {"demo", "features", "methods"},
+    "bench": {"task", "methods", "features", "metrics"},
+    "cli": {"demo", "features", "methods", "bench"},
     "__main__": {"cli"},
 }
 

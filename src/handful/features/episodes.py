@@ -16,18 +16,56 @@ from handful.task import UNKNOWN, Task
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a task is drawn: known classes, examples and queries of each, outlier classes and queries of each."""
+    """How a task is drawn: known classes, examples and queries of each, outlier classes and queries of each.
+
+    broad: the outliers are as many, but drawn from all items of all the other classes, not of `outlier_ways` of them.
+    unequal_shots, unequal_queries: classes share the same totals by proportions from a symmetric Dirichlet
+    distribution of this concentration (small: very unequal; None: equal parts). Each known class keeps an example.
+
+    >>> Protocol(queries=25, outlier_queries=5)
+    <Protocol: 5 ways, 5 shots, 125 known and 25 outlier queries of 5 classes>
+    """
 
     ways: int = 5
     shots: int = 5
     queries: int = 15
     outlier_ways: int = 5
     outlier_queries: int = 15
+    broad: bool = False
+    unequal_shots: float | None = None
+    unequal_queries: float | None = None
+
+    def __post_init__(self) -> None:
+        least = {"ways": 1, "shots": 1, "queries": 0, "outlier_ways": 0, "outlier_queries": 0}
+        for name, low in least.items():
+            if (value := getattr(self, name)) < low:
+                raise ValueError(f"{name} is {value}: at least {low} is needed")
+        for name in ("unequal_shots", "unequal_queries"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {value}: give a concentration above 0, such as 2, or None for equal parts")
+
+    def __repr__(self) -> str:
+        where = "all the others" if self.broad else f"{self.outlier_ways} classes"
+        of = (
+            f"{self.ways} ways, {self.shots} shots, {self.inliers} known and {self.outliers} outlier queries of {where}"
+        )
+        for what in ("shots", "queries"):
+            concentration = getattr(self, f"unequal_{what}")
+            of += f", {what} unequal ({concentration:g})" if concentration else ""
+        return f"<Protocol: {of}>"
+
+    @property
+    def inliers(self) -> int:
+        return self.ways * self.queries
+
+    @property
+    def outliers(self) -> int:
+        return self.outlier_ways * self.outlier_queries
 
     @property
     def outlier_share(self) -> float:
-        outliers = self.outlier_ways * self.outlier_queries
-        return outliers / (outliers + self.ways * self.queries)
+        return self.outliers / (self.outliers + self.inliers)
 
 
 @dataclass(frozen=True)
@@ -55,8 +93,8 @@ def draw(
     <Task: 1 tasks of 3 classes with 2 examples each, 120 queries, 64 features>
     """
     classes, codes = np.unique(labels, return_inverse=True)
-    members = [np.flatnonzero(codes == k) for k in range(len(classes))]
-    _check(protocol, classes, members)
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    check(protocol, dict(zip(classes.tolist(), map(len, members), strict=True)))
     numbers = range(tasks) if isinstance(tasks, int) else list(tasks)
     support, query, truth = zip(*(_one(members, protocol, seed, i) for i in numbers), strict=True)
     support_items, query_items = np.stack(support), np.stack(query)
@@ -64,29 +102,58 @@ def draw(
     return Episodes(task, np.stack(truth), support_items, query_items)
 
 
+def check(protocol: Protocol, counts: dict) -> None:
+    """Raise unless every task of the protocol can be drawn from classes with so many items."""
+    others = 1 if protocol.broad and protocol.outliers else protocol.outlier_ways
+    wanted = protocol.ways + others
+    if wanted > len(counts):
+        raise ValueError(
+            f"{protocol.ways} known and {others} outlier classes need {wanted} classes, but there are {len(counts)}"
+        )
+    outliers = 0 if protocol.broad else protocol.outlier_queries * (protocol.outlier_ways > 0)
+    needed = max(protocol.shots + protocol.queries, outliers)
+    for name, count in counts.items():
+        if count < needed:
+            raise ValueError(f"class {name} has {count} items, but tasks need {needed} of a class")
+    left = sum(sorted(counts.values())[: len(counts) - protocol.ways])
+    if protocol.broad and left < protocol.outliers:
+        raise ValueError(f"{protocol.outliers} outliers are needed, but the other classes may have {left} items only")
+
+
 def _one(members: list[np.ndarray], protocol: Protocol, seed: int, number: int) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng([seed, number])
-    chosen = rng.permutation(len(members))[: protocol.ways + protocol.outlier_ways]
-    support, query, truth = [], [], []
-    for column, k in enumerate(sorted(chosen[: protocol.ways])):  # the task sorts its classes
-        items = rng.choice(members[k], protocol.shots + protocol.queries, replace=False)
-        support.append(items[: protocol.shots])
-        query.append(items[protocol.shots :])
-        truth.append(np.full(protocol.queries, column))
-    for k in chosen[protocol.ways :]:
-        query.append(rng.choice(members[k], protocol.outlier_queries, replace=False))
-        truth.append(np.full(protocol.outlier_queries, UNKNOWN))
+    chosen = rng.permutation(len(members))
+    known, others = np.sort(chosen[: protocol.ways]), chosen[protocol.ways :]  # the task sorts its classes
+    sizes = np.array([len(members[k]) for k in known])
+    shots = _parts(rng, protocol.ways, protocol.shots, protocol.unequal_shots, least=1, most=sizes - protocol.queries)
+    queries = _parts(rng, protocol.ways, protocol.queries, protocol.unequal_queries, least=0, most=sizes - shots)
+    support, query, truth = [], [], [np.repeat(np.arange(protocol.ways), queries)]
+    for k, n_shots, n_queries in zip(known, shots, queries, strict=True):
+        items = rng.choice(members[k], n_shots + n_queries, replace=False)
+        support.append(items[:n_shots])
+        query.append(items[n_shots:])
+    if protocol.broad:
+        rest = np.concatenate([members[k] for k in others]) if len(others) else members[0][:0]
+        query.append(rng.choice(rest, protocol.outliers, replace=False))
+    else:
+        others = others[: protocol.outlier_ways]
+        room = np.array([len(members[k]) for k in others])
+        counts = _parts(rng, len(others), protocol.outlier_queries, protocol.unequal_queries, least=0, most=room)
+        query += [rng.choice(members[k], n, replace=False) for k, n in zip(others, counts, strict=True)]
+    truth.append(np.full(protocol.outliers, UNKNOWN))
     return np.concatenate(support), np.concatenate(query), np.concatenate(truth)
 
 
-def _check(protocol: Protocol, classes: np.ndarray, members: list[np.ndarray]) -> None:
-    wanted = protocol.ways + protocol.outlier_ways
-    if wanted > len(classes):
-        raise ValueError(
-            f"{protocol.ways} known and {protocol.outlier_ways} outlier classes need {wanted} classes, "
-            f"but there are {len(classes)}"
-        )
-    needed = max(protocol.shots + protocol.queries, protocol.outlier_queries if protocol.outlier_ways else 0)
-    for name, items in zip(classes, members, strict=True):
-        if len(items) < needed:
-            raise ValueError(f"class {name} has {len(items)} items, but tasks need {needed} of a class")
+def _parts(
+    rng: np.random.Generator, classes: int, each: int, concentration: float | None, least: int, most: np.ndarray
+) -> np.ndarray:
+    """`classes * each` items shared among the classes, at least `least` and at most `most` of one."""
+    counts = np.full(classes, each)
+    if concentration is None or not classes or not each:
+        return counts
+    shares = rng.dirichlet(np.full(classes, concentration))
+    counts[:] = least
+    for _ in range(classes * each - counts.sum()):  # one at a time to whoever is furthest below its share
+        lack = np.where(counts < most, shares * classes * each - counts, -np.inf)
+        counts[np.argmax(lack)] += 1
+    return counts

@@ -1,0 +1,20 @@
+"""The benchmark: the paper's tables, sweep, ablation and claims, on any features and with any method."""
+
+from handful.bench.runner import Results, run
+from handful.bench.settings import BENCHMARKS, Benchmark, Cell, parse_methods
+from handful.bench.store import Store
+from handful.bench.tables import Table, differences, table, tables
+
+__all__ = [
+    "BENCHMARKS",
+    "Benchmark",
+    "Cell",
+    "Results",
+    "Store",
+    "Table",
+    "differences",
+    "parse_methods",
+    "run",
+    "table",
+    "tables",
+]

@@ -1,0 +1,223 @@
+"""The paper's statements, each as a test on the features at hand.
+
+A statement is broken into comparisons; each is a mean difference over the same tasks, in percent points, with the
+half-width of its 95 % interval. A comparison holds if the whole interval is above zero, fails if it is below, and is
+open between; a statement holds if all its comparisons do and fails if one fails. The few about the place of a maximum
+say in words what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from handful.bench.runner import FIGURES, Results
+from handful.bench.settings import GRID, LEARNED, best_b
+from handful.bench.tables import TITLES, values
+from handful.metrics import mean_and_half_width
+
+WORDS = {True: "holds", False: "does not hold", None: "open"}
+TRANSDUCTIVE = ("FSL-T", "OSFSL-T")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    what: str
+    difference: float  # of the means, in percent points: above 0 speaks for the statement
+    half_width: float  # of the 95 % interval
+
+    @property
+    def holds(self) -> bool | None:
+        """None: the interval has both signs."""
+        if self.difference - self.half_width > 0:
+            return True
+        return False if self.difference + self.half_width < 0 else None
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.difference:+.1f} ± {self.half_width:.1f}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    statement: str
+    comparisons: list[Comparison]
+    remark: str = ""
+    found: bool | None = None  # where there is nothing to compare, only a place to look at
+
+    @property
+    def holds(self) -> bool | None:
+        verdicts = [c.holds for c in self.comparisons] + ([self.found] if not self.comparisons else [])
+        if False in verdicts:
+            return False
+        return None if None in verdicts else True
+
+    @property
+    def word(self) -> str:
+        """As in "does not hold (7 of 12 comparisons hold, 3 are open)"."""
+        if not self.comparisons or self.holds:
+            return WORDS[self.holds]
+        verdicts = [c.holds for c in self.comparisons]
+        counted = f"{verdicts.count(True)} of {len(verdicts)} comparisons hold, {verdicts.count(None)} are open"
+        return f"{WORDS[self.holds]} ({counted})"
+
+    @property
+    def narrowest(self) -> Comparison | None:
+        """The comparison that speaks least for the statement."""
+        return min(self.comparisons, key=lambda c: c.difference + c.half_width, default=None)
+
+    def record(self) -> dict[str, Any]:
+        compared = [
+            {"what": c.what, "difference": c.difference, "half_width_95": c.half_width, "holds": c.holds}
+            for c in self.comparisons
+        ]
+        return {"statement": self.statement, "holds": self.holds, "remark": self.remark, "comparisons": compared}
+
+
+def check(balanced: Results, imbalanced: Results, sweep: Results, ablation: Results) -> list[Verdict]:
+    """All statements, on the results of the four benchmarks."""
+    verdicts = [
+        _best("EOL is best on all four figures, balanced", balanced, balanced.benchmark.columns[0]),
+        _best("EOL is best on all four figures, averaged over the three ratios", imbalanced, None),
+        *_sweep(sweep),
+        *_ablation(ablation),
+        _knn(balanced),
+        _open_set(balanced),
+    ]
+    return verdicts + _imbalance(balanced, imbalanced)
+
+
+def to_markdown(verdicts: Iterable[Verdict], results: Results, command: str | None = None) -> str:
+    n = results.seeds * results.tasks
+    base = f", base mean of {results.base}" if results.base else ", task mean"
+    lines = ["# The paper's claims, tested", ""]
+    lines += [f"    {command}", ""] if command else []
+    lines += [f"On {results.features}{base}; {n:,} tasks of each kind. Differences in percent points ± the half-width"]
+    lines += ["of their 95 % interval, on the same tasks.", ""]
+    for v in verdicts:
+        lines += [f"## {v.statement}: **{v.word}**", ""]
+        lines += [v.remark, ""] if v.remark else []
+        lines += [f"- {c} ({WORDS[c.holds]})" for c in v.comparisons]
+        lines += [""] if v.comparisons else []
+    return "\n".join(lines)
+
+
+# The statements
+
+
+def _best(statement: str, results: Results, column: str | None) -> Verdict:
+    """EOL against the best of the others, for each figure: whichever has the highest mean."""
+    eol, others = _rows(results, ["eol"]), [r for r, c in results.benchmark.contenders.items() if c.method != "eol"]
+    comparisons = []
+    for figure in FIGURES if eol and others else ():
+        second = max(others, key=lambda row: values(results, column, row, figure).mean())
+        apart = values(results, column, eol[0], figure) - values(results, column, second, figure)
+        comparisons.append(_compare(f"{TITLES[figure]}, EOL over {second}", apart))
+    return Verdict(statement, comparisons, "" if comparisons else _ABSENT)
+
+
+def _sweep(sweep: Results) -> list[Verdict]:
+    columns = sweep.benchmark.columns
+    best = {figure: [_best_b(sweep, column, figure) for column in columns] for figure in FIGURES}
+    told = [best_b(share) for share in (0.2, 0.5, 0.8)]
+    words = [f"{TITLES[f]}: b = {', '.join(map(str, found))}" for f, found in best.items()]
+    remark = f"Best b at {', '.join(columns)} outliers. " + "; ".join(words) + "."
+    rises = all(found == sorted(found) and found[0] < found[-1] for found in best.values())
+    near = all(abs(b - t) < 0.15 for found in best.values() for b, t in zip(found, told, strict=True))
+    return [
+        Verdict("The best b rises with the outlier share", [], remark, found=rises),
+        Verdict("The best b is about 0.3, 0.5 and 0.7 at 20, 50 and 80 % outliers", [], remark, found=near),
+    ]
+
+
+def _best_b(sweep: Results, column: str, figure: str) -> float:
+    means = {b: values(sweep, column, f"EOL (b={b})", figure).mean() for b in GRID}
+    return max(means, key=lambda b: means[b])
+
+
+def _ablation(ablation: Results) -> list[Verdict]:
+    columns, both = ablation.benchmark.columns, "eta, delta"
+
+    def over(a: str, b: str) -> list[Comparison]:
+        return [
+            _compare(f"{TITLES[f]} at {column} outliers", ablation[column, a][f] - ablation[column, b][f])
+            for column in columns
+            for f in FIGURES
+        ]
+
+    assert set(ablation.benchmark.contenders) == set(LEARNED)
+    return [
+        Verdict("eta with delta beats eta alone", over(both, "eta")),
+        Verdict("eta with delta beats delta alone", over(both, "delta")),
+        Verdict("delta matters more than eta", over("delta", "eta")),
+    ]
+
+
+def _knn(balanced: Results) -> Verdict:
+    column = balanced.benchmark.columns[0]
+    detectors = [r for r, c in balanced.benchmark.contenders.items() if c.kind == "OOD" and c.method != "knn"]
+    knn = _rows(balanced, ["knn"])
+    comparisons = []
+    for figure in FIGURES[1:]:  # the detectors' classes are SimpleShot's, all the same
+        if knn and detectors:
+            second = max(detectors, key=lambda row: balanced[column, row][figure].mean())
+            apart = balanced[column, knn[0]][figure] - balanced[column, second][figure]
+            comparisons.append(_compare(f"{TITLES[figure]}, kNN over {second}", apart))
+    return Verdict("kNN is the best of the plain detectors", comparisons, "" if comparisons else _ABSENT)
+
+
+def _open_set(balanced: Results) -> Verdict:
+    """The weakest transductive open-set method against the best inductive one, whatever its kind."""
+    column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
+    above = [r for r, c in contenders.items() if c.kind == "OSFSL-T"]
+    below = [r for r, c in contenders.items() if c.kind in ("OOD", "FSL", "OSFSL")]
+    comparisons = []
+    for figure in FIGURES if above and below else ():
+        low = min(above, key=lambda row: balanced[column, row][figure].mean())
+        high = max(below, key=lambda row: balanced[column, row][figure].mean())
+        apart = balanced[column, low][figure] - balanced[column, high][figure]
+        comparisons.append(_compare(f"{TITLES[figure]}, {low} over {high}", apart))
+    return Verdict(
+        "Transductive open-set methods are above inductive ones", comparisons, "" if comparisons else _ABSENT
+    )
+
+
+def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
+    """What each loses from balanced tasks to the mean of the three ratios."""
+    column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
+
+    def loss(rows: Sequence[str], figure: str) -> np.ndarray:
+        lost = [balanced[column, row][figure] - values(imbalanced, None, row, figure) for row in rows]
+        return np.mean(lost, axis=0)
+
+    transductive = [r for r, c in contenders.items() if c.kind in TRANSDUCTIVE]
+    inductive = [r for r, c in contenders.items() if c.kind not in TRANSDUCTIVE]
+    verdicts = []
+    both = transductive and inductive
+    apart = [
+        _compare(f"loss of {TITLES[f]}, transductive over the others", loss(transductive, f) - loss(inductive, f))
+        for f in (FIGURES if both else ())
+    ]
+    verdicts.append(Verdict("Transductive methods lose most under imbalance", apart, "" if both else _ABSENT))
+
+    robust = _rows(balanced, ["laplacianshot"])
+    overall = {row: np.mean([np.abs(loss([row], f).mean()) for f in FIGURES]) for row in contenders}
+    ranked = sorted(overall, key=lambda row: overall[row])
+    remark = "Mean absolute change over the four figures: " + ", ".join(f"{r} {overall[r]:.1f}" for r in ranked) + "."
+    found = bool(robust) and ranked[0] == robust[0]
+    verdicts.append(Verdict("LaplacianShot is the most robust to imbalance", [], remark, found if robust else None))
+    return verdicts
+
+
+_ABSENT = "The methods it speaks of were not run."
+
+
+def _rows(results: Results, methods: Sequence[str]) -> list[str]:
+    return [row for row, c in results.benchmark.contenders.items() if c.method in methods]
+
+
+def _compare(what: str, apart: np.ndarray) -> Comparison:
+    mean, half = mean_and_half_width(apart)
+    return Comparison(what, float(mean), float(half))

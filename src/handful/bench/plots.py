@@ -1,0 +1,269 @@
+"""Pictures of results, by matplotlib where it is installed.
+
+sweep           the four figures of EOL along b at each share of outliers, with the other methods as lines
+scatter         accuracy against AUROC of every method, coloured by paradigm
+curves          ROC and precision-recall of the outlier scores, means over tasks
+histogram       the outlier scores of knowns and of unknowns
+optimisation    the loss and the four figures along the steps of EOL on one task
+gallery         the last three for some methods on the same tasks
+
+Each is a `Figure` of its own, without pyplot: nothing global is set, no window is opened, none has to be closed.
+Shades and bars are the 95 % interval of a mean over tasks.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from handful.bench.runner import FIGURES, Results
+from handful.bench.settings import _told, parse_methods
+from handful.bench.tables import TITLES, table
+from handful.features import FeatureSet, Protocol, draw
+from handful.methods import get, solve
+from handful.metrics import figures, mean_and_half_width, precision_at_recall
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's, told apart by colour-blind readers too; without the yellow, which is faint on white
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK = COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000",
+)  # fmt: skip
+DASHES = ("-", "--", ":", "-.")
+PARADIGMS = {
+    "OOD": (BLACK, "^"), "FSL": (ORANGE, "s"), "FSL-T": (VERMILION, "D"), "OSFSL": (GREEN, "v"), "OSFSL-T": (BLUE, "o"),
+}  # fmt: skip
+RATES = np.arange(101) / 100  # where curves are averaged; rounded as k / n is, so that equal shares are equal
+SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
+PLACES = np.array([(away, *side) for away in (5, 9, 14, 20, 28, 38) for side in SIDES])  # of a name around its point
+AFTER = (0, 1, 2, 5)  # steps, and every fifth from there on
+SHADE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
+DPI = 150
+
+
+def available() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def png(figure: Figure) -> bytes:
+    """The picture as a file; the same bytes whenever it is drawn from the same numbers."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
+def sweep(results: Results) -> Figure:
+    """A row of panels for each share of outliers, a panel for each figure; a ring is around the best b."""
+    benchmark = results.benchmark
+    b = {row: c.parameters["b"] for row, c in benchmark.contenders.items() if c.method == "eol"}
+    figure, grid = _panels(len(benchmark.columns), len(FIGURES), (11, 2.4 * len(benchmark.columns) + 1), sharex=True)
+    for column, panels in zip(benchmark.columns, grid, strict=True):
+        rows = table(results, column).rows
+        along = sorted((row for row in rows if row.name in b), key=lambda row: b[row.name])
+        others = [row for row in rows if row.name not in b]
+        x = np.array([b[row.name] for row in along])
+        for name, axes in zip(FIGURES, panels, strict=True):
+            means, halves = (np.array([getattr(r, of)[name] for r in along]) for of in ("means", "half_widths"))
+            _curve(axes, x, means, halves, BLUE, "-", "EOL", marker="o", markersize=3, zorder=3)
+            if not np.isnan(means).all():  # all are where no query is an outlier
+                best = np.nanargmax(means)
+                axes.plot(x[best], means[best], "o", color=BLUE, markersize=9, markerfacecolor="none", label="best b")
+            for row, (colour, dash) in zip(others, _styles(len(others), skip=1), strict=True):
+                mean, half = row.means[name], row.half_widths[name]
+                axes.axhspan(mean - half, mean + half, color=colour, **SHADE | {"alpha": 0.1})
+                axes.axhline(mean, color=colour, linestyle=dash, linewidth=1.3, label=row.name)
+            axes.set(xlabel="b" if column == benchmark.columns[-1] else None, xticks=x[::2])
+            axes.set_title(TITLES[name] if column == benchmark.columns[0] else None, fontsize=10)
+        panels[0].set_ylabel(f"{column} outliers\n%")
+    words = f"{results.features}, {_size(benchmark.cells[0].protocol)}, {results.seeds * results.tasks:,} tasks"
+    figure.suptitle(f"{benchmark.title}: {words}", fontsize=11)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    return figure
+
+
+def scatter(results: Results) -> Figure:
+    """A labelled point for each method; the mean over the kinds of tasks if there are several."""
+    columns = results.benchmark.columns
+    found = table(results, columns[0] if len(columns) == 1 else None)
+    figure, ((axes,),) = _panels(1, 1, (8, 5.5))
+    means, halves = (
+        np.array([[getattr(row, of)[name] for name in ("accuracy", "auroc")] for row in found.rows])
+        for of in ("means", "half_widths")
+    )
+    drawn = {}
+    for row, (x, y), (dx, dy) in zip(found.rows, means, halves, strict=True):
+        colour, marker = PARADIGMS[row.kind]
+        drawn[row.kind] = axes.errorbar(x, y, dy, dx, fmt=marker, color=colour, markersize=6, elinewidth=0.7)
+    axes.set(xlabel="Accuracy, %", ylabel="AUROC, %")
+    axes.grid(color="0.92")
+    axes.margins(0.08)
+    kinds = [kind for kind in PARADIGMS if kind in drawn]
+    figure.suptitle(f"{found.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
+    figure.legend([drawn[kind] for kind in kinds], kinds, loc="outside right center", title="Paradigm", frameon=False)
+    _label(axes, [row.name for row in found.rows], means, halves)
+    return figure
+
+
+def curves(results_by_name: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """scores and outlier [B, Q] by name. The precision at a recall is the one that `metrics` gives for it."""
+    figure, ((left, right),) = _panels(1, 2, (9, 4.4))
+    for (name, (scores, outlier)), style in zip(results_by_name.items(), _styles(len(results_by_name)), strict=True):
+        _curve(left, RATES, *mean_and_half_width(_roc(scores, outlier), axis=0), *style, name)
+        recalls = RATES[1:]  # nothing found has no precision
+        precision = np.stack([precision_at_recall(scores, outlier, r) for r in recalls], axis=1)
+        _curve(right, recalls, *mean_and_half_width(precision, axis=0), *style, name)
+    left.plot((0, 1), (0, 1), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # chance
+    left.set(title="ROC", xlabel="Known taken for unknown", ylabel="Unknown found", xlim=(0, 1), ylim=(0, 1.01))
+    right.set(title="Precision-recall", xlabel="Recall of unknowns", ylabel="Precision", xlim=(0, 1))
+    right.set_ylim(top=1.01)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    return figure
+
+
+def histogram(scores: np.ndarray, outlier: np.ndarray, title: str) -> Figure:
+    """scores and outlier [B, Q]; knowns and unknowns each have area 1, however many of them there are."""
+    scores, outlier = np.asarray(scores), np.asarray(outlier)
+    figure, ((axes,),) = _panels(1, 1, (6, 3.6))
+    edges = np.histogram_bin_edges(scores, bins=40)
+    for name, chosen, colour in (("known", ~outlier, BLUE), ("unknown", outlier, VERMILION)):
+        if chosen.any():
+            density, _ = np.histogram(scores[chosen], edges, density=True)
+            axes.stairs(density, edges, fill=True, color=colour, alpha=0.25)
+            axes.stairs(density, edges, color=colour, linewidth=1.2, label=f"{name}, {chosen.sum():,} queries")
+    axes.set(xlabel="Outlier score", ylabel="Density", xlim=(edges[0], edges[-1]))
+    axes.set_ylim(bottom=0)
+    figure.suptitle(title, fontsize=11)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def optimisation(
+    features: FeatureSet, base_mean: np.ndarray | None, protocol: Protocol, seed: int = 0, task: int = 0
+) -> Figure:
+    """Task number `task` of a seed. The figures are those of EOL stopped after so many steps."""
+    episode = draw(features.features, features.labels, protocol, seed=seed, tasks=[task])
+    told = _told(parse_methods(["eol"])[0], protocol).parameters
+    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **told}
+    loss = np.asarray(solve("eol", episode.task, history=True, **options).history)[0]  # [steps + 1]
+    last = get("eol").defaults["steps"]
+    stops = sorted({k for k in (*AFTER, *range(10, last, 5)) if k < last} | {last})
+    found = [solve("eol", episode.task, steps=k, **options) for k in stops]
+    measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in found]
+    figure, ((top,), (bottom,)) = _panels(2, 1, (7, 5.6), sharex=True)
+    top.plot(np.arange(len(loss)), loss, color=BLACK)
+    top.set_ylabel("Loss")
+    for name, (colour, dash) in zip(FIGURES, _styles(len(FIGURES)), strict=True):
+        shown = [100 * float(m[name][0]) for m in measured]
+        bottom.plot(stops, shown, color=colour, linestyle=dash, marker="o", markersize=3, label=TITLES[name])
+    bottom.set(xlabel="Steps", ylabel="%", xlim=(-0.5, last + 0.5))
+    b = f"b = {told['b']}"
+    figure.suptitle(f"EOL on task {task} of seed {seed}: {features.name}, {_size(protocol)}, {b}", fontsize=11)
+    figure.legend(loc="outside lower center", ncols=len(FIGURES), frameon=False)
+    return figure
+
+
+def gallery(
+    features: FeatureSet,
+    base_mean: np.ndarray | None,
+    protocol: Protocol,
+    methods: Sequence[str] = ("eol", "ostim", "oslo", "knn", "simpleshot"),
+    tasks: int = 100,
+    seed: int = 0,
+) -> dict[str, Figure]:
+    """By file name: "curves" of all the methods, "histograms-<method>" of each, and EOL's "optimisation"."""
+    _need()  # before tasks are solved for nothing
+    episodes = draw(features.features, features.labels, protocol, seed=seed, tasks=tasks)
+    words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
+    scores, histograms = {}, {}
+    for contender in parse_methods(methods):
+        told = _told(contender, protocol).parameters
+        found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **told)
+        scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
+        given = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(given)).strip("-")
+        histograms[f"histograms-{name}"] = histogram(*scores[contender.row], f"{contender.row}: {words}")
+    together = curves(scores)
+    together.suptitle(words, fontsize=11)
+    return {"curves": together, **histograms, "optimisation": optimisation(features, base_mean, protocol, seed)}
+
+
+# What they share
+
+
+def _need() -> None:
+    if not available():
+        raise ImportError('matplotlib is needed for pictures: pip install "handful[plots]"')
+
+
+def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = False) -> tuple[Figure, np.ndarray]:
+    """An empty figure and its axes [rows, columns]."""
+    _need()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)  # measures texts and writes the file, whatever backend pyplot has been given
+    grid = figure.subplots(rows, columns, sharex=sharex, squeeze=False)
+    for axes in grid.flat:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8)
+    return figure, grid
+
+
+def _styles(count: int, skip: int = 0) -> list[tuple[str, str]]:
+    """A colour and a dash for each line; dashes change when the colours are used up."""
+    return [(COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]) for i in range(skip, skip + count)]
+
+
+def _curve(axes: Axes, x: np.ndarray, mean: Any, half: Any, colour: str, dash: str, name: str, **more: Any) -> None:
+    axes.fill_between(x, mean - half, mean + half, color=colour, **SHADE)
+    axes.plot(x, mean, color=colour, linestyle=dash, linewidth=1.5, label=name, **more)
+
+
+def _roc(scores: np.ndarray, outlier: np.ndarray) -> np.ndarray:
+    """Share of the unknowns found at each of `RATES`, [B, rates]; nan for a task without knowns or unknowns."""
+    from sklearn.metrics import roc_curve
+
+    found = np.full((len(scores), len(RATES)), np.nan)
+    for i, (s, o) in enumerate(zip(scores, outlier, strict=True)):
+        if o.any() and not o.all():
+            found[i] = np.interp(RATES, *roc_curve(o, s, drop_intermediate=False)[:2])
+    return found
+
+
+def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.ndarray) -> None:
+    """Each name beside its point, where it covers least of what is there already. centres and halves [n, 2]."""
+    figure: Any = axes.figure
+    figure.draw_without_rendering()  # the axes get their final place
+    point, frame = figure.dpi / 72, axes.get_window_extent().extents  # in pixels, as all that follows
+    at = axes.transData.transform(centres)
+    reach = axes.transData.transform(centres + np.nan_to_num(halves)) - at
+    bars = [np.hstack([at - d, at + d]) for d in (4 * point, reach * (1, 0) + point, reach * (0, 1) + point)]
+    taken = np.vstack(bars)  # [., 4] left, bottom, right, top of markers and bars, then of names
+    for name, centre, place in zip(names, centres, at, strict=True):
+        if np.isnan(place).any():
+            continue
+        line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.5}
+        text = axes.annotate(name, centre, (0, 0), textcoords="offset points", fontsize=8, arrowprops=line)
+        half = np.array(text.get_window_extent().size) / 2
+        middle = place + PLACES[:, 1:] * (half + PLACES[:, :1] * point * (1, 0.6))
+        low, high = middle - half, middle + half  # [places, 2]
+        outside = np.maximum(frame[:2] - low, 0) + np.maximum(high - frame[2:], 0)
+        sides = np.minimum(high[:, None], taken[:, 2:]) - np.maximum(low[:, None], taken[:, :2])
+        covered = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)
+        best = np.argmin(covered + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
+        text.set_position(tuple((low[best] - place) / point))
+        text.set_in_layout(False)
+        taken = np.vstack([taken, np.r_[low[best], high[best]]])
+
+
+def _size(protocol: Protocol) -> str:
+    return f"{protocol.ways}-way {protocol.shots}-shot"

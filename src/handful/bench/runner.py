@@ -1,0 +1,152 @@
+"""The runner: every contender on the same tasks, block by block, in one process or several.
+
+Results do not depend on how many: a block is always solved by one thread, and always the same one hundred tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from handful.bench.settings import Benchmark, Cell, Contender
+from handful.bench.store import Block, Store, blocks, describe, fingerprint, key_of, modules_of
+from handful.bench.workers import spread
+from handful.features import FeatureSet, Protocol, draw
+from handful.features.episodes import check
+from handful.methods import solve
+from handful.metrics import figures
+
+FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")
+Figures = dict[str, np.ndarray]
+Progress = Callable[[int, int], None]  # tasks solved, of how many
+
+
+class Work(NamedTuple):
+    """Contenders that are to solve one block of tasks, with where each one's figures go."""
+
+    protocol: Protocol
+    block: Block
+    contenders: tuple[tuple[Contender, str, dict[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The figures of every cell, [seeds * tasks] by name, tasks in order; in percent."""
+
+    benchmark: Benchmark
+    figures: dict[tuple[str, str], Figures]  # by column and row
+    seeds: int
+    tasks: int
+    features: str
+    base: str | None
+
+    def __getitem__(self, cell: tuple[str, str]) -> Figures:
+        return self.figures[cell]
+
+
+def run(
+    benchmark: Benchmark,
+    features: FeatureSet,
+    base: FeatureSet | None,
+    store: Store,
+    *,
+    seeds: int = 1,
+    tasks: int = 1000,
+    jobs: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> Results:
+    """Solve what the store does not hold yet, then read all of it."""
+    if base is not None and base.dimension != features.dimension:
+        raise ValueError(
+            f"{base.name} has {base.dimension} features and {features.name} {features.dimension}: "
+            "the base set must come from the same backbone"
+        )
+    for protocol in {cell.protocol for cell in benchmark.cells}:
+        check(protocol, features.counts)
+    store.open()
+    marks = fingerprint(features), fingerprint(base)
+    abouts = {cell: describe(cell, *marks) for cell in benchmark.cells}  # type: ignore[arg-type]
+    keys = {cell: key_of(about) for cell, about in abouts.items()}
+    plan = blocks(seeds, tasks)
+    found = {(cell, b): store.read(keys[cell], b, FIGURES) for cell in benchmark.cells for b in plan}
+    missing = [
+        Work(protocol, block, tuple((c.contender, keys[c], abouts[c]) for c in cells))
+        for block in plan
+        for protocol, cells in _by_protocol(c for c in benchmark.cells if found[c, block] is None)
+    ]
+    total = seeds * tasks * len(benchmark.cells)
+    done = total - sum(work.block.size * len(work.contenders) for work in missing)
+    progress(done, total)
+    mean = None if base is None else base.mean
+    for solved in _all(missing, features, mean, store, min(jobs, len(missing))):
+        done += solved
+        progress(done, total)
+    return Results(
+        benchmark, _gather(found, benchmark, plan, keys, store), seeds, tasks,
+        features.name, None if base is None else base.name,
+    )  # fmt: skip
+
+
+def solve_block(
+    work: Work, features: np.ndarray, labels: np.ndarray, base_mean: np.ndarray | None, store: Store
+) -> Iterator[int]:
+    """Draw the tasks once, let each contender solve them, write its figures; yields the number of tasks each time."""
+    block = work.block
+    episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
+    for contender, key, about in work.contenders:
+        if not store.path(key, block).exists() or store.read(key, block, FIGURES) is None:  # nor by another run since
+            found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **contender.parameters)
+            store.write(key, about, block, figures(found.probabilities, found.outlier_scores, episodes.truth))
+        yield block.size
+
+
+def _by_protocol(cells: Iterable[Cell]) -> list[tuple[Protocol, list[Cell]]]:
+    groups: dict[Protocol, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.protocol, []).append(cell)
+    return list(groups.items())
+
+
+def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: list[Block], keys, store: Store) -> dict:
+    gathered = {}
+    for cell in benchmark.cells:
+        parts = []
+        for block in plan:
+            part = found[cell, block] or store.read(keys[cell], block, FIGURES)
+            if part is None:
+                raise OSError(f"{store.path(keys[cell], block)} is gone or damaged: run the same command again")
+            parts.append(part)
+        gathered[cell.column, cell.row] = {
+            name: 100 * np.concatenate([part[name] for part in parts]) for name in FIGURES
+        }
+    return gathered
+
+
+def _all(work: list[Work], features: FeatureSet, mean: np.ndarray | None, store: Store, jobs: int) -> Iterator[int]:
+    if jobs <= 1:
+        for each in work:
+            yield from solve_block(each, features.features, features.labels, mean, store)
+        return
+    methods = {contender.method for each in work for contender, *_ in each.contenders}
+    modules = {module for method in methods for module in modules_of(method)}
+    path = store.scratch("features.npy")  # the processes share it through the page cache
+    try:
+        with open(path, "wb") as file:
+            np.save(file, features.features)
+        yield from spread(work, _solve_block_of, (path, features.labels, mean, store), jobs, modules)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _solve_block_of(work: Work, path: Path, *arguments: Any) -> Iterator[int]:
+    return solve_block(work, _mapped(path), *arguments)
+
+
+@cache
+def _mapped(path: Path) -> np.ndarray:
+    return np.load(path, mmap_mode="r")

@@ -1,0 +1,188 @@
+"""What is run: which methods on which kinds of tasks. A benchmark is a list of cells, one for each pair.
+
+balanced     as many outliers as knowns
+imbalanced   three ratios of knowns to outliers, 25 + 5, 15 + 15 and 5 + 25 queries a class
+sweep-b      EOL over a grid of b at 20, 50 and 80 % outliers, OSTIM and OSLO beside it
+ablation     EOL with and without eta and delta at 20, 50 and 80 % outliers
+claims       all of these, and what the paper says of them
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from handful.features import Protocol
+from handful.methods import get
+from handful.parameters import check
+
+PAPER = (
+    "knn", "iforest", "ocsvm", "pca", "copod", "simpleshot", "finetune", "laplacianshot", "bdcspn", "tim_gd", "pt_map",
+    "openmax:weibull=false", "proser", "ostim", "oslo", "eol",
+)  # fmt: skip  # the rows of the paper's tables in their order; its OpenMax has no Weibull fit
+GRID = tuple(round(0.1 * i, 1) for i in range(1, 10))  # of b
+LEARNED = {
+    "none": ("prototypes",),
+    "eta": ("prototypes", "eta"),
+    "delta": ("prototypes", "delta"),
+    "eta, delta": ("prototypes", "eta", "delta"),
+}
+KINDS = {
+    ("detector", "inductive"): "OOD",
+    ("detector", "transductive"): "OOD",
+    ("closed-set", "inductive"): "FSL",
+    ("closed-set", "transductive"): "FSL-T",
+    ("open-set", "inductive"): "OSFSL",
+    ("open-set", "transductive"): "OSFSL-T",
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A row of a table: a method and what it is given."""
+
+    row: str
+    method: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The paper's word for what it is: OOD, FSL, FSL-T, OSFSL or OSFSL-T."""
+        info = get(self.method).info
+        return KINDS[info.setting, info.paradigm]
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One contender on one kind of tasks; `column` names the kind, as "25 + 5"."""
+
+    column: str
+    protocol: Protocol
+    contender: Contender
+
+    @property
+    def row(self) -> str:
+        return self.contender.row
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(cell.column for cell in self.cells))
+
+    @property
+    def contenders(self) -> dict[str, Contender]:
+        return {cell.row: cell.contender for cell in self.cells}
+
+
+def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
+    """Rows from "eol, simpleshot+knn, knn:k=5", or the same as a list; values are JSON or plain words.
+
+    >>> [(c.row, c.parameters) for c in parse_methods("eol, knn:k=5")]
+    [('EOL', {}), ('kNN distance (k=5)', {'k': 5})]
+    """
+    given = methods.split(",") if isinstance(methods, str) else list(methods)
+    contenders = []
+    for text in filter(None, (part.strip() for part in given)):
+        name, *settings = text.split(":")
+        method = get(name)
+        parameters = {}
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            if not equals or key not in method.defaults:
+                known = ", ".join(method.defaults) or "none"
+                raise ValueError(f"{text!r}: {name} has no parameter {key!r} to set as {key}=...; it has: {known}")
+            parameters[key] = _value(value)
+        check(parameters, method.rules, name)
+        shown = ", ".join(f"{key}={value}" for key, value in parameters.items())
+        as_published = text == "openmax:weibull=false"
+        row = short_title(method.info.title) + (f" ({shown})" if shown and not as_published else "")
+        contenders.append(Contender(row, name, parameters))
+    rows = [c.row for c in contenders]
+    if not rows:
+        raise ValueError("no method is named: give some, as in --methods eol,oslo,knn")
+    if twice := {row for row in rows if rows.count(row) > 1}:
+        raise ValueError(f"{sorted(twice)[0]} is there twice: name each method once")
+    return contenders
+
+
+def balanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    n = base.queries
+    return Benchmark("balanced", "Balanced tasks", _cells({f"{n} + {n}": _ratio(base, 1, 1)}, contenders))
+
+
+def imbalanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    protocols = _named(_ratio(base, *ratio) for ratio in ((5, 1), (3, 3), (1, 5)))
+    return Benchmark("imbalanced", "Imbalanced tasks", _cells(protocols, contenders))
+
+
+def sweep_b(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    """`contenders` other than EOL are the lines to compare with."""
+    grid = [Contender(f"EOL (b={b})", "eol", {"b": b}) for b in GRID]
+    others = [c for c in contenders if c.method != "eol"]
+    return Benchmark("sweep-b", "EOL along b", _cells(_shares(base), [*grid, *others]))
+
+
+def ablation(base: Protocol, contenders: Sequence[Contender] = ()) -> Benchmark:
+    rows = [Contender(name, "eol", {"learn": learn}) for name, learn in LEARNED.items()]
+    return Benchmark("ablation", "What EOL learns", _cells(_shares(base), rows))
+
+
+BENCHMARKS: dict[str, tuple[Callable[..., Benchmark], tuple[str, ...]]] = {
+    "balanced": (balanced, PAPER),
+    "imbalanced": (imbalanced, PAPER),
+    "sweep-b": (sweep_b, ("ostim", "oslo")),
+    "ablation": (ablation, ()),
+}
+
+
+def short_title(title: str) -> str:
+    return title.split(":")[0].split(" (")[0]
+
+
+def best_b(share: float) -> float:
+    """The b that the paper found best at 20, 50 and 80 % outliers, by the nearest of these."""
+    return (0.3, 0.5, 0.7)[min(range(3), key=lambda i: abs(share - (0.2, 0.5, 0.8)[i]))]
+
+
+def _ratio(base: Protocol, known: int, outlier: int) -> Protocol:
+    """`base` with its queries, 2 x `queries` a class, in this ratio."""
+    total = 2 * base.queries
+    queries = round(total * known / (known + outlier))
+    return replace(base, queries=queries, outlier_queries=total - queries)
+
+
+def _named(protocols: Iterable[Protocol]) -> dict[str, Protocol]:
+    return {f"{p.queries} + {p.outlier_queries}": p for p in protocols}
+
+
+def _shares(base: Protocol) -> dict[str, Protocol]:
+    return {f"{100 * outlier // 10}%": _ratio(base, 10 - outlier, outlier) for outlier in (2, 5, 8)}
+
+
+def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
+    return tuple(Cell(name, p, _told(c, p)) for name, p in protocols.items() for c in contenders)
+
+
+def _told(contender: Contender, protocol: Protocol) -> Contender:
+    """A method that can be told the share of outliers is told it; EOL by the b that the paper chose for it."""
+    defaults, given = get(contender.method).defaults, contender.parameters
+    if "b" in defaults and not {"b", "outlier_share"} & set(given):
+        return replace(contender, parameters={**given, "b": best_b(protocol.outlier_share)})
+    if "outlier_share" in defaults and not {"b", "outlier_share"} & set(given):
+        return replace(contender, parameters={**given, "outlier_share": protocol.outlier_share})
+    return contender
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

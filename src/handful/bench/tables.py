@@ -1,0 +1,239 @@
+"""Tables: means over all tasks with the half-width of their 95 % interval, for people and for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from handful.bench.runner import FIGURES, Results
+from handful.metrics import mean_and_half_width
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+TITLES = {"accuracy": "Acc", "auroc": "AUROC", "aupr": "AUPR", "prec@0.9": "Prec@0.9"}
+NONE = "\N{EN DASH}"
+NOTE = "In percent: mean over {n} tasks ± half-width of its 95 % interval."
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    kind: str  # OOD, FSL, FSL-T, OSFSL or OSFSL-T
+    means: dict[str, float]
+    half_widths: dict[str, float]
+    paper: dict[str, float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of figures. `column` says of which tasks; `differences` that rows are compared with `against`."""
+
+    title: str
+    column: str
+    rows: list[Row]
+    note: str
+    against: str | None = None
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The highest mean of each figure, of those that can be called best."""
+        found = {}
+        for name in FIGURES:
+            means = [row.means[name] for row in self.rows if not np.isnan(row.means[name])]
+            found[name] = max(means) if means and not self.against else np.nan
+        return found
+
+    def cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
+        """Each row as text, the best figures by the pattern `bold`."""
+        sign = "+" if self.against else ""
+        for row in self.rows:
+            shown = [row.name, row.kind]
+            for name in FIGURES:
+                mean, half = row.means[name], row.half_widths[name]
+                text = NONE if np.isnan(mean) else f"{mean:{sign}.1f}"
+                text += "" if np.isnan(half) else f"{plus_minus}{half:.1f}"
+                shown.append(bold.format(text) if mean == self.best[name] else text)
+            if row.paper is not None:
+                shown += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in FIGURES]
+            elif self.has_paper:
+                shown += [""] * len(FIGURES)
+            yield shown
+
+    @property
+    def has_paper(self) -> bool:
+        return any(row.paper is not None for row in self.rows)
+
+    @property
+    def header(self) -> list[str]:
+        paper = [f"paper: {title}" for title in TITLES.values()] if self.has_paper else []
+        return ["Method", "Paradigm", *TITLES.values(), *paper]
+
+    def to_rich(self) -> RichTable:
+        """For the terminal; the paper's figure stands behind ours, after a stroke."""
+        from rich.table import Table as RichTable
+
+        shown = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        behind = " / paper" if self.has_paper else ""
+        for i, name in enumerate(self.header[: 2 + len(FIGURES)]):
+            shown.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
+        kind = None
+        for row, cells in zip(self.rows, self.cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
+            if kind not in (None, row.kind):
+                shown.add_section()
+            kind = row.kind
+            ours, theirs = cells[2 : 2 + len(FIGURES)], cells[2 + len(FIGURES) :]
+            joined = [f"{a} / {b}" if b else a for a, b in zip(ours, theirs, strict=True)] if theirs else ours
+            shown.add_row(*cells[:2], *joined)
+        return shown
+
+    def to_markdown(self) -> str:
+        lines = ["| " + " | ".join(self.header) + " |", "| --- | --- |" + " ---: |" * (len(self.header) - 2)]
+        lines += ["| " + " | ".join(cells) + " |" for cells in self.cells("**{}**")]
+        return f"## {self.title}\n\n{self.note}\n\n" + "\n".join(lines) + "\n"
+
+    def to_latex(self) -> str:
+        """A tabular for the package booktabs."""
+        escape = str.maketrans({"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"})
+        rows = [
+            " & ".join(c if "$" in c else c.translate(escape) for c in cells)
+            for cells in self.cells(r"\textbf{{{}}}", r"$\pm$")
+        ]
+        head = " & ".join(name.translate(escape) for name in self.header)
+        body = " \\\\\n".join(rows).replace(NONE, "--").replace("±", r"$\pm$")
+        columns = "ll" + "r" * (len(self.header) - 2)
+        return (
+            f"% {self.title}. {self.note}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head} \\\\\n\\midrule\n{body} "
+            "\\\\\n\\bottomrule\n\\end{tabular}\n"
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """One for each row and figure: plain numbers, full precision; nan is None."""
+        return [
+            {
+                "table": self.title, "tasks": self.column, "method": row.name, "paradigm": row.kind,
+                "against": self.against, "figure": name, "mean": _plain(row.means[name]),
+                "half_width_95": _plain(row.half_widths[name]), "paper": row.paper[name] if row.paper else None,
+            }
+            for row in self.rows
+            for name in FIGURES
+        ]  # fmt: skip
+
+
+def table(
+    results: Results, column: str | None = None, beside: Mapping[str, Sequence[float | None]] | None = None
+) -> Table:
+    """The figures of one kind of tasks; without `column`, their mean over all kinds.
+
+    The mean over kinds is taken task by task first: task i of a seed has the same classes in each of them.
+    """
+    rows = []
+    for row, contender in results.benchmark.contenders.items():
+        means, halves = {}, {}
+        for name in FIGURES:
+            means[name], halves[name] = map(float, mean_and_half_width(values(results, column, row, name)))
+        theirs = (beside.get(row) or beside.get(contender.method)) if beside else None
+        rows.append(
+            Row(row, contender.kind, means, halves, dict(zip(FIGURES, theirs, strict=True)) if theirs else None)
+        )
+    title, note = _words(results, column)
+    if beside:
+        note += f" The paper's: {paper()['setting']}."
+    return Table(title, column or "mean", rows, note)
+
+
+def differences(results: Results, against: str, column: str | None = None) -> Table:
+    """Each row minus the row `against`, on the same tasks: the interval is that of the paired difference."""
+    contenders = results.benchmark.contenders
+    names = {row: row for row in contenders} | {c.method: row for row, c in contenders.items()}
+    if against not in names:
+        raise ValueError(f"{against!r} is not in this table, to compare with: there are {', '.join(contenders)}")
+    other = names[against]
+    rows = []
+    for row in contenders:
+        if row == other:
+            continue
+        means, halves = {}, {}
+        for name in FIGURES:
+            apart = values(results, column, row, name) - values(results, column, other, name)
+            means[name], halves[name] = map(float, mean_and_half_width(apart))
+        rows.append(Row(row, contenders[row].kind, means, halves))
+    title, note = _words(results, column)
+    note = note.replace("mean", f"mean of the difference to {other}, task by task,", 1)
+    return Table(f"{title}, against {other}", column or "mean", rows, note, other)
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """The figures of the paper's tables, and what they were measured on."""
+    return json.loads(resources.files("handful.bench").joinpath("paper.json").read_text("utf-8"))
+
+
+def tables(results: Results, against: str | None = None, with_paper: bool = False) -> list[Table]:
+    """All that a benchmark says: the mean over its kinds of tasks if there are several, each kind, differences."""
+    columns = results.benchmark.columns
+    wanted: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
+    found = [table(results, column, _beside(results, column) if with_paper else None) for column in wanted]
+    if against:
+        found += [differences(results, against, column) for column in wanted]
+    return found
+
+
+def write_markdown(tables: Iterable[Table], title: str, command: str | None = None) -> str:
+    made = f"\n    {command}\n" if command else ""
+    return f"# {title}\n{made}\n" + "\n".join(t.to_markdown() for t in tables)
+
+
+def write_csv(tables: Iterable[Table]) -> str:
+    records = [record for t in tables for record in t.records()]
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
+def write_json(tables: Iterable[Table], about: Mapping[str, Any]) -> str:
+    return json.dumps({**about, "figures": [r for t in tables for r in t.records()]}, indent=2) + "\n"
+
+
+def values(results: Results, column: str | None, row: str, figure: str) -> np.ndarray:
+    """[seeds * tasks]; without `column` each task's mean over the kinds of tasks."""
+    if column is not None:
+        return results[column, row][figure]
+    return np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
+
+
+def _words(results: Results, column: str | None) -> tuple[str, str]:
+    benchmark = results.benchmark
+    protocol = next(c.protocol for c in benchmark.cells if column in (None, c.column))
+    size = f"{protocol.ways}-way {protocol.shots}-shot"
+    if column is None:
+        kind = f"mean of {' / '.join(benchmark.columns)} queries a class"
+    elif column.endswith("%"):
+        kind = f"{column} outliers"
+    else:
+        kind = f"{column} queries a class, known + outlier"
+    centred = f"base mean of {results.base}" if results.base else "task mean"
+    note = NOTE.format(n=f"{results.seeds * results.tasks:,}") + f" {results.features}, {centred}."
+    return f"{benchmark.title}, {size}, {kind}", note
+
+
+def _beside(results: Results, column: str | None) -> Mapping[str, Any] | None:
+    """The paper's table of the same tasks, if it has one."""
+    name = results.benchmark.name
+    if name == "imbalanced":
+        return paper()[name] if column is None else None
+    return paper()["ablation"].get(column) if name == "ablation" else paper().get(name)
+
+
+def _plain(value: float) -> float | None:
+    return None if np.isnan(value) else value
