@@ -137,10 +137,10 @@ def test_the_command_line_lists_it(folder):
     ("source", "reason"),
     [
         ("import a_module_that_is_not_there", "ModuleNotFoundError"),
-        ("import handful\n@handful.register('half')\ndef half(support, labels, query): ...\n", "KeyError"),
+        ("import handful\n@handful.register('half', info={'tittle': 'Half'})\ndef half(s, l, q): ...\n", "TypeError"),
         ("def broken(:", "SyntaxError"),
     ],
-    ids=["an import that fails", "nothing said about its method", "no Python"],
+    ids=["an import that fails", "something said that is not known", "no Python"],
 )
 def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, source, reason):
     install(folder, "handful-broken", "handful_broken", source)
@@ -160,6 +160,32 @@ def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, sourc
     assert warnings.count("RuntimeWarning") == 1
     assert "methods of 'handful_broken' could not be loaded" in warnings
     assert reason in warnings
+
+
+def test_a_method_may_say_no_more_than_its_name(tmp_path):
+    source = """
+import numpy as np
+from handful import Solution, register
+
+@register("all_alike")
+def all_alike(support, labels, query):
+    \"\"\"Knows nothing.\"\"\"
+    return Solution(np.full((*query.shape[:2], labels.max() + 1), 0.5), np.zeros(query.shape[:2]))
+"""
+    install(tmp_path, "handful-alike", "handful_alike", source)
+    said, warnings = answers(
+        tmp_path,
+        """
+        import json
+        import handful
+
+        info = {i.name: i for i in handful.list_methods()}["all_alike"]
+        p = handful.solve("all_alike", [[0.0], [4.0]], ["ant", "bee"], [[1.0]]).probabilities.tolist()
+        print(json.dumps([info.summary, info.estimator, info.paradigm, p, type(handful.AllAlike()).__name__]))
+        """,
+    )
+    assert said == ["Knows nothing.", "AllAlike", "inductive", [[0.5, 0.5]], "AllAlike"]
+    assert not warnings
 
 
 def test_a_package_that_is_gone_is_gone(tmp_path):

@@ -18,6 +18,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache, cached_property
 from importlib import import_module, metadata, resources
 from typing import Any
@@ -130,11 +131,12 @@ def register(
     `score_new(state, items, **parameters)` gives probabilities and outlier scores of new items; without it
     they are scored by calling the method again with the stored support, which suits inductive methods.
     `small_steps` says that it takes many steps which each touch little more than the support or the assignments:
-    such a method is given more tasks at a time.
+    such a method is given more tasks at a time. `info` is what `Info` holds, or as much of it as there is to say; for
+    the methods of this package it is in `metadata.json`.
     """
 
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
-        data = dict(info if info is not None else own_metadata()[name])
+        data = _unsaid(name, solve) | dict(info if info is not None else own_metadata().get(name, {}))
         data["preparation"] = tuple(data["preparation"])
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
@@ -142,6 +144,24 @@ def register(
         return solve
 
     return decorate
+
+
+def _unsaid(name: str, solve: Callable[..., Solution]) -> dict[str, Any]:
+    """What is taken of a method that says no more than its name."""
+    said = inspect.getdoc(solve)
+    return {
+        "estimator": "".join(part.capitalize() for part in name.split("_")),
+        "title": name,
+        "authors": "",
+        "year": date.today().year,
+        "paper": "",
+        "paradigm": "inductive",
+        "setting": "open-set",
+        "preparation": ("base", "l2"),
+        "score": "rank",
+        "summary": said.splitlines()[0] if said else "",
+        "new_items": "with the stored examples",
+    }
 
 
 def get(name: str) -> Any:
