@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.bench.runner import FIGURES, Results
-from handful.bench.settings import _told, parse_methods
+from handful.bench.settings import parse_methods, told
 from handful.bench.tables import TITLES, table
 from handful.features import FeatureSet, Protocol, draw
 from handful.methods import get, solve
@@ -56,7 +56,7 @@ def available() -> bool:
 def png(figure: Figure) -> bytes:
     """The picture as a file; the same bytes whenever it is drawn from the same numbers."""
     out = io.BytesIO()
-    figure.savefig(out, format="png", metadata={"Software": None})
+    figure.savefig(out, format="png", dpi="figure", metadata={"Software": None})
     return out.getvalue()
 
 
@@ -150,8 +150,8 @@ def optimisation(
 ) -> Figure:
     """Task number `task` of a seed. The figures are those of EOL stopped after so many steps."""
     episode = draw(features.features, features.labels, protocol, seed=seed, tasks=[task])
-    told = _told(parse_methods(["eol"])[0], protocol).parameters
-    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **told}
+    given = told(parse_methods(["eol"])[0], protocol).parameters
+    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **given}
     loss = np.asarray(solve("eol", episode.task, history=True, **options).history)[0]  # [steps + 1]
     last = get("eol").defaults["steps"]
     stops = sorted({k for k in (*AFTER, *range(10, last, 5)) if k < last} | {last})
@@ -184,8 +184,8 @@ def gallery(
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
     for contender in parse_methods(methods):
-        told = _told(contender, protocol).parameters
-        found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **told)
+        given = told(contender, protocol).parameters
+        found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **given)
         scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
         given = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(given)).strip("-")
@@ -245,7 +245,7 @@ def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.nda
     figure.draw_without_rendering()  # the axes get their final place
     point, frame = figure.dpi / 72, axes.get_window_extent().extents  # in pixels, as all that follows
     at = axes.transData.transform(centres)
-    reach = axes.transData.transform(centres + np.nan_to_num(halves)) - at
+    reach = axes.transData.transform(centres + halves) - at
     bars = [np.hstack([at - d, at + d]) for d in (4 * point, reach * (1, 0) + point, reach * (0, 1) + point)]
     taken = np.vstack(bars)  # [., 4] left, bottom, right, top of markers and bars, then of names
     for name, centre, place in zip(names, centres, at, strict=True):
@@ -258,7 +258,7 @@ def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.nda
         low, high = middle - half, middle + half  # [places, 2]
         outside = np.maximum(frame[:2] - low, 0) + np.maximum(high - frame[2:], 0)
         sides = np.minimum(high[:, None], taken[:, 2:]) - np.maximum(low[:, None], taken[:, :2])
-        covered = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)
+        covered = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)  # nan: no bar, no point
         best = np.argmin(covered + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
         text.set_position(tuple((low[best] - place) / point))
         text.set_in_layout(False)

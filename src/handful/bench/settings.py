@@ -168,10 +168,10 @@ def _shares(base: Protocol) -> dict[str, Protocol]:
 
 
 def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
-    return tuple(Cell(name, p, _told(c, p)) for name, p in protocols.items() for c in contenders)
+    return tuple(Cell(name, p, told(c, p)) for name, p in protocols.items() for c in contenders)
 
 
-def _told(contender: Contender, protocol: Protocol) -> Contender:
+def told(contender: Contender, protocol: Protocol) -> Contender:
     """A method that can be told the share of outliers is told it; EOL by the b that the paper chose for it."""
     defaults, given = get(contender.method).defaults, contender.parameters
     if "b" in defaults and not {"b", "outlier_share"} & set(given):

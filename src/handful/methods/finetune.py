@@ -17,7 +17,7 @@ from handful.parameters import Number, OneOf
 @register(
     "finetune",
     score_new=score_new,
-    small_steps=True,
+    together=4,
     rules={
         "temperature": Number(0, optional=True),
         "steps": Number(0, closed=True, whole=True, optional=True),

@@ -16,7 +16,7 @@ from handful.parameters import Number
 TINY = 0.1  # of the terms: what is left of their difference has lost a digit
 
 
-@register("knn", rules={"k": Number(1, closed=True, whole=True, optional=True)})
+@register("knn", together=1 / 2, rules={"k": Number(1, closed=True, whole=True, optional=True)})
 def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> Solution:
     """k: how many neighbours."""
     xp = array_namespace(support)

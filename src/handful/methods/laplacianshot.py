@@ -66,6 +66,7 @@ def score_new(
 @register(
     "laplacianshot",
     score_new=score_new,
+    together=1 / 4,
     rules={
         "neighbours": Number(1, closed=True, whole=True),
         "strength": Number(0, closed=True, optional=True),

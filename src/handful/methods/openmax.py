@@ -39,7 +39,7 @@ TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: r
 
 @register(
     "openmax",
-    small_steps=True,
+    together=4,
     rules={
         "weibull": OneOf((True, False)),
         "alpha": Number(1, closed=True, whole=True),

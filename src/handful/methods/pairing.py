@@ -53,8 +53,8 @@ class Pair:
         )  # fmt: skip
 
     @property
-    def small_steps(self) -> bool:
-        return self.classifier.small_steps
+    def together(self) -> float:
+        return self.classifier.together
 
     @cached_property
     def rules(self) -> dict[str, Rule]:

@@ -29,7 +29,7 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
 @register(
     "proser",
     score_new=score_new,
-    small_steps=True,
+    together=4,
     rules={
         "steps": Number(0, closed=True, whole=True),
         "learning_rate": Number(0),

@@ -63,7 +63,7 @@ def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0,
 @register(
     "pt_map",
     score_new=score_new,
-    small_steps=True,
+    together=4,
     rules={"rounds": Number(1, closed=True, whole=True), "rate": Number(0, 1, closed=True), "sharpness": Number(0)},
 )
 def pt_map(

@@ -76,7 +76,7 @@ class Method:
     solve: Callable[..., Solution]
     rules: Mapping[str, Rule]
     score_new: Callable[..., tuple[Array, Array]] | None
-    small_steps: bool = False
+    together: float = 1
 
     @property
     def name(self) -> str:
@@ -124,15 +124,16 @@ def register(
     rules: Mapping[str, Rule] | None = None,
     score_new: Callable[..., tuple[Array, Array]] | None = None,
     info: Mapping[str, Any] | None = None,
-    small_steps: bool = False,
+    together: float = 1,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register a method under `name`.
 
     `score_new(state, items, **parameters)` gives probabilities and outlier scores of new items; without it
     they are scored by calling the method again with the stored support, which suits inductive methods.
-    `small_steps` says that it takes many steps which each touch little more than the support or the assignments:
-    such a method is given more tasks at a time. `info` is what `Info` holds, or as much of it as there is to say; for
-    the methods of this package it is in `metadata.json`.
+    `together` is how many times the usual number of tasks are best solved at once: more if it takes many small steps,
+    between which threads would pass the GIL around; fewer if its own matrices outgrow the features.
+    `info` is what `Info` holds, or as much of it as there is to say; for the methods of this package it is in
+    `metadata.json`.
     """
 
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
@@ -140,7 +141,7 @@ def register(
         data["preparation"] = tuple(data["preparation"])
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
-        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new, small_steps)
+        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new, together)
         return solve
 
     return decorate

@@ -31,7 +31,7 @@ def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_)
 @register(
     "rpl",
     score_new=score_new,
-    small_steps=True,
+    together=4,
     rules={
         "steps": Number(0, closed=True, whole=True),
         "learning_rate": Number(0),

@@ -28,7 +28,6 @@ from handful.prepare import parse
 from handful.task import Result, Task
 
 CHUNK = 2 << 20, 8 << 20  # bytes of features in a chunk of tasks: worth a thread of its own, and still near its core
-SMALL_STEPS = 4  # times as many where steps are small: threads pass the GIL around between them, which takes time
 DTYPES = ("float32", "float64")
 
 
@@ -148,7 +147,7 @@ def _check_each(method: Method, parameters: dict[str, Any], batch: int) -> None:
 
 def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> Solution:
     workers = threads or available_threads()
-    slices = _chunks(task, method.small_steps, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
+    slices = _chunks(task, method.together, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
     def one(part: slice) -> Solution:
@@ -164,9 +163,9 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _chunks(task: Task, small_steps: bool, workers: int) -> list[slice]:
-    """Equal parts of a batch, as many as the workers can share evenly, each within `CHUNK` if it can be."""
-    least, most = (size * (SMALL_STEPS if small_steps else 1) for size in CHUNK)
+def _chunks(task: Task, together: float, workers: int) -> list[slice]:
+    """Equal parts of a batch, as many as the workers share evenly, each within `CHUNK` x `together` if it can be."""
+    least, most = (max(1, int(size * together)) for size in CHUNK)
     total = task.support.nbytes + task.query.nbytes
     count = max(-(-total // most), min(workers, total // least), 1)
     if count > 1:
