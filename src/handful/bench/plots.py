@@ -164,7 +164,7 @@ def optimisation(
         shown = [100 * float(m[name][0]) for m in measured]
         bottom.plot(stops, shown, color=colour, linestyle=dash, marker="o", markersize=3, label=TITLES[name])
     bottom.set(xlabel="Steps", ylabel="%", xlim=(-0.5, last + 0.5))
-    b = f"b = {told['b']}"
+    b = f"b = {given['b']}"
     figure.suptitle(f"EOL on task {task} of seed {seed}: {features.name}, {_size(protocol)}, {b}", fontsize=11)
     figure.legend(loc="outside lower center", ncols=len(FIGURES), frameon=False)
     return figure
@@ -187,8 +187,8 @@ def gallery(
         given = told(contender, protocol).parameters
         found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **given)
         scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
-        given = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
-        name = re.sub(r"[^\w.=-]+", "-", "-".join(given)).strip("-")
+        words = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(words)).strip("-")
         histograms[f"histograms-{name}"] = histogram(*scores[contender.row], f"{contender.row}: {words}")
     together = curves(scores)
     together.suptitle(words, fontsize=11)
