@@ -187,8 +187,8 @@ def gallery(
         given = told(contender, protocol).parameters
         found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **given)
         scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
-        words = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
-        name = re.sub(r"[^\w.=-]+", "-", "-".join(words)).strip("-")
+        parts = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(parts)).strip("-")
         histograms[f"histograms-{name}"] = histogram(*scores[contender.row], f"{contender.row}: {words}")
     together = curves(scores)
     together.suptitle(words, fontsize=11)
