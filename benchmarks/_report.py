@@ -1,4 +1,4 @@
-"""The reports of `speed.py` and `methods.py`: tables for the terminal and for Markdown, a chart, the machine."""
+"""The reports of the benchmarks: tables for the terminal and for Markdown, a chart, the machine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+PACKAGES = ("handful", "numpy", "numba", "torch", "scikit-learn")
 
 
 class Section(NamedTuple):
@@ -66,10 +68,9 @@ def chart(ratios: dict[str, dict[str, float]], title: str, label: str, path: Pat
     figure.savefig(path, dpi=150)
 
 
-def machine() -> str:
+def machine(packages: tuple[str, ...] = PACKAGES) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     cpu = models[0] if models else platform.processor() or platform.machine()
-    packages = ("handful", "numpy", "numba", "torch", "scikit-learn")
     versions = ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)])
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}; {versions}; {date.today()}"

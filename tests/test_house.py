@@ -27,10 +27,12 @@ ROOMS = {
     "estimator": {"methods", "task", "prepare", "modelfile"},
     "modelfile": {"estimator", "task"},
     "features": {"task"},
-    "report": {"task"},
+    "report": {"task", "images"},
     "demo": {"task", "methods", "features", "metrics", "report"},
-    "bench": {"task", "methods", "features", "metrics"},
-    "cli": {"demo", "features", "methods", "bench"},
+    "bench": {"task", "methods", "features", "metrics", "descent"},
+    "images": {"features"},
+    "label": {"task", "methods", "features", "images", "report", "decide", "estimator", "modelfile"},
+    "cli": {"demo", "features", "methods", "bench", "images", "label"},
     "__main__": {"cli"},
 }
 

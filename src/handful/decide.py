@@ -27,3 +27,31 @@ def threshold(scores: Array, kind: str, share: Any) -> Array:
     edges = xp.concat([ordered[:, :1] - 1, ordered, ordered[:, -1:] + 1], axis=-1)
     task = np.arange(len(known))
     return (edges[task, known] + edges[task, known + 1]) / 2
+
+
+def at_share(scores: np.ndarray, share: float) -> float:
+    """The threshold above which lies this share of the scores [n].
+
+    >>> at_share(np.array([0.1, 0.9, 0.4, 0.2]), 0.25)
+    0.65
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share of unknowns is {share}: give a number between 0 and 1")
+    return float(threshold(np.asarray(scores, np.float64)[None], "rank", share)[0])
+
+
+def at_false_unknown(p_unknown: np.ndarray, rate: float) -> float:
+    """The lowest threshold with at most `rate` of the knowns expected above it, P(unknown) [n] taken at its word.
+
+    Calling the items with the highest P unknown, the expected number of knowns among them is the sum of 1 - P.
+
+    >>> at_false_unknown(np.array([0.9, 0.8, 0.1, 0.0]), 0.2)  # 0.3 of 2.2 expected knowns are above
+    0.45
+    """
+    if not 0 <= rate <= 1:
+        raise ValueError(f"the rate of knowns called unknown is {rate}: give a number between 0 and 1")
+    p = np.sort(np.asarray(p_unknown, np.float64))[::-1]
+    knowns = np.cumsum(1 - p)
+    count = int(np.searchsorted(knowns, rate * knowns[-1], side="right")) if len(p) else 0  # may be called unknown
+    edges = np.concatenate([[1.0], p, [0.0]])
+    return float((edges[count] + edges[count + 1]) / 2)

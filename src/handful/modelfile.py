@@ -41,6 +41,7 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
         "n_iter": model.n_iter_,
         "n_features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
+        "made_from": getattr(model, "made_from_", {}),
         "tensors": sorted(arrays),
     }
     contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
@@ -99,6 +100,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.classes_ = np.asarray(about["classes"])
     model.threshold_, model.outlier_share_ = about["threshold"], about["outlier_share"]
     model.n_iter_, model.n_features_in_ = about["n_iter"], about["n_features"]
+    model.made_from_ = about.get("made_from", {})
     if about["feature_names"]:
         model.feature_names_in_ = np.asarray(about["feature_names"], dtype=object)
     for name in LEARNED:

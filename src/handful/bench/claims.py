@@ -16,7 +16,7 @@ import numpy as np
 
 from handful.bench.runner import FIGURES, Results
 from handful.bench.settings import GRID, LEARNED, best_b
-from handful.bench.tables import TITLES, values
+from handful.bench.tables import TITLES, plain, values
 from handful.metrics import mean_and_half_width
 
 WORDS = {True: "holds", False: "does not hold", None: "open"}
@@ -35,6 +35,13 @@ class Comparison:
         if self.difference - self.half_width > 0:
             return True
         return False if self.difference + self.half_width < 0 else None
+
+    @property
+    def weight(self) -> float:
+        """How much it speaks for the statement: the difference in half-widths, so above 1 it holds, below -1 fails."""
+        if self.half_width > 0:
+            return self.difference / self.half_width
+        return 0.0 if self.holds is None else float(np.copysign(np.inf, self.difference))
 
     def __str__(self) -> str:
         return f"{self.what}: {self.difference:+.1f} ± {self.half_width:.1f}"
@@ -66,11 +73,11 @@ class Verdict:
     @property
     def narrowest(self) -> Comparison | None:
         """The comparison that speaks least for the statement."""
-        return min(self.comparisons, key=lambda c: c.difference + c.half_width, default=None)
+        return min(self.comparisons, key=lambda c: c.weight, default=None)
 
     def record(self) -> dict[str, Any]:
         compared = [
-            {"what": c.what, "difference": c.difference, "half_width_95": c.half_width, "holds": c.holds}
+            {"what": c.what, "difference": plain(c.difference), "half_width_95": plain(c.half_width), "holds": c.holds}
             for c in self.comparisons
         ]
         return {"statement": self.statement, "holds": self.holds, "remark": self.remark, "comparisons": compared}

@@ -12,7 +12,7 @@ from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, parse_methods
-from handful.bench.store import Store, write_whole
+from handful.bench.store import Store, in_words, write_whole
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.features import FeatureSet, Protocol, digits
 
@@ -56,13 +56,21 @@ def perform(
     """
     if name not in NAMES:
         raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(NAMES)}")
-    features = FeatureSet(*digits(), name="digits") if features is None else features
+    if name == "claims" and against:
+        raise ValueError("claims has comparisons of its own: leave --against out")
+    if name == "ablation" and methods:
+        raise ValueError("ablation is about EOL alone: leave --methods out")
+    if plots:
+        pictures.need()  # now, not when hours have passed
     parts = list(BENCHMARKS) if name == "claims" else [name]
     benchmarks = []
     for part in parts:
         make, own = BENCHMARKS[part]
-        chosen = own if methods is None or part in ("sweep-b", "ablation") else methods
+        chosen = own if methods is None or part not in ("balanced", "imbalanced", name) else methods
         benchmarks.append(make(protocol or Protocol(), parse_methods(chosen) if chosen else ()))
+    if against:
+        benchmarks[0].row(against)  # raises, if there is none
+    features = FeatureSet(*digits(), name="digits") if features is None else features
     store = Store(output)
     results = []
     for benchmark in benchmarks:
@@ -82,7 +90,8 @@ def perform(
         mean = None if base is None else base.mean
         for what, figure in pictures.gallery(features, mean, protocol or Protocol()).items():
             path = Path(output) / f"{what}.png"
-            write_whole(path, pictures.png(figure))
+            with in_words(path.parent):
+                write_whole(path, pictures.png(figure))
             found.files[what] = path
     return found
 
@@ -111,7 +120,8 @@ def _write(found: Outcome, folder: Path, command: str | None) -> None:
         contents["png"] = picture
     for suffix, content in contents.items():
         path = folder / f"{found.name}.{suffix}"
-        write_whole(path, content)
+        with in_words(folder):
+            write_whole(path, content)
         found.files[suffix] = path
 
 

@@ -179,7 +179,7 @@ def gallery(
     seed: int = 0,
 ) -> dict[str, Figure]:
     """By file name: "curves" of all the methods, "histograms-<method>" of each, and EOL's "optimisation"."""
-    _need()  # before tasks are solved for nothing
+    need()  # before tasks are solved for nothing
     episodes = draw(features.features, features.labels, protocol, seed=seed, tasks=tasks)
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
@@ -198,14 +198,14 @@ def gallery(
 # What they share
 
 
-def _need() -> None:
+def need() -> None:
     if not available():
         raise ImportError('matplotlib is needed for pictures: pip install "handful[plots]"')
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = False) -> tuple[Figure, np.ndarray]:
     """An empty figure and its axes [rows, columns]."""
-    _need()
+    need()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

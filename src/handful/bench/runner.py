@@ -5,7 +5,8 @@ Results do not depend on how many: a block is always solved by one thread, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handful.bench.settings import Benchmark, Cell, Contender
-from handful.bench.store import Block, Store, blocks, describe, fingerprint, key_of, modules_of
+from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
 from handful.bench.workers import spread
 from handful.features import FeatureSet, Protocol, draw
 from handful.features.episodes import check
@@ -66,7 +67,7 @@ def run(
             f"{base.name} has {base.dimension} features and {features.name} {features.dimension}: "
             "the base set must come from the same backbone"
         )
-    for protocol in {cell.protocol for cell in benchmark.cells}:
+    for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()
     marks = fingerprint(features), fingerprint(base)
@@ -83,9 +84,10 @@ def run(
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
     mean = None if base is None else base.mean
-    for solved in _all(missing, features, mean, store, min(jobs, len(missing))):
-        done += solved
-        progress(done, total)
+    with closing(_all(missing, features, mean, store, min(jobs, len(missing)))) as work:  # ended, whatever happens
+        for solved in work:
+            done += solved
+            progress(done, total)
     return Results(
         benchmark, _gather(found, benchmark, plan, keys, store), seeds, tasks,
         features.name, None if base is None else base.name,
@@ -127,7 +129,9 @@ def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: lis
     return gathered
 
 
-def _all(work: list[Work], features: FeatureSet, mean: np.ndarray | None, store: Store, jobs: int) -> Iterator[int]:
+def _all(
+    work: list[Work], features: FeatureSet, mean: np.ndarray | None, store: Store, jobs: int
+) -> Generator[int, None, None]:
     if jobs <= 1:
         for each in work:
             yield from solve_block(each, features.features, features.labels, mean, store)
@@ -136,11 +140,11 @@ def _all(work: list[Work], features: FeatureSet, mean: np.ndarray | None, store:
     modules = {module for method in methods for module in modules_of(method)}
     path = store.scratch("features.npy")  # the processes share it through the page cache
     try:
-        with open(path, "wb") as file:
+        with in_words(store.folder), open(path, "wb") as file:
             np.save(file, features.features)
         yield from spread(work, _solve_block_of, (path, features.labels, mean, store), jobs, modules)
     finally:
-        path.unlink(missing_ok=True)
+        store.tidy()
 
 
 def _solve_block_of(work: Work, path: Path, *arguments: Any) -> Iterator[int]:

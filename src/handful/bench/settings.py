@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from handful.features import Protocol
@@ -81,6 +83,18 @@ class Benchmark:
     def contenders(self) -> dict[str, Contender]:
         return {cell.row: cell.contender for cell in self.cells}
 
+    def row(self, text: str) -> str:
+        """The row of that name, or of that method: "EOL", "eol", "knn:k=5"."""
+        if text in self.contenders:
+            return text
+        found = [row for row, contender in self.contenders.items() if contender.method == text]
+        with suppress(ValueError):
+            found += [c.row for c in parse_methods(text) if c.row in self.contenders and c.row not in found]
+        if len(found) != 1:
+            which = "several" if found else "none"
+            raise ValueError(f"{text!r} names {which} of the rows to compare with: {', '.join(self.contenders)}")
+        return found[0]
+
 
 def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     """Rows from "eol, simpleshot+knn, knn:k=5", or the same as a list; values are JSON or plain words.
@@ -96,9 +110,11 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
         parameters = {}
         for setting in settings:
             key, equals, value = setting.partition("=")
-            if not equals or key not in method.defaults:
+            if key not in method.defaults:
                 known = ", ".join(method.defaults) or "none"
-                raise ValueError(f"{text!r}: {name} has no parameter {key!r} to set as {key}=...; it has: {known}")
+                raise ValueError(f"{text!r}: {name} has no parameter {key!r}; it has: {known}")
+            if not equals:
+                raise ValueError(f"{text!r}: {key} has no value: write {key}=...")
             parameters[key] = _value(value)
         check(parameters, method.rules, name)
         shown = ", ".join(f"{key}={value}" for key, value in parameters.items())
@@ -168,7 +184,7 @@ def _shares(base: Protocol) -> dict[str, Protocol]:
 
 
 def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
-    return tuple(Cell(name, p, told(c, p)) for name, p in protocols.items() for c in contenders)
+    return tuple(Cell(name, p, _with_engine(told(c, p))) for name, p in protocols.items() for c in contenders)
 
 
 def told(contender: Contender, protocol: Protocol) -> Contender:
@@ -179,6 +195,15 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
     if "outlier_share" in defaults and not {"b", "outlier_share"} & set(given):
         return replace(contender, parameters={**given, "outlier_share": protocol.outlier_share})
     return contender
+
+
+def _with_engine(contender: Contender) -> Contender:
+    """Left to choose, a descent looks at what is loaded already: here its engine is the same in every process."""
+    method, given = get(contender.method), contender.parameters
+    engine = "fast" if find_spec("numba") is not None and not given.get("history") else "array"
+    left = [name for name, default in method.defaults.items() if default == "auto" and name not in given]
+    chosen = {name: engine for name in left if name in method.rules and method.rules[name].accepts(engine)}
+    return replace(contender, parameters={**given, **chosen})
 
 
 def _value(text: str) -> Any:

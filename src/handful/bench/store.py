@@ -10,17 +10,19 @@ on where it was.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from errno import EIO
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -58,12 +60,13 @@ class Store:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        self.run = uuid4().hex  # marks its temporary files, those of its workers too
 
     def open(self) -> None:
         """Make the folder, find out now rather than later whether it can be written, clear away what kills left."""
         try:
             (self.folder / "blocks").mkdir(parents=True, exist_ok=True)
-            write_whole(self.folder / ".writable", b"")
+            write_whole(self.folder / ".writable", b"", self.run)
             (self.folder / ".writable").unlink(missing_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
@@ -72,12 +75,17 @@ class Store:
             try:
                 if time.time() - left.stat().st_mtime > STALE:
                     left.unlink()
-            except FileNotFoundError:  # another run was quicker
+            except OSError:  # another run was quicker, or is reading it
                 pass
+
+    def tidy(self) -> None:
+        """Remove this run's temporary files: those of workers that had to be ended."""
+        for left in self.folder.rglob(f".*.{self.run}.*.tmp"):
+            left.unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
         """A name of one's own for something that is not to last."""
-        return scratch(self.folder / name)
+        return scratch(self.folder / name, self.run)
 
     def path(self, key: str, block: Block) -> Path:
         return self.folder / "blocks" / key / f"seed{block.seed}.tasks{block.first}-{block.last - 1}.parquet"
@@ -87,7 +95,8 @@ class Store:
         from pyarrow import ArrowException, parquet
 
         try:
-            table = parquet.read_table(self.path(key, block), partitioning=None)
+            with parquet.ParquetFile(self.path(key, block)) as file:  # not a dataset, for which pandas is imported
+                table = file.read()
             found = {name: table[name].to_numpy() for name in ("seed", "task", *names)}
         except (FileNotFoundError, ArrowException, OSError, KeyError):
             return None
@@ -100,26 +109,34 @@ class Store:
 
         path = self.path(key, block)
         columns = {"seed": np.full(block.size, block.seed), "task": np.arange(block.first, block.last), **figures}
-        text = json.dumps(about, indent=2, sort_keys=True)
+        text = json.dumps(about, indent=2, sort_keys=True, default=repr)
         sink = pa.BufferOutputStream()
         parquet.write_table(pa.table(columns).replace_schema_metadata({"handful": text}), sink)
-        try:
+        with in_words(self.folder):
             path.parent.mkdir(exist_ok=True)
             if not (path.parent / "cell.json").exists():
-                write_whole(path.parent / "cell.json", text.encode())
-            write_whole(path, sink.getvalue())
-        except OSError as error:
-            reason = f"{error.strerror or error}: what was finished is kept, the same command goes on from there"
-            raise OSError(error.errno, f"the results were not written: {reason}", str(self.folder)) from None
+                write_whole(path.parent / "cell.json", text.encode(), self.run)
+            write_whole(path, sink.getvalue(), self.run)
 
 
-def scratch(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+@contextmanager
+def in_words(folder: Path) -> Iterator[None]:
+    """A disk's error says what was not written, where, and that nothing else is lost."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or f"{error} (is the disk full?)"  # NumPy only counts what it could write
+        kept = "what was finished is kept, the same command goes on from there"
+        raise OSError(error.errno or EIO, f"the results were not written: {reason}: {kept}", str(folder)) from None
 
 
-def write_whole(path: Path, content: Any) -> None:
+def scratch(path: Path, run: str) -> Path:
+    return path.with_name(f".{path.name}.{run}.{uuid4().hex[:8]}.tmp")
+
+
+def write_whole(path: Path, content: Any, run: str = "") -> None:
     """Under a temporary name first: `path` is never seen half written."""
-    temporary = scratch(path)
+    temporary = scratch(path, run)
     try:
         with open(temporary, "xb") as file:
             file.write(content)
@@ -144,18 +161,18 @@ def describe(cell: Cell, features: str, base: str | None) -> dict[str, Any]:
         "preparation": list(method.info.preparation),
         "handful": handful.__version__,
         "code": code_of(method.name),
-        "fast": "backend" in method.defaults and find_spec("numba") is not None,
     }
 
 
 def key_of(about: Mapping[str, Any]) -> str:
-    return blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=10).hexdigest()
+    return blake2b(json.dumps(about, sort_keys=True, default=repr).encode(), digest_size=10).hexdigest()
 
 
 def fingerprint(features: FeatureSet | None) -> str | None:
     if features is None:
         return None
-    found = blake2b(repr((features.features.dtype.str, features.features.shape)).encode(), digest_size=16)
+    about = features.features.dtype.str, features.features.shape, features.labels.dtype.kind  # 10 > 2, but "10" < "2"
+    found = blake2b(repr(about).encode(), digest_size=16)
     found.update(np.ascontiguousarray(features.features).data)
     found.update("\0".join(map(str, features.labels)).encode())
     return found.hexdigest()
@@ -168,29 +185,68 @@ def modules_of(name: str) -> list[str]:
     return [part.solve.__module__ for part in parts if not isinstance(part, str)]
 
 
-@cache
 def code_of(name: str) -> str:
-    """A digest of the source that a method's figures come from: its module, what that uses, and the measuring."""
-    seen: dict[str, ModuleType] = {}
+    """A digest of the source that a method's figures come from: its module, what that uses, and the measuring.
+
+    Read from the files, not from what happens to be loaded: the same in every process. What was defined in an
+    interactive session has no file to compare, so nothing is ever taken for the same.
+    """
+    files: set[Path] = set()
     for start in (*modules_of(name), *MEASURING):
-        _follow(start, seen)
+        file = getattr(sys.modules.get(start), "__file__", None) or _source(start)
+        if file is None or not Path(file).is_file():
+            return uuid4().hex
+        _follow(start, Path(file), files)
     found = blake2b(digest_size=10)
-    for module_name in sorted(seen):
-        file = getattr(seen[module_name], "__file__", None)
-        found.update(module_name.encode() + (Path(file).read_bytes() if file and Path(file).is_file() else b""))
+    for file in sorted(files, key=lambda f: (f.name, f)):
+        found.update(file.name.encode() + file.read_bytes())
     return found.hexdigest()
 
 
-def _follow(name: str, seen: dict[str, ModuleType]) -> None:
-    """The module and those of its own package, or of handful, that it takes something from."""
-    if name in seen or (module := sys.modules.get(name)) is None:
+def _follow(name: str, file: Path, files: set[Path]) -> None:
+    """The file, and those of its own package, of its folder or of handful that it imports, wherever it does."""
+    if file in files or file.suffix != ".py":
         return
-    seen[name] = module
-    for used in _uses(module):
-        if used.split(".")[0] in ("handful", name.split(".")[0]):
-            _follow(used, seen)
+    files.add(file)
+    top = name.split(".")[0]
+    for used in _imports(file, name):
+        if used.split(".")[0] in ("handful", top) or "." not in used:
+            source = _source(used)
+            if source and (used.split(".")[0] in ("handful", top) or source.parent == file.parent):
+                _follow(used, source, files)
 
 
-def _uses(module: ModuleType) -> Iterator[str]:
-    for value in vars(module).values():
-        yield value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", None))
+@cache
+def _imports(file: Path, name: str) -> tuple[str, ...]:
+    """Names that may be modules; `name` is what relative imports start from."""
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    found = []
+    for node in _statements(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            home = ".".join([*above, *filter(None, [node.module])])
+            found += [home, *(f"{home}.{alias.name}" for alias in node.names)]
+    return tuple(found)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All of a file, but for what only type checkers read."""
+    yield node
+    if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+        for child in ast.iter_child_nodes(node):
+            yield from _statements(child)
+
+
+@cache
+def _source(name: str) -> Path | None:
+    """Where a module is, without importing it: only packages are asked for what is in them."""
+    parent = name.rpartition(".")[0]
+    if parent and getattr(_source(parent), "name", None) != "__init__.py":
+        return None
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):  # it is the script itself
+        return None
+    return Path(spec.origin) if spec and spec.origin and Path(spec.origin).is_file() else None

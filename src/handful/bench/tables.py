@@ -120,8 +120,8 @@ class Table:
         return [
             {
                 "table": self.title, "tasks": self.column, "method": row.name, "paradigm": row.kind,
-                "against": self.against, "figure": name, "mean": _plain(row.means[name]),
-                "half_width_95": _plain(row.half_widths[name]), "paper": row.paper[name] if row.paper else None,
+                "against": self.against, "figure": name, "mean": plain(row.means[name]),
+                "half_width_95": plain(row.half_widths[name]), "paper": row.paper[name] if row.paper else None,
             }
             for row in self.rows
             for name in FIGURES
@@ -152,11 +152,7 @@ def table(
 
 def differences(results: Results, against: str, column: str | None = None) -> Table:
     """Each row minus the row `against`, on the same tasks: the interval is that of the paired difference."""
-    contenders = results.benchmark.contenders
-    names = {row: row for row in contenders} | {c.method: row for row, c in contenders.items()}
-    if against not in names:
-        raise ValueError(f"{against!r} is not in this table, to compare with: there are {', '.join(contenders)}")
-    other = names[against]
+    contenders, other = results.benchmark.contenders, results.benchmark.row(against)
     rows = []
     for row in contenders:
         if row == other:
@@ -235,5 +231,5 @@ def _beside(results: Results, column: str | None) -> Mapping[str, Any] | None:
     return paper()["ablation"].get(column) if name == "ablation" else paper().get(name)
 
 
-def _plain(value: float) -> float | None:
+def plain(value: float) -> float | None:
     return None if np.isnan(value) else value

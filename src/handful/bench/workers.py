@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 Work = Callable[..., Iterator[int]]  # a function of a piece of work and arguments that yields as it gets on
@@ -35,9 +35,7 @@ def spread(
     """Let `jobs` processes do all pieces of work; yields what they yield. `modules` are those it needs."""
     if _in_worker:
         raise _Started
-    script = getattr(sys.modules["__main__"], "__file__", None) if "__main__" in modules else None
-    if "__main__" in modules and script is None:
-        raise ValueError("a method that was registered in an interactive session can only be run with jobs=1")
+    script = _script() if "__main__" in modules else None
     todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
     news: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for piece in pieces:
@@ -45,10 +43,10 @@ def spread(
     crew = []
     try:
         for _ in range(jobs):
-            crew.append(_start())
-            threading.Thread(
-                target=_conduct, args=(crew[-1], (script, function, arguments), todo, news), daemon=True
-            ).start()
+            with _no_interrupt():
+                crew.append(_start())
+            setup = script, sys.argv, function, arguments
+            threading.Thread(target=_conduct, args=(crew[-1], setup, todo, news), daemon=True).start()
         at_work = jobs
         while at_work:
             message = news.get()
@@ -62,6 +60,30 @@ def spread(
         for process in crew:
             process.kill()
             process.wait()
+
+
+def _script() -> tuple[Callable[..., Any], str]:
+    """How to run again what this process runs: a file, or a module by `python -m`."""
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is not None:
+        return runpy.run_module, main.__spec__.name  # type: ignore[union-attr]
+    file = getattr(main, "__file__", None)
+    if file is None or not os.path.isfile(file):  # typed, or read from a pipe
+        raise ValueError("a method that was registered in an interactive session can only be run with jobs=1")
+    return runpy.run_path, file
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal, but not those that were started in here: they inherit the mask."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start() -> subprocess.Popen:
@@ -84,10 +106,14 @@ def _conduct(process: Any, setup: tuple, todo: queue.SimpleQueue, news: queue.Si
                 _say(process.stdin, piece)
                 while (message := pickle.load(process.stdout)) != DONE:
                     news.put(message)
-    except (EOFError, OSError, pickle.UnpicklingError):
+    except Exception as error:  # whatever it is: nobody is to wait for this worker in vain
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        code = process.returncode
+        why = f"exit code {code}" + (", killed: out of memory?" if code == -9 else "") if code else repr(error)
         news.put(
-            RuntimeError(
-                f"a worker process ended with exit code {process.wait()} (out of memory?): what was finished is kept; "
+            ChildProcessError(
+                f"a worker process ended ({why}): what was finished is kept; "
                 "run the same command again, with fewer jobs if memory is short"
             )
         )
@@ -101,10 +127,11 @@ def main() -> None:
     ask, answer = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed from here on goes where people look, not into the pipe
     try:
-        script, function, arguments = pickle.load(ask)
+        script, sys.argv[:], function, arguments = pickle.load(ask)
         if script:
+            run, where = script
             with suppress(_Started):
-                runpy.run_path(script, run_name="__main__")
+                run(where, run_name="__main__", **({"alter_sys": True} if run is runpy.run_module else {}))
         while True:
             piece = pickle.load(ask)
             try:
@@ -113,10 +140,19 @@ def main() -> None:
             except MENDABLE as error:
                 if isinstance(error, BrokenPipeError):
                     raise
-                _say(answer, error)
+                _say(answer, _sayable(error))
             _say(answer, DONE)
     except (EOFError, BrokenPipeError):  # no more work, or nobody to do it for
         os._exit(0)  # no farewell to a pipe that is closed
+
+
+def _sayable(error: Exception) -> Exception:
+    """Itself, unless it would not come through a pipe, as exceptions with arguments of their own do not."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _say(pipe: Any, message: Any) -> None:

@@ -3,5 +3,6 @@
 from handful.features.embedded import digits
 from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.featureset import FeatureSet, describe, read, write
+from handful.features.partly import Partly, read_partly
 
-__all__ = ["Episodes", "FeatureSet", "Protocol", "describe", "digits", "draw", "read", "write"]
+__all__ = ["Episodes", "FeatureSet", "Partly", "Protocol", "describe", "digits", "draw", "read", "read_partly", "write"]

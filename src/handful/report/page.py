@@ -12,11 +12,9 @@ control, "only worth a look", is a checkbox that the style sheet answers to.
 
 from __future__ import annotations
 
-import html
 import io
 import math
 import os
-import secrets
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,9 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Literal
+
+from handful.report.parts import facts, save
+from handful.report.parts import text as _text
 
 Kind = Literal["known", "unknown", "example"]
 WORDS = {"known": "known", "unknown": "set aside as unknown", "example": "labelled by hand"}
@@ -84,7 +85,6 @@ def render(
         f'<li class="{g.kind}"><a href="#g{n}"><bdi>{_text(g.name)}</bdi> <b>{len(g.items)}</b></a></li>'
         for n, g in enumerate(groups)
     )
-    facts = (f"<dt>{_text(k)}</dt><dd>{_text(_words(v))}</dd>" for k, v in (made_by or {}).items())
     here = resources.files(__package__)
     return Template((here / "page.html").read_text(encoding="utf-8")).substitute(
         title=_text(title),
@@ -96,22 +96,13 @@ def render(
         low=scale.text(scale.low),
         high=scale.text(scale.high),
         sections="\n".join(sections),
-        facts="\n".join(facts),
+        facts=facts(made_by),
     )
 
 
 def write(path: str | os.PathLike, *args, **kwargs) -> Path:
     """Write the page of `render(*args, **kwargs)` to `path`; an earlier page stays whole if that fails."""
-    path = Path(path)
-    page = render(*args, **kwargs)  # before anything on disk is touched
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # same folder: the rename is atomic
-    try:
-        part.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+    return save(path, render(*args, **kwargs))  # rendered before anything on disk is touched
 
 
 def png(array) -> bytes:
@@ -229,14 +220,3 @@ def _table(table: Figures) -> str:
 <thead><tr>{head}</tr></thead>
 <tbody>{rows}</tbody></table>{note}
 </div>"""
-
-
-def _words(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
-    return str(value)
-
-
-def _text(value: object) -> str:
-    """Escaped for text and attributes alike; a file name's undecodable bytes become '?'."""
-    return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)

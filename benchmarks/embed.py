@@ -1,0 +1,181 @@
+"""How fast pictures become features, beside the same network in torch. ::
+
+    python benchmarks/embed.py             # a minute or two; writes benchmarks/results/embed.md
+    python benchmarks/embed.py --quick     # some seconds; writes nothing unless --out says where
+
+EfficientNet-Lite0, pictures of 224 px that are ready in memory: the network alone, not the reading of files. 1x is
+`_twin.py`, the network in torch from the same weights as a user would run it: evaluation mode, no gradients, torch's
+own choice of threads. The other is `handful.images.load_backbone()`: batch norms folded away, ONNX Runtime, its own
+choice of threads. Contenders take turns, round after round, so that whatever else the machine is doing meets them
+both; a turn during which other processes were busy is taken again. A ratio is that of the medians over the rounds.
+Torch suffers more than ONNX Runtime from other processes, so a disturbed run flatters us: "undisturbed" is the ratio
+over the rounds in which others left both alone, and how many these were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import _report
+import numpy as np
+import torch
+from _clock import QUIET, Times
+from _report import Section
+from _twin import twin
+from PIL import Image
+from rich.console import Console
+
+from handful.images import efficientnet, load_backbone
+from handful.images.statedict import read_state_dict
+
+BATCHES = (1, 8, 32)
+TORCH, OURS = "torch", "handful, ONNX Runtime"
+TARGET, TOLERANCE = 3.0, 1e-4
+PACKAGES = ("handful", "numpy", "onnxruntime", "torch", "pillow")
+
+Run = Callable[[int], object]  # embeds n pictures
+Results = dict[int, dict[str, Times]]  # by batch size and contender: seconds a picture
+
+
+class Effort(NamedTuple):
+    rounds: int
+    seconds: float  # that a contender's turn should last
+    patience: int  # how often a disturbed turn is taken again
+
+
+FULL, QUICK = Effort(7, 1.0, 4), Effort(2, 0.3, 1)
+
+
+def pictures(n: int) -> list[Image.Image]:
+    """Soft blotches of colour with a little grain, from a fixed seed."""
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(n):
+        coarse = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+        soft = np.asarray(coarse.resize((400, 300), Image.Resampling.BICUBIC), np.float32)
+        made.append(Image.fromarray((soft + rng.normal(0, 8, soft.shape)).clip(0, 255).astype(np.uint8)))
+    return made
+
+
+def in_batches(embed: Callable, batch: int) -> Run:
+    """Embed n pictures, `batch` at a time."""
+    return lambda n: [embed(batch) for _ in range(n // batch)]
+
+
+def race(run: dict[str, Run], batch: int, effort: Effort) -> dict[str, Times]:
+    """Seconds a picture of both in each round. A turn is long enough to be timed; warm-up comes first."""
+    sizes, times = {}, {name: Times() for name in run}
+    for name, work in run.items():
+        work(2 * batch)
+        start = time.perf_counter()
+        work(batch)
+        sizes[name] = batch * ceil(effort.seconds / (time.perf_counter() - start))
+    for _ in range(effort.rounds):
+        for name, work in run.items():
+            times[name].add(work, sizes[name], effort.patience)
+    return times
+
+
+def undisturbed(times: dict[str, Times]) -> tuple[float | None, int]:
+    """The ratio of medians over the rounds in which others left both alone, and how many these were."""
+    calm = [k for k in range(len(times[OURS].rounds)) if all(t.others[k] <= QUIET for t in times.values())]
+    if not calm:
+        return None, 0
+    torch_s, ours_s = (np.median([times[name].rounds[k] for k in calm]) for name in (TORCH, OURS))
+    return float(torch_s / ours_s), len(calm)
+
+
+def speed_section(batch: int, times: dict[str, Times]) -> Section:
+    rows = []
+    for name, t in times.items():
+        span = f"{1 / max(t.rounds):.3g}-{1 / min(t.rounds):.3g}"
+        rows.append((name, f"{1 / t.median:.3g}", span, f"{t.ratio(times[TORCH]):.1f}x", f"{t.quiet}/{len(t.rounds)}"))
+    ratio, calm = undisturbed(times)
+    title = f"Batches of {batch}; undisturbed: " + (f"{ratio:.1f}x in {calm} rounds" if ratio else "no round")
+    return Section(title, ("", "pictures a second", "rounds", "ratio", "quiet"), rows)
+
+
+def start_section() -> Section:
+    """What the first use and every later one cost, beyond imports."""
+    rows = []
+    with tempfile.TemporaryDirectory() as empty, patch.dict("os.environ", HANDFUL_CACHE=empty):
+        for what in ("the first time: the graph is built, checked and kept", "from the cache folder"):
+            start = time.perf_counter()
+            load_backbone()
+            rows.append((what, f"{time.perf_counter() - start:.2f}"))
+        (graph,) = Path(empty).rglob("*.onnx")
+        size = graph.stat().st_size / 1e6
+    return Section(f"Loading the backbone (graph of {size:.1f} MB)", ("", "seconds"), rows)
+
+
+def verdicts(results: Results, difference: float) -> list[str]:
+    times = results[BATCHES[-1]]
+    ratio, (calm_ratio, calm) = times[OURS].ratio(times[TORCH]), undisturbed(times)
+    counts = ratio if calm_ratio is None else min(ratio, calm_ratio)
+    met = "met" if counts >= TARGET else "missed"
+    if calm_ratio is None:
+        met += ", but no round was undisturbed: run it again on a quiet machine"
+    rounds = f"{calm_ratio:.1f}x over the {calm} undisturbed" if calm_ratio else "none undisturbed"
+    return [
+        f"Batches of {BATCHES[-1]}: {ratio:.1f}x over {len(times[OURS].rounds)} rounds, {rounds}; "
+        f"target of at least {TARGET:g}x {met}.",
+        f"Features differ by {difference:.1e} of their length at most; {TOLERANCE:g} is allowed.",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, some seconds")
+    parser.add_argument("--out", type=Path, help="folder of embed.md (benchmarks/results)")
+    arguments = parser.parse_args()
+    effort = QUICK if arguments.quick else FULL
+    out = arguments.out or (None if arguments.quick else Path(__file__).parent / "results")
+    console = Console()
+
+    backbone = load_backbone()
+    network = twin(read_state_dict(efficientnet.weights_file()))
+    ready = np.stack([backbone.prepare(picture) for picture in pictures(BATCHES[-1])])
+    tensor = torch.from_numpy(ready)
+
+    def in_torch(n: int) -> np.ndarray:
+        with torch.no_grad():
+            return network(tensor[:n]).numpy()
+
+    def ours(n: int) -> np.ndarray:
+        return backbone.embed(ready[:n])
+
+    a, b = in_torch(len(ready)), ours(len(ready))
+    difference = float((np.linalg.norm(a - b, axis=1) / np.linalg.norm(a, axis=1)).max())
+    if not difference <= TOLERANCE:
+        raise SystemExit(f"the features differ by {difference:.1e} of their length: at most {TOLERANCE:g} is allowed")
+
+    results: Results = {}
+    for batch in BATCHES:
+        run = {TORCH: in_batches(in_torch, batch), OURS: in_batches(ours, batch)}
+        results[batch] = race(run, batch, effort)
+        _report.show(console, speed_section(batch, results[batch]))
+    start = start_section()
+    _report.show(console, start)
+    others = np.array([t.others for times in results.values() for t in times.values()])
+    noise = f"other processes took over {QUIET:.0%} of a core in {np.mean(others > QUIET):.0%} of the turns"
+    notes = f"{_report.machine(PACKAGES)}; {effort.rounds} rounds, {noise}; torch on {torch.get_num_threads()} threads."
+    sentences = verdicts(results, difference)
+    console.print(*sentences, notes, sep="\n")
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        sections = [*(speed_section(batch, times) for batch, times in results.items()), start]
+        about = __doc__.split("\n\n")[-1].strip()
+        text = _report.markdown(sections, sentences, [about, notes], title="Embedding pictures")
+        (out / "embed.md").write_text(text, "utf-8")
+        console.print(f"Written: {out / 'embed.md'}")
+
+
+if __name__ == "__main__":
+    main()

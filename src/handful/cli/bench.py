@@ -1,0 +1,96 @@
+"""The researcher's command: bench."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from handful.cli.shared import Json, app, bars, console_for
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation or claims.")],
+    features: Annotated[
+        Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the embedded digits.")
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option(help="Features of the backbone's training classes: methods centre on their mean.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help='Instead of the paper\'s sixteen: "eol, simpleshot+knn, knn:k=5".')
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each seed.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, 0 and up.")] = 1,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
+        "handful-bench"
+    ),
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one a core.")] = None,
+    against: Annotated[str | None, typer.Option(help="Also print differences to this method, task by task.")] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="Show the paper's own figures beside.")] = False,
+    plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False,
+    ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5,
+    shots: Annotated[int, typer.Option(min=1, help="Examples of each.")] = 5,
+    queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15,
+    outlier_ways: Annotated[int, typer.Option(min=1, help="Outlier classes of a task.")] = 5,
+    broad: Annotated[bool, typer.Option("--broad", help="Outliers from all the other classes instead.")] = False,
+    unequal: Annotated[
+        float | None, typer.Option(help="Dirichlet concentration: classes of unequal size, the smaller the more.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare methods on many tasks: the paper's tables, its sweep over b, its ablation, its claims.
+
+    Every method sees the same tasks. Results are kept in the output folder as they come, so that a run that was
+    stopped goes on where it was, and another benchmark on the same features uses what is there.
+
+    Example: handful bench balanced --features embeddings.parquet --tasks 1000 --seeds 7 -o results
+    """
+    from handful.bench import job
+    from handful.features import Protocol, read
+    from handful.methods.solving import available_threads
+
+    protocol = Protocol(
+        ways, shots, queries, outlier_ways, queries, broad=broad, unequal_shots=unequal, unequal_queries=unequal
+    )
+    console = console_for(as_json)
+    given, given_base = (None if path is None else read(path) for path in (features, base))
+    try:
+        with bars(console, "tasks") as show:
+            found = job.perform(
+                name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
+                jobs=jobs or available_threads(), against=against, paper=paper, plots=plots,
+                command=_bench_command(locals()), progress=show,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        stopped = f"Stopped. What was finished is kept in {output}: the same command goes on from there."
+        console.print(stopped, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(found.files["json"].read_text("utf-8"), nl=False)
+        return
+    for table in found.tables:
+        console.print(table.to_rich(), "")
+    for verdict in found.claims:
+        colour = {True: "green", False: "red", None: "yellow"}[verdict.holds]
+        console.print(f"[{colour}]{verdict.word}[/{colour}]: {verdict.statement}")
+        detail = verdict.narrowest or verdict.remark
+        if detail:
+            console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
+    written = "Written: " + ", ".join(str(path) for path in found.files.values())
+    console.print(written, markup=False, soft_wrap=True)
+
+
+def _bench_command(given: dict[str, Any]) -> str:
+    """The command that makes the same tables: without what only says how fast and where to."""
+    words = ["handful", "bench", given["name"]]
+    for option in ("features", "base", "methods", "tasks", "seeds", "against"):
+        words += [f"--{option}", str(given[option])] if given[option] is not None else []
+    words += [f"--{option}" for option in ("paper", "broad") if given[option]]
+    usual = {"ways": 5, "shots": 5, "queries": 15, "outlier_ways": 5, "unequal": None}
+    for option, default in usual.items():
+        words += [f"--{option.replace('_', '-')}", f"{given[option]:g}"] if given[option] != default else []
+    return shlex.join(words)

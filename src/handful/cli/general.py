@@ -1,0 +1,113 @@
+"""The small commands: demo, info, methods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli.shared import Json, app
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
+        "handful-demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Which drawings are the examples and the pile.")] = 0,
+    tasks: Annotated[int, typer.Option(min=2, help="How many other piles the figures are averaged over.")] = 200,
+    as_json: Json = False,
+) -> None:
+    """Label a pile of handwritten digits, five kinds known by five drawings each, and write a report.
+
+    Needs no data: the digits come with scikit-learn. Writes labels.csv, labels.parquet and report.html.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from handful import demo as job
+
+    console = Console(quiet=as_json, highlight=False)
+    with console.status("Labelling a pile of digits …"):
+        found = job.run(seed, tasks, done=lambda step: console.print(f"[dim]· {step}[/dim]"))
+        paths = job.write(found, output)
+    if as_json:
+        figures = {
+            method: {name: {"mean": mean, "half_width": half} for name, (mean, half) in of.items()}
+            for method, of in found.figures.items()
+        }
+        files = {name: str(path.resolve()) for name, path in paths.items()}
+        typer.echo(json.dumps({"seed": seed, "tasks": tasks, "figures": figures, "files": files}, indent=2))
+        return
+    console.print()
+    for sentence in found.sentences:
+        console.print(sentence)
+    shown = found.table
+    table = Table(title=f"\n{shown.title}", caption=shown.note, title_justify="left", caption_justify="left")
+    for i, column in enumerate(shown.columns):
+        table.add_column(column, justify="right" if i else "left")
+    for i, row in enumerate(shown.rows):
+        table.add_row(*row, style="bold" if i == 0 else "")
+    console.print(table)
+    console.print(f"\nThe labelled pile: {paths['labels.csv']} and {paths['labels.parquet']}")
+    console.print(f"The report, with pictures: [bold]{paths['report.html'].resolve()}[/bold]")
+
+
+@app.command()
+def info(
+    path: Annotated[
+        Path, typer.Argument(help="A .parquet, .npz, .npy, .safetensors, .pkl, or a folder of `datasets`.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it can support."""
+    from handful.features import describe, read
+
+    found = describe(read(path))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{found['name']}: {found['items']:,} items, {found['classes']} classes", show_header=False)
+    for name, value in found.items():
+        if name not in ("name", "counts"):
+            table.add_row(name.replace("_", " "), _in_words(value))
+    console = Console(highlight=False)
+    console.print(table)
+    counts = sorted(found["counts"].items(), key=lambda pair: -pair[1])
+    shown = ", ".join(f"{name} {count}" for name, count in counts[:20])
+    console.print(f"Items per class: {shown}" + (f" and {len(counts) - 20} more" if len(counts) > 20 else ""))
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods with what is known about each."""
+    from dataclasses import asdict
+
+    from handful.methods import get, list_methods
+
+    infos = list_methods()
+    if as_json:
+        rows = [asdict(info) | {"parameters": get(info.name).defaults} for info in infos]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for column in ("name", "method", "year", "paradigm", "setting", "prepared by"):
+        table.add_column(column)
+    for info in infos:
+        prepared = ", ".join(info.preparation)
+        table.add_row(info.name, info.title, str(info.year), info.paradigm, info.setting, prepared)
+    Console().print(table)

@@ -1,0 +1,250 @@
+"""The practitioner's commands: label, predict, embed, backbones, undo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from handful.cli.shared import Json, app, bars, console_for
+
+Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep features of pictures seen before.")]
+
+
+@app.command()
+def label(
+    examples: Annotated[
+        Path,
+        typer.Argument(help="A folder with a folder of pictures for each class; or a table (.parquet, .csv)."),
+    ],
+    pile: Annotated[
+        Path | None, typer.Argument(help="A folder of pictures to label; or a second table. One table may hold both.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
+        "handful-out"
+    ),
+    outlier_share: Annotated[float, typer.Option(help="About how much of the pile belongs to no class shown.")] = 0.5,
+    method: Annotated[str, typer.Option(help="See `handful methods`.")] = "eol",
+    backbone: Backbone = "efficientnet_lite0",
+    unknown_rate: Annotated[float | None, typer.Option(help="Call just this share of the pile unknown.")] = None,
+    max_false_unknown: Annotated[
+        float | None, typer.Option(help="Call at most this share of the known ones unknown.")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="Call unknown what scores above this.")] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="Also sort the pictures into a folder for each label: copy, link or move.")
+    ] = None,
+    export: Annotated[
+        list[str] | None, typer.Option(help="Also write for another tool: label-studio, fiftyone or coco.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier results in the folder.")] = False,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    as_json: Json = False,
+) -> None:
+    """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
+
+    Writes labels.csv, labels.parquet, the model, and report.html to look at.
+
+    Example: handful label examples/ pile/ -o out
+    """
+    from handful.label import label_items, read_examples, read_pile, read_table, write_outputs
+    from handful.label.exports import FORMATS
+    from handful.label.outputs import check_output
+    from handful.label.sorting import WAYS
+
+    console = console_for(as_json)
+    for name in export or ():
+        if name not in FORMATS:
+            raise ValueError(f"there is no export {name!r}; there are: {', '.join(FORMATS)}")
+    if sort is not None and sort not in WAYS:
+        raise ValueError(f"pictures are sorted by {', '.join(WAYS)}, not by {sort!r}")
+    _check_paths(examples, pile)
+    check_output(output, overwrite)
+    options: dict[str, Any] = {"strict": strict, "cache": not no_cache}
+    try:
+        with bars(console, "pictures") as progress:
+            if examples.is_dir():
+                from handful.images import load_backbone
+
+                net = load_backbone(backbone)
+                shown = read_examples(examples, net, progress=progress, **options)
+                found = read_pile(pile, net, progress=progress, without=shown.files or (), **options)  # type: ignore[arg-type]
+            else:
+                shown, found = read_table(examples, pile)
+            labelled = label_items(
+                shown, found, method=method, outlier_share=outlier_share, threshold=threshold,
+                unknown_rate=unknown_rate, max_false_unknown=max_false_unknown,
+            )  # fmt: skip
+            files = write_outputs(labelled, output, formats=export or (), sort=sort, progress=progress)
+    except KeyboardInterrupt:
+        console.print("Stopped. Pictures seen so far are remembered: the same command will be quicker.")
+        raise typer.Exit(130) from None
+    skipped = shown.skipped + found.skipped
+    if as_json:
+        counts = {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_}
+        said = {
+            "items": len(found), "unknown": int(labelled.unknown.sum()), "labels": counts,
+            "threshold": labelled.model.threshold_, "skipped": [{"path": p, "reason": why} for p, why in skipped],
+            "files": {name: str(path.resolve()) for name, path in files.items()},
+        }  # fmt: skip
+        typer.echo(json.dumps(said, indent=2))
+        return
+    for sentence in labelled.sentences:
+        console.print(sentence, markup=False)
+    _say_skipped(console, skipped)
+    console.print(f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}", markup=False)
+    if "sorted" in files:
+        console.print(f"The sorted pictures: {files['sorted']}", markup=False)
+    console.print(f"The report, to look at: {files['report.html'].resolve()}", markup=False, style="bold")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model.safetensors that `handful label` wrote.")],
+    items: Annotated[Path, typer.Argument(help="A folder of pictures, or a table of embeddings.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .csv or .parquet for the labels. Default: print them.")
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Other than the one the model was made with.")] = None,
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    as_json: Json = False,
+) -> None:
+    """Label new items by a saved model: each on its own, nothing is learned from them."""
+    import handful
+    from handful.features import read_partly
+    from handful.label import Items, predict_items, read_pile
+    from handful.label.outputs import table_of, write_table
+
+    console = console_for(as_json)
+    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"{str(output)!r}: give a name that ends in .csv or .parquet")
+    fitted = handful.load(model)
+    if items.is_dir():
+        from handful.images import load_backbone
+
+        made = getattr(fitted, "made_from_", {})
+        net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"))
+        if made.get("backbone_fingerprint") not in (None, net.fingerprint):
+            raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
+        with bars(console, "pictures") as progress:
+            found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
+    else:
+        table = read_partly(items)
+        found = Items(table.paths or [f"row {i}" for i in range(len(table.features))], table.features)
+    labelled = predict_items(fitted, found)
+    if output is not None:
+        write_table(labelled, output)
+    if as_json:
+        typer.echo(json.dumps({"items": table_of(labelled).to_pylist(), "skipped": found.skipped}, indent=1))
+        return
+    if output is None:
+        rows = table_of(labelled).select(["path", "label", "confidence"]).to_pylist()
+        for row in rows:
+            typer.echo(f"{row['label']}\t{row['confidence']:.3f}\t{row['path']}")
+    else:
+        for sentence in labelled.sentences:
+            console.print(sentence, markup=False)
+        console.print(f"The labels: {output}", markup=False)
+    _say_skipped(console, found.skipped)
+
+
+@app.command()
+def embed(
+    pictures: Annotated[Path, typer.Argument(help="A folder of pictures; folders in it become labels.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help=".parquet, .npz, .safetensors ...")] = Path(
+        "features.parquet"
+    ),
+    backbone: Backbone = "efficientnet_lite0",
+    strict: Strict = False,
+    no_cache: NoCache = False,
+    as_json: Json = False,
+) -> None:
+    """Turn pictures into features, for `handful bench`, `handful label` or anything else.
+
+    A picture's label is the first folder it lies in, below PICTURES; those that lie in none are labelled "".
+    """
+    import numpy as np
+
+    from handful.features import FeatureSet, write
+    from handful.images import load_backbone
+    from handful.label import read_pile
+
+    console = console_for(as_json)
+    if not pictures.is_dir():
+        raise ValueError(f"{str(pictures)!r} is not a folder of pictures")
+    with bars(console, "pictures") as progress:
+        found = read_pile(pictures, load_backbone(backbone), progress=progress, strict=strict, cache=not no_cache)
+    labels = [Path(name).parts[0] if len(Path(name).parts) > 1 else "none" for name in found.names]
+    names = [name.encode("utf-8", "backslashreplace").decode() for name in found.names]
+    write(FeatureSet(found.features, np.array(labels), np.array(names), name=pictures.name), output)
+    if as_json:
+        said = {"items": len(found), "features": found.features.shape[1], "skipped": found.skipped, "file": str(output)}
+        typer.echo(json.dumps(said, indent=2))
+        return
+    classes = len(set(labels))
+    console.print(f"{len(found):,} pictures of {classes} folders, {found.features.shape[1]} features each: {output}")
+    _say_skipped(console, found.skipped)
+
+
+@app.command()
+def backbones(as_json: Json = False) -> None:
+    """List what turns pictures into features."""
+    from dataclasses import asdict
+
+    from handful.images import list_backbones
+
+    infos = list_backbones()
+    if as_json:
+        typer.echo(json.dumps([asdict(info) for info in infos], indent=2))
+        return
+    from rich.table import Table
+
+    table = Table("name", "what it is", "features", "input", "MB", "licence", "needs")
+    for info in infos:
+        needs = f'pip install "handful[{info.extra}]"' if info.extra else ""
+        numbers = ("" if x is None else f"{x:g}" for x in (info.dimension, info.input_size, info.megabytes))
+        table.add_row(info.name, info.title, *numbers, info.licence, needs)
+    console_for(False).print(table)
+
+
+@app.command()
+def undo(
+    journal: Annotated[Path, typer.Argument(help="The undo.jsonl that `handful label --sort move` wrote.")],
+) -> None:
+    """Move sorted pictures back to where they were."""
+    from handful.label.sorting import undo as move_back
+
+    if not journal.is_file():
+        raise FileNotFoundError(f"there is no file {str(journal)!r}")
+    back, left = move_back(journal)
+    typer.echo(f"{back} pictures are back where they were.")
+    for line in left:
+        typer.echo(line, err=True)
+    if left:
+        raise typer.Exit(1)
+
+
+def _check_paths(examples: Path, pile: Path | None) -> None:
+    for path in filter(None, (examples, pile)):
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+    if examples.is_dir() and pile is None:
+        raise ValueError("name the folder of pictures to label too: handful label EXAMPLES/ PILE/")
+    if pile is not None and examples.is_dir() != pile.is_dir():
+        raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
+
+
+def _say_skipped(console: Any, skipped: list[tuple[str, str]]) -> None:
+    if not skipped:
+        return
+    console.print(f"\nSkipped: {len(skipped)}.", markup=False)
+    for name, reason in skipped[:10]:
+        console.print(f"    {name!r}: {reason}", markup=False)
+    if len(skipped) > 10:
+        console.print(f"    and {len(skipped) - 10} more, all listed in the report.", markup=False)

@@ -1,0 +1,46 @@
+"""What the commands share: the app, the console, bars of progress. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Few-shot open-set recognition: label a pile from a handful of examples and set the unknowns aside.",
+)
+Json = Annotated[bool, typer.Option("--json", help="Print for machines: one JSON document, nothing else.")]
+
+
+def console_for(as_json: bool) -> Console:
+    """Where people read: with --json standard output is the machine's."""
+    from rich.console import Console
+
+    return Console(stderr=as_json, highlight=False)
+
+
+@contextmanager
+def bars(console: Console, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar with the rate and the time left, one for each thing that is run."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    rate = TextColumn(f"{unit}, {{task.fields[rate]}}")
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn(), TextColumn("left")
+    bars: dict[str, Any] = {}
+    with Progress(*columns, console=console, speed_estimate_period=120) as progress:
+
+        def show(name: str, done: int, total: int) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task(name, total=total, completed=done, rate="")
+            speed = progress.tasks[bars[name]].speed
+            progress.update(bars[name], completed=done, rate=f"{speed:.0f} a second" if speed else "")
+
+        yield show

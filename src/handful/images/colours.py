@@ -1,0 +1,49 @@
+"""Any mode Pillow decodes to, as 8-bit RGB. Pillow's own conversion clips what has more than 8 bits to white."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+BITS, PHOTOMETRIC, WHITE_IS_ZERO = 258, 262, 0  # TIFF's tags
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """A decoded picture as RGB; what is transparent shows white, as on a page."""
+    if image.mode.startswith("I;16"):
+        return _grey(_sixteen(image))
+    if image.mode in ("I", "F"):
+        return _grey(_unscaled(image))
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        # "La" and "RGBa", colours multiplied by alpha, go to RGBA through their plain forms only
+        plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode)
+        upon = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(upon, (image.convert(plain) if plain else image).convert("RGBA")).convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _grey(values: np.ndarray) -> Image.Image:
+    """Values from 0 to 1, [H, W], as a grey RGB picture."""
+    return Image.fromarray(np.rint(values * 255).astype(np.uint8)).convert("RGB")
+
+
+def _sixteen(image: Image.Image) -> np.ndarray:
+    tags = getattr(image, "tag_v2", {})  # TIFF's alone
+    bits = max(tags.get(BITS, (16,)))  # microscopes write 12
+    values = np.asarray(image).astype(np.float32) / (2**bits - 1)
+    return 1 - values if tags.get(PHOTOMETRIC) == WHITE_IS_ZERO else values
+
+
+def _unscaled(image: Image.Image) -> np.ndarray:
+    """32-bit whole numbers or floats: the file does not say what is white, the largest value tells.
+
+    White is 1 (floats only), 255 or 65535, the first that no value exceeds, else the largest value; black is 0, or
+    the smallest value if negative.
+    """
+    values = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
+    black, largest = min(values.min(), 0.0), values.max()
+    usual = [1.0, 255.0, 65535.0] if image.mode == "F" else [255.0, 65535.0]
+    if image.format == "PNG":  # Pillow 10 gives 16-bit PNGs as "I"
+        usual = [65535.0]
+    white = next((white for white in usual if largest <= white), largest)
+    return (values - black) / (white - black)

@@ -1,0 +1,35 @@
+"""Where things that can be made again are kept, and how they get there whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """The user's cache folder of handful: $HANDFUL_CACHE, else the platform's usual place. It may not exist yet."""
+    if own := os.environ.get("HANDFUL_CACHE"):
+        return Path(own).expanduser()
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "handful" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "handful"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path is to be ignored.
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "handful"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees half of it; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

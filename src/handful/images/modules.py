@@ -1,0 +1,72 @@
+"""Networks run by torch: a module of the user's own, or one of timm's."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from handful.images.backbone import Backbone, fingerprint, pooled
+from handful.images.extras import TORCH, need
+from handful.images.preprocessing import Preprocessing
+
+
+def module_backbone(module: Any, given: dict[str, Any], threads: int | None) -> Backbone:
+    """A `torch.nn.Module` that takes [n, C, H, W]; it is put into evaluation mode."""
+    name = f"{type(module).__module__}.{type(module).__qualname__}"
+    if missing := [key for key in ("size", "mean", "std") if key not in given]:
+        raise ValueError(f"what the module {name} was trained on is not known: give {', '.join(missing)}")
+    count = next((part.in_channels for part in module.modules() if hasattr(part, "in_channels")), 3)
+    spread = {key: given[key] * count if len(given[key]) == 1 else given[key] for key in ("mean", "std")}
+    return TorchBackbone(name, module, Preprocessing(**(given | spread)), threads)
+
+
+def timm_backbone(name: str, model: str, given: dict[str, Any], threads: int | None) -> Backbone:
+    """A pretrained network of timm, which fetches its weights from the Hugging Face hub when it has not got them."""
+    timm = need("timm", f"the backbone {name}", f"{TORCH} timm")
+    try:
+        network = timm.create_model(model, pretrained=True, num_classes=0)
+    except Exception as error:  # no such model, no pretrained weights, no network
+        raise ValueError(f"timm cannot make {model!r} with its pretrained weights: {error}") from error
+    config = timm.data.resolve_model_data_config(network)
+    preprocessing = {
+        "size": tuple(config["input_size"][1:]),
+        "mean": tuple(config["mean"]),
+        "std": tuple(config["std"]),
+        "interpolation": config["interpolation"],
+        "crop": config["crop_pct"],
+    }
+    return TorchBackbone(name, network, Preprocessing(**(preprocessing | given)), threads)
+
+
+class TorchBackbone(Backbone):
+    def __init__(self, name: str, module: Any, preprocessing: Preprocessing, threads: int | None):
+        self._torch = need("torch", f"the backbone {name}", TORCH)
+        self.name, self.preprocessing = name, preprocessing
+        self._module, self._threads = module.eval(), threads
+        first = next(iter(module.parameters()), None)
+        self._as = {} if first is None else {"device": first.device, "dtype": first.dtype}
+        self.fingerprint = fingerprint(name, repr(module), self._weights_hash(), preprocessing.describe())
+        self.dimension = self._embed(np.zeros((1, len(preprocessing.mean), *self.input_size), np.float32)).shape[1]
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        torch, before = self._torch, self._torch.get_num_threads()
+        try:
+            if self._threads is not None:
+                torch.set_num_threads(self._threads)
+            with torch.inference_mode():
+                features = self._module(torch.from_numpy(np.require(batch, requirements="W")).to(**self._as))
+        finally:
+            torch.set_num_threads(before)
+        if not isinstance(features, torch.Tensor):
+            raise ValueError(f"the module {self.name} gives a {type(features).__name__}: a tensor is needed")
+        return pooled(features.float().cpu().numpy(), f"the module {self.name}")
+
+    def _weights_hash(self) -> str:
+        digest = hashlib.sha256()
+        for name, tensor in self._module.state_dict().items():
+            plain = tensor.detach().cpu().contiguous()
+            digest.update(f"{name} {tuple(plain.shape)} {plain.dtype}".encode())
+            digest.update(plain.reshape(-1).view(self._torch.uint8).numpy().tobytes())
+        return digest.hexdigest()

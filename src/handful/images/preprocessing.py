@@ -1,0 +1,95 @@
+"""From a picture to the numbers a network was trained on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos", "box")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Crop the middle, resize, scale pixels to 0..1, subtract `mean` and divide by `std` (one number a channel)."""
+
+    size: tuple[int, int]  # height, width
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    interpolation: str = "bicubic"
+    crop: float | None = 0.875  # what part of the largest fitting window is kept; None: the whole picture, squeezed
+
+    def __post_init__(self) -> None:
+        if len(self.size) != 2 or not all(isinstance(n, int) and 1 <= n <= 4096 for n in self.size):
+            raise ValueError(f"the input size is {self.size}: height and width between 1 and 4096 pixels are needed")
+        if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3):
+            raise ValueError(
+                f"mean has {len(self.mean)} and std {len(self.std)} numbers: three are needed, for red, green and "
+                "blue, or one for grey"
+            )
+        if not np.isfinite([*self.mean, *self.std]).all() or min(self.std) <= 0:
+            raise ValueError(f"mean {list(self.mean)} and std {list(self.std)} must be finite, and std positive")
+        if max(map(abs, self.mean)) > 1:
+            raise ValueError(
+                f"mean {list(self.mean)} is of pixels 0..255, and 0..1 is needed: divide mean and std by 255"
+            )
+        if self.interpolation not in INTERPOLATIONS:
+            raise ValueError(
+                f"interpolation {self.interpolation!r} is unknown: choose from {', '.join(INTERPOLATIONS)}"
+            )
+        if self.crop is not None and not 0 < self.crop <= 1:
+            raise ValueError(f"crop is {self.crop}: a fraction of the picture, above 0 and at most 1, is needed")
+
+    def __call__(self, image: Image) -> np.ndarray:
+        """An RGB picture as float32 [C, H, W]."""
+        from PIL.Image import Resampling
+
+        height, width = self.size
+        if len(self.mean) == 1:
+            image = image.convert("L")
+        # Crop and resize in one pass; a picture far too large is first shrunk by averaging whole blocks.
+        small = image.resize(
+            (width, height), Resampling[self.interpolation.upper()], box=self._window(image), reducing_gap=3.0
+        )
+        pixels = np.asarray(small, np.float32).reshape(height, width, -1).transpose(2, 0, 1)
+        scale = np.array([1 / (255 * s) for s in self.std], np.float32)[:, None, None]
+        shift = np.array([m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)[:, None, None]
+        return np.ascontiguousarray(pixels * scale - shift)
+
+    def _window(self, image: Image) -> tuple[float, float, float, float]:
+        """Left, upper, right and lower border of what is kept: the middle, in the shape of the input."""
+        width, height = image.size
+        if self.crop is None:
+            return 0, 0, width, height
+        scale = self.crop * min(height / self.size[0], width / self.size[1])
+        h, w = scale * self.size[0], scale * self.size[1]
+        return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
+
+    def describe(self) -> str:
+        """The same text for the same preprocessing: part of a backbone's fingerprint."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def as_size(size: Any) -> tuple[int, int] | None:
+    """Height and width; one number is both."""
+    if size is None:
+        return None
+    both = (size, size) if isinstance(size, int) else tuple(size)
+    if len(both) != 2 or not all(isinstance(n, int) for n in both):
+        raise ValueError(f"size is {size!r}: one whole number of pixels, or height and width, are needed")
+    return both
+
+
+def as_numbers(value: Any, what: str) -> tuple[float, ...] | None:
+    """A number a channel; one number is a sequence of one."""
+    if value is None:
+        return None
+    try:
+        return tuple(float(v) for v in np.atleast_1d(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} is {value!r}: a number, or three for red, green and blue, are needed") from None

@@ -1,0 +1,84 @@
+"""Labels for other tools: Label Studio predictions, a FiftyOne labels file, COCO-style JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import handful
+from handful.checks import UNKNOWN_NAME
+from handful.label.job import Labelled, marked
+
+Export = tuple[str, Any]  # a file name, and what goes into it as JSON
+
+
+def label_studio(labelled: Labelled) -> Export:
+    """Tasks with predictions, for a project with <Choices name="label" toName="image">.
+
+    Pictures are served by Label Studio's own local storage: set LOCAL_FILES_DOCUMENT_ROOT=/ and
+    LOCAL_FILES_SERVING_ENABLED=true.
+    """
+    version = f"handful {handful.__version__}, {labelled.model._method}"
+    tasks = []
+    rows = zip(_files(labelled), marked(labelled), labelled.confidence.tolist(), strict=True)
+    for i, (file, label, confidence) in enumerate(rows):
+        choice = {"id": f"item{i}", "from_name": "label", "to_name": "image", "type": "choices"}
+        prediction = {
+            "model_version": version,
+            "score": confidence,
+            "result": [choice | {"value": {"choices": [label]}}],
+        }
+        tasks.append(
+            {"data": {"image": f"/data/local-files/?d={quote(file.lstrip('/'))}"}, "predictions": [prediction]}
+        )
+    return "label-studio.json", tasks
+
+
+def fiftyone(labelled: Labelled) -> Export:
+    """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`."""
+    rows = zip(_files(labelled), marked(labelled), labelled.confidence.tolist(), labelled.scores.tolist(), strict=True)
+    labels = {
+        file: {"label": label, "confidence": confidence, "attributes": {"outlier_score": score}}
+        for file, label, confidence, score in rows
+    }
+    return "fiftyone.json", {"labels": labels}
+
+
+def coco(labelled: Labelled) -> Export:
+    """Images, categories and one annotation an image, with its score; the whole picture is the box."""
+    names = [*map(str, labelled.model.classes_.tolist()), UNKNOWN_NAME]
+    ids = {name: k for k, name in enumerate(names, 1)}
+    images, annotations = [], []
+    rows = zip(_files(labelled), marked(labelled), labelled.confidence.tolist(), strict=True)
+    for i, (file, label, confidence) in enumerate(rows, 1):
+        width, height = _size(file)
+        images.append({"id": i, "file_name": file, "width": width, "height": height})
+        annotations.append(
+            {
+                "id": i, "image_id": i, "category_id": ids[label], "bbox": [0, 0, width, height],
+                "area": width * height, "iscrowd": 0, "score": confidence,
+            }
+        )  # fmt: skip
+    info = {"description": f"labels by handful {handful.__version__}, {labelled.model._method}"}
+    categories = [{"id": k, "name": name} for name, k in ids.items()]
+    return "coco.json", {"info": info, "images": images, "annotations": annotations, "categories": categories}
+
+
+FORMATS: dict[str, Callable[[Labelled], Export]] = {"label-studio": label_studio, "fiftyone": fiftyone, "coco": coco}
+
+
+def _files(labelled: Labelled) -> list[str]:
+    pile = labelled.pile
+    names = pile.names if pile.files is None else [str(file.resolve()) for file in pile.files]
+    return [name.encode("utf-8", "backslashreplace").decode() for name in names]
+
+
+def _size(file: str) -> tuple[int, int]:
+    from handful.images import BadPicture, picture_size
+
+    try:
+        return picture_size(Path(file))
+    except (BadPicture, OSError):
+        return 0, 0

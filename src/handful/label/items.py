@@ -1,0 +1,144 @@
+"""Where items come from: folders of pictures, or tables of embeddings; in the end both are features with names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.features import read_partly
+
+Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
+
+
+@dataclass
+class Items:
+    """Named items with features [n, D]; `files` are their pictures, `hashes` of the content, where there are any."""
+
+    names: list[str]
+    features: np.ndarray
+    labels: list[str] | None = None
+    files: list[Path] | None = None
+    hashes: list[str] | None = None
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # name and reason
+    source: dict[str, Any] = field(default_factory=dict)  # what made the features
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bool = False, cache: Any = True) -> Items:
+    """Pictures in a folder for each class, `folder/<class>/...`."""
+    from handful.images import find_pictures
+
+    classes = sorted(part for part in folder.iterdir() if part.is_dir() and not part.name.startswith("."))
+    if not classes:
+        raise ValueError(
+            f"{str(folder)!r} has no folders in it: make one for each class and put a few pictures of the class into it"
+        )
+    paths: list[Path] = []
+    labels: list[str] = []
+    skipped: list[tuple[str, str]] = []
+    for part in classes:
+        found, left = find_pictures(part)
+        skipped += [(s.path, s.reason) for s in left]
+        if not found:
+            raise ValueError(f"{str(part)!r} holds no pictures: every class needs at least one example, or no folder")
+        paths += found
+        labels += [part.name] * len(found)
+    for stray in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+        skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
+    items = _embed(paths, backbone, "examples", progress, strict, cache)
+    of_path = dict(zip(map(str, paths), labels, strict=True))
+    items.labels = [of_path[str(file)] for file in items.files or ()]
+    items.names = [str(file.relative_to(folder)) for file in items.files or ()]
+    items.skipped = skipped + items.skipped
+    if lost := sorted(set(labels) - set(items.labels)):
+        why = "; ".join(f"{Path(name).name}: {reason}" for name, reason in items.skipped[:3])
+        raise ValueError(f"none of the pictures of class {lost[0]!r} could be read ({why}): give it a good one")
+    _check_twins(items)
+    return items
+
+
+def read_pile(
+    folder: Path,
+    backbone: Any,
+    *,
+    progress: Progress,
+    without: Sequence[Path] = (),
+    strict: bool = False,
+    cache: Any = True,
+) -> Items:
+    """All pictures below a folder, but for those that are examples already."""
+    from handful.images import find_pictures
+
+    found, left = find_pictures(folder)
+    examples = {path.resolve() for path in without}
+    paths = [path for path in found if path.resolve() not in examples]
+    items = _embed(paths, backbone, "pile", progress, strict, cache)
+    items.skipped = [(s.path, s.reason) for s in left] + items.skipped
+    items.names = [str(file.relative_to(folder)) for file in items.files or ()]
+    if not len(items):
+        raise ValueError(f"{str(folder)!r} holds no pictures to label" + (", none that could be read" if paths else ""))
+    return items
+
+
+def read_table(path: Path, more: Path | None = None) -> tuple[Items, Items]:
+    """Examples and pile of a table of embeddings: rows with a label, and rows without.
+
+    With a second table the first holds the examples and all of the second is the pile, labelled or not.
+    """
+    first = read_partly(path)
+    source = {"features": str(path)}
+    names = first.paths or [f"row {i}" for i in range(len(first.labels))]
+    given = np.array([label is not None for label in first.labels])
+    if not given.any():
+        raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
+    examples = _rows(names, first.features, given, source)
+    examples.labels = [label for label in first.labels if label is not None]
+    if more is None:
+        pile = _rows(names, first.features, ~given, source)
+        if not len(pile):
+            raise ValueError(f"every row of {str(path)!r} has a label: leave it blank where it is to be found")
+        return examples, pile
+    second = read_partly(more)
+    if second.features.shape[1] != first.features.shape[1]:
+        raise ValueError(
+            f"{str(path)!r} has {first.features.shape[1]} features and {str(more)!r} {second.features.shape[1]}: "
+            "both must come from the same backbone"
+        )
+    names = second.paths or [f"row {i}" for i in range(len(second.labels))]
+    return examples, _rows(names, second.features, np.ones(len(names), bool), {"features": str(more)})
+
+
+def _rows(names: list[str], features: np.ndarray, keep: np.ndarray, source: dict[str, Any]) -> Items:
+    chosen = [name for name, wanted in zip(names, keep, strict=True) if wanted]
+    return Items(chosen, features[keep], source=source)
+
+
+def _embed(paths: list[Path], backbone: Any, what: str, progress: Progress, strict: bool, cache: Any) -> Items:
+    from handful.images import embed_pictures
+
+    found = embed_pictures(
+        paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
+    )
+    source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
+    return Items(
+        list(found.paths), found.features, None, [Path(path) for path in found.paths], list(found.hashes),
+        [(s.path, s.reason) for s in found.skipped], source,
+    )  # fmt: skip
+
+
+def _check_twins(items: Items) -> None:
+    """The same picture under two classes contradicts itself."""
+    seen: dict[str, int] = {}
+    for i, mark in enumerate(items.hashes or ()):
+        j = seen.setdefault(mark, i)
+        labels = items.labels or []
+        if labels[i] != labels[j]:
+            raise ValueError(
+                f"{items.names[j]!r} and {items.names[i]!r} are the same picture under two classes: remove one of them"
+            )

@@ -1,0 +1,177 @@
+"""Examples and a pile to labels: solve, decide, and say in words what came out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import handful
+from handful import decide
+from handful.arrays import unit
+from handful.checks import UNKNOWN_NAME
+from handful.estimator import FewShotClassifier, estimator
+from handful.label.items import Items
+from handful.methods import get
+from handful.task import mark_unknown
+
+NEAREST = 3
+
+
+@dataclass
+class Labelled:
+    """A pile with its labels; the model that gave them; the examples it learned from."""
+
+    pile: Items
+    examples: Items | None  # not known for items that a saved model labelled
+    model: FewShotClassifier
+    probabilities: np.ndarray  # [n, N] P(class | known)
+    scores: np.ndarray  # [n], high means unknown
+    decision: str  # how the threshold was found, in words
+
+    @property
+    def unknown(self) -> np.ndarray:
+        return self.scores > self.model.threshold_
+
+    @property
+    def closest(self) -> np.ndarray:
+        """The likeliest class of each item, known or not."""
+        return self.model.classes_[self.probabilities.argmax(axis=1)]
+
+    @property
+    def labels(self) -> np.ndarray:
+        return mark_unknown(self.closest, self.unknown)
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """How sure the answer is: P(class) of a known item, P(unknown) of an unknown one, if that is a probability."""
+        best = self.probabilities.max(axis=1)
+        if not self.is_probability:
+            return best
+        return np.where(self.unknown, self.scores, best * (1 - self.scores))
+
+    @property
+    def otherwise(self) -> np.ndarray:
+        """How sure the other answer would be: unknown of a known item, its closest class of an unknown one."""
+        best = self.probabilities.max(axis=1)
+        if not self.is_probability:
+            return best
+        return np.where(self.unknown, best * (1 - self.scores), self.scores)
+
+    @property
+    def is_probability(self) -> bool:
+        return get(self.model._method).info.score == "probability"
+
+    @property
+    def nearest(self) -> np.ndarray | None:
+        """The most similar examples of each item, [n, 3] or fewer, by the cosine about the mean of all."""
+        if self.examples is None:
+            return None
+        every = np.concatenate([self.examples.features, self.pile.features])
+        mean = every.mean(axis=0)
+        similar = unit(self.pile.features - mean) @ unit(self.examples.features - mean).T
+        return np.argsort(-similar, axis=1, kind="stable")[:, :NEAREST]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What happened, in words."""
+        n, unknown = len(self.pile), int(self.unknown.sum())
+        counts = Counter(self.labels[~self.unknown].tolist())
+        found = ", ".join(f"{counts[name]} {name}" for name in self.model.classes_.tolist())
+        lines = []
+        if self.examples is not None:
+            given = Counter(self.examples.labels)
+            shots = (
+                f"{min(given.values())}"
+                if len(set(given.values())) == 1
+                else f"{min(given.values())} to {max(given.values())}"
+            )
+            lines.append(f"{len(given)} classes were shown by {shots} examples each; the pile holds {n} items.")
+        lines.append(f"{n - unknown} were labelled ({found}) and {unknown} set aside as unknown ({unknown / n:.0%}).")
+        lines.append(self.decision)
+        if self.pile.skipped:
+            lines.append(f"{len(self.pile.skipped)} files were skipped; why is said below.")
+        return lines
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        return {
+            "handful": handful.__version__,
+            "method": self.model._method,
+            "parameters": {k: v for k, v in self.model.parameters_.items() if k != "history"},
+            "threshold": self.model.threshold_,
+            **self.pile.source,
+        }
+
+
+def label_items(
+    examples: Items,
+    pile: Items,
+    *,
+    method: str = "eol",
+    outlier_share: float = 0.5,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+    **parameters: Any,
+) -> Labelled:
+    """Label the pile from the examples.
+
+    outlier_share: about how much of the pile is of no class shown. By default an item is unknown if that is the
+    likelier answer; `threshold` moves that, `unknown_rate` calls just that share of the pile unknown, and
+    `max_false_unknown` lets at most that share of the known ones be called unknown, by the model's own probabilities.
+    """
+    given = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
+    if UNKNOWN_NAME in (examples.labels or ()):
+        raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
+    said = [name for name, value in given.items() if value is not None]
+    if len(said) > 1:
+        raise ValueError(f"{said[0]} and {said[1]} both say what is unknown: give one of them")
+    X = np.concatenate([examples.features, pile.features])
+    y = np.array([*(examples.labels or ()), *[None] * len(pile)], dtype=object)
+    model = estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
+    is_pile = np.arange(len(X)) >= len(examples)
+    scores = model.outlier_scores_[is_pile]
+    decision = "An item is called unknown where that is the likelier answer."
+    if get(method).info.score != "probability":
+        decision = f"The {outlier_share:.0%} of the pile with the highest outlier scores are called unknown."
+    if threshold is not None:
+        decision = f"An item is called unknown if its outlier score is above {threshold:g}."
+    if unknown_rate is not None:
+        _decide(model, is_pile, decide.at_share(scores, unknown_rate))
+        decision = f"The {unknown_rate:.0%} of the pile with the highest outlier scores are called unknown, as asked."
+    if max_false_unknown is not None:
+        if get(method).info.score != "probability":
+            raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or eol")
+        _decide(model, is_pile, decide.at_false_unknown(scores, max_false_unknown))
+        decision = (
+            f"At most {max_false_unknown:.0%} of the known ones should be called unknown, by the model's estimate."
+        )
+    model.made_from_ = dict(pile.source)
+    return Labelled(pile, examples, model, model.label_distributions_[is_pile], scores, decision)
+
+
+def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
+    """Label new items by a model that was fitted before: each on its own, nothing is refitted."""
+    if items.features.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
+            "they must come from the same backbone"
+        )
+    return Labelled(
+        items, None, model, model.predict_proba(items.features), -model.score_samples(items.features),
+        f"An item is called unknown if its outlier score is above {model.threshold_:.3g}, as the model was saved.",
+    )  # fmt: skip
+
+
+def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> None:
+    model.threshold_ = float(threshold)
+    model.unknown_ = is_pile & (model.outlier_scores_ > threshold)
+    closest = model.classes_[model.label_distributions_.argmax(axis=1)]
+    model.transduction_ = mark_unknown(closest, model.unknown_)
+
+
+def marked(labelled: Labelled) -> list[str]:
+    return [str(name) if name is not None else UNKNOWN_NAME for name in labelled.labels.tolist()]

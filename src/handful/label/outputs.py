@@ -1,0 +1,187 @@
+"""What a labelled pile becomes on disk: tables, the model, the report, and on request exports and sorted folders.
+
+Everything is made in a scratch folder beside its place and moved there at the end: a full disk or a Ctrl-C leaves
+no half-written file, and earlier results stay as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from handful.arrays import unit
+from handful.label import exports
+from handful.label.items import Items
+from handful.label.job import Labelled, marked
+from handful.label.sorting import sort_pictures
+
+OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html")
+MOST = 5000  # pictures in a report
+
+
+def check_output(folder: Path, overwrite: bool) -> None:
+    """Say before the work begins if its results would replace others, or could not be written."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{str(folder)!r} is a file: give a folder for the results")
+    there = [name for name in OWN if (folder / name).exists()]
+    if there and not overwrite:
+        raise ValueError(
+            f"{str(folder / there[0])!r} is there already: give another folder, or --overwrite to replace these results"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".handful-", dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
+
+
+def write_outputs(
+    labelled: Labelled,
+    folder: Path,
+    *,
+    formats: Iterable[str] = (),
+    sort: str | None = None,
+    title: str = "A pile, labelled",
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> dict[str, Path]:
+    """Write all of it; gives the files by name. formats: any of `exports.FORMATS`; sort: copy, link or move."""
+    formats = list(formats)
+    if strange := [name for name in formats if name not in exports.FORMATS]:
+        raise ValueError(f"there is no export {strange[0]!r}; there are: {', '.join(exports.FORMATS)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:
+            made = Path(scratch)
+            for name in ("labels.csv", "labels.parquet"):
+                write_table(labelled, made / name)
+            if labelled.examples is not None:
+                labelled.model.save(made / "model.safetensors")
+            _write_report(labelled, made / "report.html", title, progress)
+            for name in formats:
+                file, content = exports.FORMATS[name](labelled)
+                (made / file).write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
+            files = {}
+            for path in sorted(made.iterdir()):
+                files[path.name] = folder / path.name
+                os.replace(path, files[path.name])
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(error.errno, f"the results were not written: {reason}", str(folder)) from None
+    if sort:
+        files["sorted"] = sort_pictures(labelled.pile, marked(labelled), folder / "sorted", sort)
+    return files
+
+
+def table_of(labelled: Labelled) -> Any:
+    """One row an item: path, label, confidence, outlier_score, the nearest examples, p_<class> (a `pyarrow.Table`)."""
+    import pyarrow as pa
+
+    shown: dict[str, Any] = {
+        "path": [_printable(name) for name in labelled.pile.names],
+        "label": marked(labelled),
+        "closest": [str(name) for name in labelled.closest.tolist()],
+        "confidence": labelled.confidence.astype(np.float64),
+        "outlier_score": labelled.scores.astype(np.float64),
+    }
+    nearest = labelled.nearest
+    if nearest is not None and labelled.examples is not None:
+        names = np.array([_printable(name) for name in labelled.examples.names], dtype=object)
+        shown |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
+    for k, name in enumerate(labelled.model.classes_.tolist()):
+        shown[f"p_{name}"] = labelled.probabilities[:, k].astype(np.float64)
+    return pa.table(shown)
+
+
+def write_table(labelled: Labelled, path: Path) -> None:
+    """As .csv or .parquet, whole or not at all."""
+    from pyarrow import csv, parquet
+
+    with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch, path.name)
+        write = csv.write_csv if path.suffix.lower() == ".csv" else parquet.write_table
+        write(table_of(labelled), made)
+        os.replace(made, path)
+
+
+def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable[[str, int, int], None]) -> None:
+    from handful.report import PileItem, PileReport, write_pile
+
+    pile, examples = labelled.pile, labelled.examples
+    shown = _most_telling(labelled)
+    places = flat_map(pile, examples, shown)
+    nearest, confidence, labels = labelled.nearest, labelled.confidence, marked(labelled)
+    otherwise = labelled.otherwise
+    items = []
+    for done, (i, xy) in enumerate(zip(shown, places, strict=False)):
+        progress("report", done, len(shown))
+        near = [] if nearest is None or examples is None else [examples.names[j] for j in nearest[i]]
+        items.append(
+            PileItem(
+                pile.names[i], _thumbnail(pile, i), labels[i], str(labelled.closest[i]), float(confidence[i]),
+                float(labelled.scores[i]), xy, near, otherwise=float(otherwise[i]),
+            )
+        )  # fmt: skip
+    for k, name in enumerate((examples.labels if examples is not None else None) or ()):
+        assert examples is not None
+        items.append(
+            PileItem(examples.names[k], _thumbnail(examples, k), name, name, 1.0, 0.0, places[len(shown) + k], [], True)
+        )  # fmt: skip
+    sentences = labelled.sentences
+    if len(shown) < len(pile):
+        sentences.append(f"The report shows {len(shown):,} of them, the least sure first; the tables hold all.")
+    progress("report", len(shown), len(shown))
+    skipped = (examples.skipped if examples is not None else []) + pile.skipped
+    write_pile(
+        path,
+        PileReport(
+            title, sentences, items, [str(c) for c in labelled.model.classes_], labelled.model.threshold_,
+            labelled.is_probability, skipped, labelled.made_by,
+        ),
+    )  # fmt: skip
+
+
+def flat_map(pile: Items, examples: Items | None, shown: Sequence[int]) -> list[tuple[float, float]]:
+    """Places on a plane of the shown items, then of the examples: UMAP where it is installed, else PCA."""
+    parts = [pile.features[list(shown)]] + ([examples.features] if examples is not None else [])
+    x = np.concatenate(parts).astype(np.float64)
+    x = unit(x - x.mean(axis=0))
+    try:
+        from umap import UMAP
+
+        flat = UMAP(n_neighbors=min(15, len(x) - 1), random_state=0).fit_transform(x) if len(x) > 4 else x[:, :2]
+    except ImportError:
+        x = x - x.mean(axis=0)
+        _, _, axes = np.linalg.svd(x if len(x) <= 2000 else x[:: len(x) // 2000 + 1], full_matrices=False)
+        flat = x @ axes[:2].T
+    flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2] if flat.shape[1] < 2 else flat
+    return [(float(a), float(b)) for a, b in flat]
+
+
+def _most_telling(labelled: Labelled) -> list[int]:
+    n = len(labelled.pile)
+    if n <= MOST:
+        return list(range(n))
+    return sorted(np.argsort(labelled.confidence, kind="stable")[:MOST].tolist())
+
+
+def _thumbnail(items: Items, i: int) -> bytes | None:
+    if items.files is None:
+        return None
+    from handful.images import BadPicture, thumbnail
+
+    try:
+        return thumbnail(items.files[i])
+    except (BadPicture, OSError):  # gone since it was embedded
+        return None
+
+
+def _printable(name: str) -> str:
+    """File names may hold bytes that are no text: those are written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
