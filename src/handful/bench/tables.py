@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TITLES = {"accuracy": "Acc", "auroc": "AUROC", "aupr": "AUPR", "prec@0.9": "Prec@0.9"}
 NONE = "\N{EN DASH}"
-NOTE = "In percent: mean over {n} tasks ± half-width of its 95 % interval."
+NOTE = "In percent: mean over {n} ± half-width of its 95 % interval."
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,8 @@ def _words(results: Results, column: str | None) -> tuple[str, str]:
     else:
         kind = f"{column} queries a class, known + outlier"
     centred = f"base mean of {results.base}" if results.base else "task mean"
-    note = NOTE.format(n=f"{results.seeds * results.tasks:,}") + f" {results.features}, {centred}."
+    n = f"{results.seeds * results.tasks:,} tasks" + (" of each kind" if column is None else "")
+    note = NOTE.format(n=n) + f" {results.features}, {centred}."
     return f"{benchmark.title}, {size}, {kind}", note
 
 
