@@ -1,4 +1,4 @@
-"""Processes that solve blocks of tasks, each a fresh interpreter at the other end of a pair of pipes.
+"""Work for several processes: this one, and fresh interpreters at the other ends of pipes.
 
 They are not forks, for the BLAS has threads, and they do not run the caller's script, unless a method was registered
 there: then up to the place where it starts workers. So a script needs no guard, and what it imports costs nothing
@@ -32,7 +32,10 @@ class _Started(BaseException):
 def spread(
     pieces: Sequence[Any], function: Work, arguments: tuple[Any, ...], jobs: int, modules: Collection[str]
 ) -> Iterator[int]:
-    """Let `jobs` processes do all pieces of work; yields what they yield. `modules` are those it needs."""
+    """Let `jobs` processes, this one among them, do all pieces of work; yields what they yield as they get on.
+
+    `modules` are those the work needs. While the others start, this one is at work already.
+    """
     if _in_worker:
         raise _Started
     script = _script() if "__main__" in modules else None
@@ -40,26 +43,37 @@ def spread(
     news: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for piece in pieces:
         todo.put(piece)
-    crew = []
+    crew: list[subprocess.Popen] = []
     try:
-        for _ in range(jobs):
+        for _ in range(jobs - 1):
             with _no_interrupt():
                 crew.append(_start())
             setup = script, sys.argv, function, arguments
             threading.Thread(target=_conduct, args=(crew[-1], setup, todo, news), daemon=True).start()
-        at_work = jobs
-        while at_work:
-            message = news.get()
-            if message is DONE:
-                at_work -= 1
-            elif isinstance(message, BaseException):
-                raise message
-            else:
-                yield message
+        finished = 0
+        for own in _own(todo, function, arguments):
+            if own is not None:
+                yield own
+            while not news.empty() or (own is None and finished < len(crew)):
+                message = news.get()
+                if message is DONE:
+                    finished += 1
+                elif isinstance(message, BaseException):
+                    raise message
+                else:
+                    yield message
     finally:
         for process in crew:
             process.kill()
             process.wait()
+
+
+def _own(todo: queue.SimpleQueue, function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
+    """What this process does of the work; None at the end, when only others are left to wait for."""
+    with suppress(queue.Empty):
+        while True:
+            yield from function(todo.get_nowait(), *arguments)
+    yield None
 
 
 def _script() -> tuple[Callable[..., Any], str]:
