@@ -1,6 +1,8 @@
 """Shared fixtures. Tests that ask for `shared` need data that is not on a user's machine, and skip without it."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,35 @@ def shared() -> Path:
 def episodes():
     """Twenty tasks of five known and five unknown digits."""
     return draw(*digits(), Protocol(), seed=3, tasks=20)
+
+
+@pytest.fixture(scope="session")
+def own_cache(tmp_path_factory):
+    """A cache folder of the tests' own, that of whoever runs them stays as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("HANDFUL_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def handful(own_cache, tmp_path, monkeypatch, capsys):
+    """The command line in `tmp_path`, from its arguments to its exit code, without the second a process needs."""
+    from handful.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["handful", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as left:
+            code = left.code or 0
+        return subprocess.CompletedProcess(sys.argv, code, *capsys.readouterr())
+
+    return run
 
 
 def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ from handful.cli.shared import Json, app, bars, console_for
 
 Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there under that name.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep features of pictures seen before.")]
 
 
@@ -53,43 +56,36 @@ def label(
     Example: handful label examples/ pile/ -o out
     """
     from handful.label import label_items, read_examples, read_pile, read_table, write_outputs
-    from handful.label.exports import FORMATS
-    from handful.label.outputs import check_output
-    from handful.label.sorting import WAYS
+    from handful.label.job import check_decision
+    from handful.label.outputs import SORTED, check_output
+    from handful.label.sorting import UNDO
 
     console = console_for(as_json)
-    for name in export or ():
-        if name not in FORMATS:
-            raise ValueError(f"there is no export {name!r}; there are: {', '.join(FORMATS)}")
-    if sort is not None and sort not in WAYS:
-        raise ValueError(f"pictures are sorted by {', '.join(WAYS)}, not by {sort!r}")
-    _check_paths(examples, pile)
-    check_output(output, overwrite)
+    decision: dict[str, Any] = {
+        "method": method, "outlier_share": outlier_share, "threshold": threshold, "unknown_rate": unknown_rate,
+        "max_false_unknown": max_false_unknown,
+    }  # fmt: skip
+    check_decision(**decision)
+    _check_paths(examples, pile, output, sort)
+    check_output(output, overwrite, export or (), sort)
     options: dict[str, Any] = {"strict": strict, "cache": not no_cache}
-    try:
-        with bars(console, "pictures") as progress:
-            if examples.is_dir():
-                from handful.images import load_backbone
+    with _stoppable(console, not no_cache, output / SORTED / UNDO), bars(console, "pictures") as progress:
+        if examples.is_dir() and pile is not None:
+            from handful.images import load_backbone
 
-                net = load_backbone(backbone)
-                shown = read_examples(examples, net, progress=progress, **options)
-                found = read_pile(pile, net, progress=progress, without=shown.files or (), **options)  # type: ignore[arg-type]
-            else:
-                shown, found = read_table(examples, pile)
-            labelled = label_items(
-                shown, found, method=method, outlier_share=outlier_share, threshold=threshold,
-                unknown_rate=unknown_rate, max_false_unknown=max_false_unknown,
-            )  # fmt: skip
-            files = write_outputs(labelled, output, formats=export or (), sort=sort, progress=progress)
-    except KeyboardInterrupt:
-        console.print("Stopped. Pictures seen so far are remembered: the same command will be quicker.")
-        raise typer.Exit(130) from None
-    skipped = shown.skipped + found.skipped
+            net = load_backbone(backbone)
+            shown = read_examples(examples, net, progress=progress, **options)
+            found = read_pile(pile, net, progress=progress, without=shown.files or (), results=output, **options)
+        else:
+            shown, found = read_table(examples, pile)
+        labelled = label_items(shown, found, **decision)
+        files = write_outputs(labelled, output, formats=export or (), sort=sort, progress=progress)
+    skipped = labelled.skipped
     if as_json:
         counts = {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_}
         said = {
             "items": len(found), "unknown": int(labelled.unknown.sum()), "labels": counts,
-            "threshold": labelled.model.threshold_, "skipped": [{"path": p, "reason": why} for p, why in skipped],
+            "threshold": labelled.model.threshold_, "skipped": _as_rows(skipped),
             "files": {name: str(path.resolve()) for name, path in files.items()},
         }  # fmt: skip
         typer.echo(json.dumps(said, indent=2))
@@ -97,10 +93,14 @@ def label(
     for sentence in labelled.sentences:
         console.print(sentence, markup=False)
     _say_skipped(console, skipped)
-    console.print(f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}", markup=False)
+    places = [f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}"]
+    places += [f"For other tools: {path}" for name, path in files.items() if name.endswith(".json")]
     if "sorted" in files:
-        console.print(f"The sorted pictures: {files['sorted']}", markup=False)
-    console.print(f"The report, to look at: {files['report.html'].resolve()}", markup=False, style="bold")
+        places.append(f"The sorted pictures: {files['sorted']}")
+    for line in places:
+        console.print(line, markup=False, soft_wrap=True)  # a path that is broken in two cannot be copied
+    report = f"The report, to look at: {files['report.html'].resolve()}"
+    console.print(report, markup=False, soft_wrap=True, style="bold")
 
 
 @app.command()
@@ -110,7 +110,10 @@ def predict(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv or .parquet for the labels. Default: print them.")
     ] = None,
-    backbone: Annotated[str | None, typer.Option(help="Other than the one the model was made with.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Where to find the one the model was made with, if not under its name.")
+    ] = None,
+    overwrite: Overwrite = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     as_json: Json = False,
@@ -118,12 +121,13 @@ def predict(
     """Label new items by a saved model: each on its own, nothing is learned from them."""
     import handful
     from handful.features import read_partly
+    from handful.images.loading import shown
     from handful.label import Items, predict_items, read_pile
-    from handful.label.outputs import table_of, write_table
+    from handful.label.outputs import check_file, table_of, write_table
 
-    console = console_for(as_json)
-    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
-        raise ValueError(f"{str(output)!r}: give a name that ends in .csv or .parquet")
+    console = console_for(as_json or output is None)  # labels that are printed are all of standard output
+    if output is not None:
+        check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
     if items.is_dir():
         from handful.images import load_backbone
@@ -132,7 +136,7 @@ def predict(
         net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
             raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
-        with bars(console, "pictures") as progress:
+        with _stoppable(console, not no_cache), bars(console, "pictures") as progress:
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
         table = read_partly(items)
@@ -141,16 +145,16 @@ def predict(
     if output is not None:
         write_table(labelled, output)
     if as_json:
-        typer.echo(json.dumps({"items": table_of(labelled).to_pylist(), "skipped": found.skipped}, indent=1))
+        typer.echo(json.dumps({"items": table_of(labelled).to_pylist(), "skipped": _as_rows(found.skipped)}, indent=1))
         return
     if output is None:
         rows = table_of(labelled).select(["path", "label", "confidence"]).to_pylist()
         for row in rows:
-            typer.echo(f"{row['label']}\t{row['confidence']:.3f}\t{row['path']}")
+            typer.echo(f"{shown(row['label'])}\t{row['confidence']:.3f}\t{shown(row['path'])}")
     else:
         for sentence in labelled.sentences:
             console.print(sentence, markup=False)
-        console.print(f"The labels: {output}", markup=False)
+        console.print(f"The labels: {output}", markup=False, soft_wrap=True)
     _say_skipped(console, found.skipped)
 
 
@@ -161,34 +165,44 @@ def embed(
         "features.parquet"
     ),
     backbone: Backbone = "efficientnet_lite0",
+    overwrite: Overwrite = False,
     strict: Strict = False,
     no_cache: NoCache = False,
     as_json: Json = False,
 ) -> None:
     """Turn pictures into features, for `handful bench`, `handful label` or anything else.
 
-    A picture's label is the first folder it lies in, below PICTURES; those that lie in none are labelled "".
+    A picture's label is the first folder it lies in, below PICTURES; those that lie in none are labelled "", which
+    means unlabelled to `handful label`.
     """
     import numpy as np
 
     from handful.features import FeatureSet, write
+    from handful.features.featureset import WRITERS
     from handful.images import load_backbone
     from handful.label import read_pile
+    from handful.label.items import printable
+    from handful.label.outputs import check_file
 
     console = console_for(as_json)
     if not pictures.is_dir():
         raise ValueError(f"{str(pictures)!r} is not a folder of pictures")
-    with bars(console, "pictures") as progress:
+    check_file(output, overwrite, tuple(WRITERS))
+    with _stoppable(console, not no_cache), bars(console, "pictures") as progress:
         found = read_pile(pictures, load_backbone(backbone), progress=progress, strict=strict, cache=not no_cache)
-    labels = [Path(name).parts[0] if len(Path(name).parts) > 1 else "none" for name in found.names]
-    names = [name.encode("utf-8", "backslashreplace").decode() for name in found.names]
+    names = [printable(name) for name in found.names]
+    labels = [Path(name).parts[0] if len(Path(name).parts) > 1 else "" for name in names]
+    output.parent.mkdir(parents=True, exist_ok=True)
     write(FeatureSet(found.features, np.array(labels), np.array(names), name=pictures.name), output)
     if as_json:
-        said = {"items": len(found), "features": found.features.shape[1], "skipped": found.skipped, "file": str(output)}
+        said = {
+            "items": len(found), "features": found.features.shape[1], "skipped": _as_rows(found.skipped),
+            "file": str(output.resolve()),
+        }  # fmt: skip
         typer.echo(json.dumps(said, indent=2))
         return
-    classes = len(set(labels))
-    console.print(f"{len(found):,} pictures of {classes} folders, {found.features.shape[1]} features each: {output}")
+    said_all = f"{len(found):,} pictures, {len(set(labels) - {''})} labels, {found.features.shape[1]} features each"
+    console.print(f"{said_all}: {output}", markup=False, soft_wrap=True)
     _say_skipped(console, found.skipped)
 
 
@@ -203,34 +217,56 @@ def backbones(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(info) for info in infos], indent=2))
         return
-    from rich.table import Table
+    from rich.table import Column, Table
+    from rich.text import Text
 
-    table = Table("name", "what it is", "features", "input", "MB", "licence", "needs")
+    how = Text('extras are installed so: pip install "handful[images]"')  # else its brackets were markup
+    columns = "what it is", "features", "input", "MB", "licence", "extra"
+    table = Table(Column("name", no_wrap=True), *columns, caption=how, caption_justify="left")
     for info in infos:
-        needs = f'pip install "handful[{info.extra}]"' if info.extra else ""
         numbers = ("" if x is None else f"{x:g}" for x in (info.dimension, info.input_size, info.megabytes))
-        table.add_row(info.name, info.title, *numbers, info.licence, needs)
+        table.add_row(info.name, info.title, *numbers, info.licence, info.extra)
     console_for(False).print(table)
 
 
 @app.command()
 def undo(
     journal: Annotated[Path, typer.Argument(help="The undo.jsonl that `handful label --sort move` wrote.")],
+    as_json: Json = False,
 ) -> None:
     """Move sorted pictures back to where they were."""
+    from handful.images.loading import shown
     from handful.label.sorting import undo as move_back
 
     if not journal.is_file():
         raise FileNotFoundError(f"there is no file {str(journal)!r}")
     back, left = move_back(journal)
-    typer.echo(f"{back} pictures are back where they were.")
-    for line in left:
-        typer.echo(line, err=True)
+    if as_json:
+        typer.echo(json.dumps({"back": back, "left": left}, indent=2))
+    else:
+        typer.echo(f"Pictures that are back where they were: {back}.")
+        for line in left:
+            typer.echo(shown(line), err=True)
     if left:
         raise typer.Exit(1)
 
 
-def _check_paths(examples: Path, pile: Path | None) -> None:
+@contextmanager
+def _stoppable(console: Any, remembered: bool, journal: Path | None = None) -> Iterator[None]:
+    """Ctrl-C ends a command without a word of Python's, and says what is left of the work."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        said = "Stopped."
+        if remembered:
+            said += " Pictures seen so far are remembered: the same command will be quicker."
+        if journal is not None and journal.exists():
+            said += f" Pictures that were moved go back with: handful undo {journal}"
+        console.print(said, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None) -> None:
     for path in filter(None, (examples, pile)):
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
@@ -238,6 +274,14 @@ def _check_paths(examples: Path, pile: Path | None) -> None:
         raise ValueError("name the folder of pictures to label too: handful label EXAMPLES/ PILE/")
     if pile is not None and examples.is_dir() != pile.is_dir():
         raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
+    if sort is not None and not examples.is_dir():
+        raise ValueError("--sort sorts pictures, and a table has none: leave it out")
+    if examples.is_dir() and examples.resolve() in (output.resolve(), *output.resolve().parents):
+        raise ValueError(f"{str(output)!r} lies in the folder of examples, where each folder is a class: give another")
+
+
+def _as_rows(skipped: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "reason": reason} for path, reason in skipped]
 
 
 def _say_skipped(console: Any, skipped: list[tuple[str, str]]) -> None:
@@ -247,4 +291,4 @@ def _say_skipped(console: Any, skipped: list[tuple[str, str]]) -> None:
     for name, reason in skipped[:10]:
         console.print(f"    {name!r}: {reason}", markup=False)
     if len(skipped) > 10:
-        console.print(f"    and {len(skipped) - 10} more, all listed in the report.", markup=False)
+        console.print(f"    and {len(skipped) - 10} more; --json lists all.", markup=False)

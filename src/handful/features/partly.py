@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from handful.arrays import to_numpy
-from handful.checks import as_features
+from handful.checks import UNKNOWN, as_features
 from handful.features.columns import damaged
+from handful.features.tables import vectors_of
 
 BESIDE = ("label", "path", "split")  # columns of a CSV that are no features
+INDEX = "__index_level_"  # how pandas calls the index of a frame in a Parquet file
 
 
 class Partly(NamedTuple):
@@ -24,29 +27,23 @@ class Partly(NamedTuple):
 
 
 def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = "label") -> Partly:
-    """Read a .parquet or .csv table. A blank label means unlabelled, a table without that column is all unlabelled.
+    """Read a .parquet or .csv table. A blank label or -1 means unlabelled; without that column, every row is.
 
     Features are the list column `embedding` (in a CSV: a JSON list), or else every column of numbers.
     """
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
-    suffix = path.suffix.lower()
-    if suffix not in (".parquet", ".csv"):
+    if path.suffix.lower() not in (".parquet", ".csv"):
         raise ValueError(f"{str(path)!r}: tables of embeddings are .parquet or .csv, or give folders of pictures")
     try:
-        table = parquet.read_table(path, partitioning=None) if suffix == ".parquet" else csv.read_csv(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{str(path)!r}: {damaged(suffix[1:], error)}") from None
-    try:
+        table = _read(path, (embedding, label, "path"))
         features = _features(table, embedding, label)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     rows = table.num_rows
     labels = _words(table[label].to_pylist() if label in table.column_names else [None] * rows)
+    labels = [None if text == str(UNKNOWN) else text for text in labels]
     paths = (
         [text or f"row {i}" for i, text in enumerate(_words(table["path"].to_pylist()))]
         if "path" in table.column_names
@@ -55,39 +52,70 @@ def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = 
     return Partly(features, labels, paths)
 
 
+def _read(path: Path, texts: tuple[str, ...]) -> Any:
+    """A `pyarrow.Table`. Of a CSV, the columns `texts` are kept as written: 007 is no 7."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            table = parquet.read_table(path, partitioning=None)
+        else:
+            as_written = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()))
+            multiline = csv.ParseOptions(newlines_in_values=True)  # names of files may have them
+            table = csv.read_csv(path, convert_options=as_written, parse_options=multiline)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(suffix[1:], error) from None
+    for name in texts:
+        if table.column_names.count(name) > 1:
+            raise ValueError(f"there is more than one column {name!r}: rename all but one")
+    return table
+
+
 def _features(table: Any, embedding: str, label: str) -> np.ndarray:
     import pyarrow.types as of
 
     if not table.num_rows:
         raise ValueError("the table has no rows")
-    if embedding in table.column_names:
-        rows = table[embedding].to_pylist()
-        if of.is_string(table.schema.field(embedding).type) or of.is_large_string(table.schema.field(embedding).type):
-            try:
-                rows = [json.loads(row) for row in rows]
-            except (TypeError, ValueError):
-                raise ValueError(f"column {embedding!r} is text, but not a JSON list of numbers in every row") from None
-        lengths = {len(row) if isinstance(row, list) else None for row in rows}
-        if len(lengths) != 1 or None in lengths:
-            raise ValueError(f"column {embedding!r} must hold a list of numbers of one length in every row")
-        values = np.asarray(rows)
-    else:
-        fields = [f for f in table.schema if f.name not in (*BESIDE, label)]
-        named = [f.name for f in fields if of.is_floating(f.type) or of.is_integer(f.type)]
-        if not named:
+    if embedding not in table.column_names:
+        beside = (*BESIDE, label)
+        numbers = [
+            table.column(i).to_numpy()
+            for i, field in enumerate(table.schema)
+            if field.name not in beside and not field.name.startswith(INDEX)
+            if of.is_floating(field.type) or of.is_integer(field.type)
+        ]
+        if not numbers:
             there = ", ".join(map(repr, table.column_names))
             raise ValueError(f"there is no column {embedding!r} and no column of numbers, only {there}")
-        columns = [table[name].to_numpy() for name in named]
-        values = np.column_stack(columns)
-    if values.dtype.kind not in "iuf":
-        raise ValueError("features must be numbers")
+        values = np.column_stack(numbers)
+    elif of.is_string(kind := table.schema.field(embedding).type) or of.is_large_string(kind):
+        values = _parsed(table[embedding].to_pylist(), embedding)
+    else:
+        values = vectors_of(table[embedding], f"column {embedding!r}")
     return to_numpy(as_features(values.astype(np.float32 if values.dtype.kind != "f" else values.dtype), "features"))
+
+
+def _parsed(texts: list[Any], embedding: str) -> np.ndarray:
+    """[n, D] of JSON lists."""
+    rows: list[np.ndarray] = []
+    for i, text in enumerate(texts):
+        try:
+            row = np.asarray(json.loads(text))
+        except (TypeError, ValueError, RecursionError):
+            row = np.empty(0)
+        if row.ndim != 1 or row.dtype.kind not in "iuf" or not len(row):
+            raise ValueError(f"column {embedding!r} is text, but not a JSON list of numbers in row {i}")
+        if rows and len(row) != len(rows[0]):
+            raise ValueError(f"column {embedding!r} has {len(rows[0])} numbers in row 0 but {len(row)} in row {i}")
+        rows.append(row)
+    return np.stack(rows).astype(np.float64)
 
 
 def _words(values: list[Any]) -> list[str | None]:
     """Blank and missing become None; numbers that name classes become text as people write them."""
-    return [None if v is None or v != v or not (text := _word(v)) else text for v in values]
-
-
-def _word(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    words = [None if v is None or v != v else str(v).strip() or None for v in values]
+    if all(word is None or re.fullmatch(r"-?\d+\.0", word) for word in words):  # pandas' way with blanks among integers
+        return [word and word[:-2] for word in words]
+    return words

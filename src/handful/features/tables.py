@@ -125,7 +125,7 @@ def _from_arrow(
     if features is None and b"huggingface" in (table.schema.metadata or {}):
         features = json.loads(table.schema.metadata[b"huggingface"]).get("info", {}).get("features")
     features = features or {}
-    vectors = _vectors(table.column(embedding), f"column {embedding!r}")
+    vectors = vectors_of(table.column(embedding), f"column {embedding!r}")
     labels = table.column(label)
     if labels.null_count:
         raise ValueError(f"column {label!r} has no label in row {_first_null(labels)}: label that row or remove it")
@@ -133,7 +133,7 @@ def _from_arrow(
     return Columns(vectors, read[label], read.get("path"), read.get("split"))
 
 
-def _vectors(column: Any, where: str) -> np.ndarray:
+def vectors_of(column: Any, where: str) -> np.ndarray:
     """A column of lists as [n, D]. Copied chunk by chunk: the array is then ours, whole and writable."""
     import pyarrow as pa
     import pyarrow.compute as pc

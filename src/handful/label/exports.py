@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import handful
 from handful.checks import UNKNOWN_NAME
+from handful.label.items import printable
 from handful.label.job import Labelled, marked
 
 Export = tuple[str, Any]  # a file name, and what goes into it as JSON
 
 
-def label_studio(labelled: Labelled) -> Export:
+class Exporter(Protocol):
+    """`places`: where the pictures will be, if they are about to be moved."""
+
+    def __call__(self, labelled: Labelled, places: Sequence[Path] | None = None) -> Export: ...
+
+
+def label_studio(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
     """Tasks with predictions, for a project with <Choices name="label" toName="image">.
 
     Pictures are served by Label Studio's own local storage: set LOCAL_FILES_DOCUMENT_ROOT=/ and
@@ -22,7 +29,7 @@ def label_studio(labelled: Labelled) -> Export:
     """
     version = f"handful {handful.__version__}, {labelled.model._method}"
     tasks = []
-    rows = zip(_files(labelled), marked(labelled), labelled.confidence.tolist(), strict=True)
+    rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
     for i, (file, label, confidence) in enumerate(rows):
         choice = {"id": f"item{i}", "from_name": "label", "to_name": "image", "type": "choices"}
         prediction = {
@@ -36,24 +43,25 @@ def label_studio(labelled: Labelled) -> Export:
     return "label-studio.json", tasks
 
 
-def fiftyone(labelled: Labelled) -> Export:
+def fiftyone(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
     """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`."""
-    rows = zip(_files(labelled), marked(labelled), labelled.confidence.tolist(), labelled.scores.tolist(), strict=True)
+    numbers = zip(labelled.confidence.tolist(), labelled.scores.tolist(), strict=True)
+    rows = zip(_files(labelled, places), marked(labelled), numbers, strict=True)
     labels = {
         file: {"label": label, "confidence": confidence, "attributes": {"outlier_score": score}}
-        for file, label, confidence, score in rows
+        for file, label, (confidence, score) in rows
     }
     return "fiftyone.json", {"labels": labels}
 
 
-def coco(labelled: Labelled) -> Export:
+def coco(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
     """Images, categories and one annotation an image, with its score; the whole picture is the box."""
     names = [*map(str, labelled.model.classes_.tolist()), UNKNOWN_NAME]
     ids = {name: k for k, name in enumerate(names, 1)}
     images, annotations = [], []
-    rows = zip(_files(labelled), marked(labelled), labelled.confidence.tolist(), strict=True)
+    rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
     for i, (file, label, confidence) in enumerate(rows, 1):
-        width, height = _size(file)
+        width, height = _size(labelled.pile.files[i - 1]) if labelled.pile.files else (0, 0)
         images.append({"id": i, "file_name": file, "width": width, "height": height})
         annotations.append(
             {
@@ -66,19 +74,18 @@ def coco(labelled: Labelled) -> Export:
     return "coco.json", {"info": info, "images": images, "annotations": annotations, "categories": categories}
 
 
-FORMATS: dict[str, Callable[[Labelled], Export]] = {"label-studio": label_studio, "fiftyone": fiftyone, "coco": coco}
+FORMATS: dict[str, Exporter] = {"label-studio": label_studio, "fiftyone": fiftyone, "coco": coco}
 
 
-def _files(labelled: Labelled) -> list[str]:
-    pile = labelled.pile
-    names = pile.names if pile.files is None else [str(file.resolve()) for file in pile.files]
-    return [name.encode("utf-8", "backslashreplace").decode() for name in names]
+def _files(labelled: Labelled, places: Sequence[Path] | None) -> list[str]:
+    files = places if places is not None else labelled.pile.files
+    return list(map(printable, labelled.pile.names if files is None else [str(file.resolve()) for file in files]))
 
 
-def _size(file: str) -> tuple[int, int]:
+def _size(file: Path) -> tuple[int, int]:
     from handful.images import BadPicture, picture_size
 
     try:
-        return picture_size(Path(file))
+        return picture_size(file)
     except (BadPicture, OSError):
         return 0, 0

@@ -33,8 +33,10 @@ class Items:
 def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bool = False, cache: Any = True) -> Items:
     """Pictures in a folder for each class, `folder/<class>/...`."""
     from handful.images import find_pictures
+    from handful.images.loading import LITTER
 
-    classes = sorted(part for part in folder.iterdir() if part.is_dir() and not part.name.startswith("."))
+    within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
+    classes = [part for part in within if part.is_dir()]
     if not classes:
         raise ValueError(
             f"{str(folder)!r} has no folders in it: make one for each class and put a few pictures of the class into it"
@@ -43,14 +45,18 @@ def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bo
     labels: list[str] = []
     skipped: list[tuple[str, str]] = []
     for part in classes:
-        found, left = find_pictures(part)
+        found, left = find_pictures(part, strict=strict)
         skipped += [(s.path, s.reason) for s in left]
         if not found:
-            raise ValueError(f"{str(part)!r} holds no pictures: every class needs at least one example, or no folder")
+            why = f" ({left[0]})" if left else ""
+            raise ValueError(
+                f"{str(part)!r} holds no pictures{why}: every class needs at least one example, or no folder"
+            )
         paths += found
-        labels += [part.name] * len(found)
-    for stray in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
-        skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
+        labels += [printable(part.name)] * len(found)
+    for stray in within:
+        if not stray.is_dir():
+            skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
     items = _embed(paths, backbone, "examples", progress, strict, cache)
     of_path = dict(zip(map(str, paths), labels, strict=True))
     items.labels = [of_path[str(file)] for file in items.files or ()]
@@ -69,15 +75,18 @@ def read_pile(
     *,
     progress: Progress,
     without: Sequence[Path] = (),
+    results: Path | None = None,
     strict: bool = False,
     cache: Any = True,
 ) -> Items:
-    """All pictures below a folder, but for those that are examples already."""
+    """All pictures below a folder, but for those that are examples already and those in a folder of results in it."""
     from handful.images import find_pictures
 
-    found, left = find_pictures(folder)
+    found, left = find_pictures(folder, strict=strict)
     examples = {path.resolve() for path in without}
     paths = [path for path in found if path.resolve() not in examples]
+    if results is not None and folder.resolve() in (own := results.resolve()).parents:
+        paths = [path for path in paths if own not in (path.parent.resolve() / path.name).parents]
     items = _embed(paths, backbone, "pile", progress, strict, cache)
     items.skipped = [(s.path, s.reason) for s in left] + items.skipped
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
@@ -130,6 +139,11 @@ def _embed(paths: list[Path], backbone: Any, what: str, progress: Progress, stri
         list(found.paths), found.features, None, [Path(path) for path in found.paths], list(found.hashes),
         [(s.path, s.reason) for s in found.skipped], source,
     )  # fmt: skip
+
+
+def printable(name: str) -> str:
+    """File names may hold bytes that are no text: those are written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _check_twins(items: Items) -> None:

@@ -88,12 +88,19 @@ class Labelled:
                 if len(set(given.values())) == 1
                 else f"{min(given.values())} to {max(given.values())}"
             )
-            lines.append(f"{len(given)} classes were shown by {shots} examples each; the pile holds {n} items.")
+            classes = "1 class was" if len(given) == 1 else f"{len(given)} classes were"
+            each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(given) > 1)}"
+            lines.append(f"{classes} shown by {each}; the pile holds {n} item{'s' * (n != 1)}.")
         lines.append(f"{n - unknown} were labelled ({found}) and {unknown} set aside as unknown ({unknown / n:.0%}).")
         lines.append(self.decision)
-        if self.pile.skipped:
-            lines.append(f"{len(self.pile.skipped)} files were skipped; why is said below.")
+        if skipped := len(self.skipped):
+            lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")
         return lines
+
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """Files that gave no item, and why."""
+        return (self.examples.skipped if self.examples is not None else []) + self.pile.skipped
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -123,12 +130,9 @@ def label_items(
     likelier answer; `threshold` moves that, `unknown_rate` calls just that share of the pile unknown, and
     `max_false_unknown` lets at most that share of the known ones be called unknown, by the model's own probabilities.
     """
-    given = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
+    check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
     if UNKNOWN_NAME in (examples.labels or ()):
         raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
-    said = [name for name, value in given.items() if value is not None]
-    if len(said) > 1:
-        raise ValueError(f"{said[0]} and {said[1]} both say what is unknown: give one of them")
     X = np.concatenate([examples.features, pile.features])
     y = np.array([*(examples.labels or ()), *[None] * len(pile)], dtype=object)
     model = estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
@@ -142,15 +146,37 @@ def label_items(
     if unknown_rate is not None:
         _decide(model, is_pile, decide.at_share(scores, unknown_rate))
         decision = f"The {unknown_rate:.0%} of the pile with the highest outlier scores are called unknown, as asked."
+        if abs(int(model.unknown_.sum()) - unknown_rate * len(pile)) > 0.5:
+            decision = decision[:-1] + ", as far as their scores differ."
     if max_false_unknown is not None:
-        if get(method).info.score != "probability":
-            raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or eol")
         _decide(model, is_pile, decide.at_false_unknown(scores, max_false_unknown))
         decision = (
             f"At most {max_false_unknown:.0%} of the known ones should be called unknown, by the model's estimate."
         )
     model.made_from_ = dict(pile.source)
     return Labelled(pile, examples, model, model.label_distributions_[is_pile], scores, decision)
+
+
+def check_decision(
+    method: str,
+    outlier_share: float = 0.5,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+) -> None:
+    """Refuse what cannot be decided by: told before pictures are embedded, not after."""
+    given = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
+    said = [name for name, value in given.items() if value is not None]
+    if len(said) > 1:
+        raise ValueError(f"{said[0]} and {said[1]} both say what is unknown: give one of them")
+    shares = {"outlier_share": outlier_share, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
+    for name, share in shares.items():
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"{name} is {share}: give a number between 0 and 1")
+    if threshold is not None and not np.isfinite(threshold):
+        raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
+    if get(method).info.score != "probability" and max_false_unknown is not None:
+        raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or eol")
 
 
 def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
@@ -174,4 +200,6 @@ def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> 
 
 
 def marked(labelled: Labelled) -> list[str]:
-    return [str(name) if name is not None else UNKNOWN_NAME for name in labelled.labels.tolist()]
+    """The labels as text, whatever the classes are."""
+    rows = zip(labelled.closest.tolist(), labelled.unknown.tolist(), strict=True)
+    return [UNKNOWN_NAME if unknown else str(name) for name, unknown in rows]

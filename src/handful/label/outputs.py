@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from errno import EIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,29 +18,41 @@ import numpy as np
 
 from handful.arrays import unit
 from handful.label import exports
-from handful.label.items import Items
+from handful.label.items import Items, printable
 from handful.label.job import Labelled, marked
-from handful.label.sorting import sort_pictures
+from handful.label.sorting import check_sorting, plan_places, sort_pictures
 
 OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html")
+SORTED = "sorted"  # the folder of sorted pictures
 MOST = 5000  # pictures in a report
 
 
-def check_output(folder: Path, overwrite: bool) -> None:
+def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
     """Say before the work begins if its results would replace others, or could not be written."""
+    if strange := [name for name in formats if name not in exports.FORMATS]:
+        raise ValueError(f"there is no export {strange[0]!r}; there are: {', '.join(exports.FORMATS)}")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the results")
-    there = [name for name in OWN if (folder / name).exists()]
+    there = [name for name in (*OWN, *(f"{name}.json" for name in formats)) if os.path.lexists(folder / name)]
     if there and not overwrite:
         raise ValueError(
             f"{str(folder / there[0])!r} is there already: give another folder, or --overwrite to replace these results"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".handful-", dir=folder):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
+    if sort is not None:
+        check_sorting(sort, folder / SORTED)
+    _check_writable(folder)
+
+
+def check_file(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
+    """The same for results that are a single file."""
+    if path.suffix.lower() not in suffixes:
+        known = [suffix or "no suffix" for suffix in suffixes]
+        raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(known[:-1])} or {known[-1]}")
+    if path.is_dir() and path.suffix:
+        raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
+    if os.path.lexists(path) and not overwrite:
+        raise ValueError(f"{str(path)!r} is there already: give another name, or --overwrite to replace it")
+    _check_writable(path.parent)
 
 
 def write_outputs(
@@ -53,29 +66,28 @@ def write_outputs(
 ) -> dict[str, Path]:
     """Write all of it; gives the files by name. formats: any of `exports.FORMATS`; sort: copy, link or move."""
     formats = list(formats)
-    if strange := [name for name in formats if name not in exports.FORMATS]:
-        raise ValueError(f"there is no export {strange[0]!r}; there are: {', '.join(exports.FORMATS)}")
-    folder.mkdir(parents=True, exist_ok=True)
+    check_output(folder, True, formats, sort)
+    places = None if sort is None else plan_places(labelled.pile, marked(labelled), folder / SORTED)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:
             made = Path(scratch)
             for name in ("labels.csv", "labels.parquet"):
-                write_table(labelled, made / name)
+                _write_rows(labelled, made / name)
             if labelled.examples is not None:
                 labelled.model.save(made / "model.safetensors")
             _write_report(labelled, made / "report.html", title, progress)
             for name in formats:
-                file, content = exports.FORMATS[name](labelled)
+                file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
                 (made / file).write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
             files = {}
             for path in sorted(made.iterdir()):
                 files[path.name] = folder / path.name
                 os.replace(path, files[path.name])
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(error.errno, f"the results were not written: {reason}", str(folder)) from None
-    if sort:
-        files["sorted"] = sort_pictures(labelled.pile, marked(labelled), folder / "sorted", sort)
+        raise _not_written(error, folder) from None
+    if sort is not None and places is not None:
+        files["sorted"] = sort_pictures(labelled.pile, places, folder / SORTED, sort)
     return files
 
 
@@ -84,7 +96,7 @@ def table_of(labelled: Labelled) -> Any:
     import pyarrow as pa
 
     shown: dict[str, Any] = {
-        "path": [_printable(name) for name in labelled.pile.names],
+        "path": [printable(name) for name in labelled.pile.names],
         "label": marked(labelled),
         "closest": [str(name) for name in labelled.closest.tolist()],
         "confidence": labelled.confidence.astype(np.float64),
@@ -92,7 +104,7 @@ def table_of(labelled: Labelled) -> Any:
     }
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
-        names = np.array([_printable(name) for name in labelled.examples.names], dtype=object)
+        names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         shown |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
     for k, name in enumerate(labelled.model.classes_.tolist()):
         shown[f"p_{name}"] = labelled.probabilities[:, k].astype(np.float64)
@@ -101,13 +113,21 @@ def table_of(labelled: Labelled) -> Any:
 
 def write_table(labelled: Labelled, path: Path) -> None:
     """As .csv or .parquet, whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
+            made = Path(scratch, path.name)
+            _write_rows(labelled, made)
+            os.replace(made, path)
+    except OSError as error:
+        raise _not_written(error, path) from None
+
+
+def _write_rows(labelled: Labelled, path: Path) -> None:
     from pyarrow import csv, parquet
 
-    with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
-        made = Path(scratch, path.name)
-        write = csv.write_csv if path.suffix.lower() == ".csv" else parquet.write_table
-        write(table_of(labelled), made)
-        os.replace(made, path)
+    write = csv.write_csv if path.suffix.lower() == ".csv" else parquet.write_table
+    write(table_of(labelled), path)
 
 
 def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable[[str, int, int], None]) -> None:
@@ -117,14 +137,14 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
     shown = _most_telling(labelled)
     places = flat_map(pile, examples, shown)
     nearest, confidence, labels = labelled.nearest, labelled.confidence, marked(labelled)
-    otherwise = labelled.otherwise
+    otherwise, closest = labelled.otherwise, labelled.closest
     items = []
     for done, (i, xy) in enumerate(zip(shown, places, strict=False)):
         progress("report", done, len(shown))
         near = [] if nearest is None or examples is None else [examples.names[j] for j in nearest[i]]
         items.append(
             PileItem(
-                pile.names[i], _thumbnail(pile, i), labels[i], str(labelled.closest[i]), float(confidence[i]),
+                pile.names[i], _thumbnail(pile, i), labels[i], str(closest[i]), float(confidence[i]),
                 float(labelled.scores[i]), xy, near, otherwise=float(otherwise[i]),
             )
         )  # fmt: skip
@@ -137,12 +157,11 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
     if len(shown) < len(pile):
         sentences.append(f"The report shows {len(shown):,} of them, the least sure first; the tables hold all.")
     progress("report", len(shown), len(shown))
-    skipped = (examples.skipped if examples is not None else []) + pile.skipped
     write_pile(
         path,
         PileReport(
             title, sentences, items, [str(c) for c in labelled.model.classes_], labelled.model.threshold_,
-            labelled.is_probability, skipped, labelled.made_by,
+            labelled.is_probability, labelled.skipped, labelled.made_by,
         ),
     )  # fmt: skip
 
@@ -182,6 +201,17 @@ def _thumbnail(items: Items, i: int) -> bytes | None:
         return None
 
 
-def _printable(name: str) -> str:
-    """File names may hold bytes that are no text: those are written as escapes."""
-    return name.encode("utf-8", "backslashreplace").decode()
+def _check_writable(folder: Path) -> None:
+    """Nothing is left of the check: a run that fails later makes no empty folder."""
+    there = next(part for part in (folder, *folder.absolute().parents) if os.path.lexists(part))
+    try:
+        with TemporaryDirectory(prefix=".handful-", dir=there):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
+
+
+def _not_written(error: OSError, where: Path) -> OSError:
+    """Its own message would name a scratch file, or be Arrow's."""
+    number = error.errno or EIO
+    return OSError(number, f"the results were not written: {os.strerror(number)}", str(where))

@@ -1,15 +1,18 @@
 """Pictures into a folder for each label: copied, linked or moved, never one over another.
 
-A move is written to `undo.jsonl` before it happens, a line each, so that even a run that was killed can be undone.
+All moves are written to `undo.jsonl` before the first of them: even a run that was killed can be undone.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from handful.label.items import Items
@@ -19,90 +22,162 @@ UNDO = "undo.jsonl"
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
 
 
-def sort_pictures(pile: Items, labels: Sequence[str], folder: Path, how: str) -> Path:
-    """Put each picture of the pile into `folder/<label>/`."""
+def check_sorting(how: str, folder: Path) -> None:
+    """Say before the work begins if pictures could not be sorted into a folder."""
     if how not in WAYS:
         raise ValueError(f"pictures are sorted by {', '.join(WAYS)}, not by {how!r}")
+    if any(path.name != UNDO and not path.is_dir() for path in folder.rglob("*")):
+        raise ValueError(
+            f"{str(folder)!r} holds the pictures of an earlier run, which would mix with these: "
+            f"remove them (what was moved goes back with `handful undo`), or give another folder"
+        )
+
+
+def sort_pictures(pile: Items, places: Sequence[Path], folder: Path, how: str) -> Path:
+    """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
-    names = folder_names(set(labels))
     folder.mkdir(parents=True, exist_ok=True)
-    for file, label in zip(pile.files, labels, strict=True):
-        place = folder / names[label]
-        place.mkdir(exist_ok=True)
-        _put(file, place, how, folder / UNDO)
+    journal = folder / UNDO
+    if how == "move":
+        _write_journal(journal, zip(pile.files, places, strict=True))
+    for done, (file, place) in enumerate(zip(pile.files, places, strict=True)):
+        try:
+            place.parent.mkdir(exist_ok=True)
+            _put(file, place, how)
+        except OSError as error:
+            back = f"; `handful undo {journal}` takes them back" if how == "move" and done else ""
+            reason = f"{done} of {len(places)} pictures were sorted{back}; the next was not: {error.strerror or error}"
+            raise OSError(error.errno or errno.EIO, reason, str(file)) from None
     return folder
+
+
+def plan_places(pile: Items, labels: Sequence[str], folder: Path) -> list[Path]:
+    """Where each picture will be, `folder/<label>/<its name>`; numbered where another has that name."""
+    names = folder_names(set(labels))
+    taken: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
+    places = []
+    for file, label in zip(pile.files or (), labels, strict=True):
+        stem, suffix = os.path.splitext(file.name)
+        start = (label, _alike(file.name))
+        name, k = file.name, taken.get(start, 1)
+        if k > 1:
+            name = f"{stem} ({k}){suffix}"
+        while (label, _alike(name)) in taken or os.path.lexists(folder / names[label] / name):
+            k += 1
+            name = f"{stem} ({k}){suffix}"
+        taken[start] = k + 1
+        taken.setdefault((label, _alike(name)), 2)
+        places.append(folder / names[label] / name)
+    return places
 
 
 def undo(journal: Path) -> tuple[int, list[str]]:
     """Move everything back that a journal says; gives how many went back, and what was left where it is and why."""
-    back, left = 0, []
+    back, left, folders = 0, [], set()
     for line in reversed(journal.read_text("utf-8").splitlines()):
         try:
             move = json.loads(line)
-            here, there = Path(move["to"]), Path(move["from"])
+            here, there = journal.parent / move["to"], Path(move["from"])
         except (ValueError, KeyError, TypeError):
             left.append(f"a damaged line: {line[:80]}")
             continue
-        if not os.path.lexists(here):
-            if not os.path.lexists(there):
+        folders.add(here.parent)
+        try:
+            if _is_claim(here) and os.path.lexists(there):
+                here.unlink()  # killed between taking the name and the move
+            elif os.path.lexists(here) and os.path.lexists(there):
+                left.append(f"{here} stays: there is another {there} by now")
+            elif os.path.lexists(here):
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(here, there)
+                back += 1
+            elif not os.path.lexists(there):
                 left.append(f"{here} is gone")
-            continue  # it was never moved, or went back before
-        if os.path.lexists(there):
-            left.append(f"{here} stays: there is another {there} by now")
-            continue
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(here, there)
-        back += 1
+        except OSError as error:
+            left.append(f"{here} stays: {error.strerror or error}")
+    for folder in folders:
+        with suppress(OSError):  # others are in it
+            folder.rmdir()
     return back, left
 
 
 def folder_names(labels: set[str]) -> dict[str, str]:
     """A folder name for each label that every file system takes, no two alike."""
     names: dict[str, str] = {}
-    taken: set[str] = set()
+    taken = {_alike(UNDO)}
     for label in sorted(labels):
         base = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", label).strip(" .") or "_"
-        if base.lower() in RESERVED:
+        if base.split(".")[0].rstrip().lower() in RESERVED:
             base = f"_{base}"
+        while len(os.fsencode(base)) > 200:  # 255 bytes is what most take, and a number may follow
+            base = base[:-1].rstrip(" .")
         name, k = base, 2
-        while name.casefold() in taken:
+        while _alike(name) in taken:
             name, k = f"{base} ({k})", k + 1
-        taken.add(name.casefold())
+        taken.add(_alike(name))
         names[label] = name
     return names
 
 
-def _put(file: Path, place: Path, how: str, journal: Path) -> None:
-    target = _claim(place, file.name)
+def _alike(name: str) -> str:
+    """The same for names that some file system takes for one."""
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _write_journal(journal: Path, moves: Iterable[tuple[Path, Path]]) -> None:
+    """Added to what it says already, whole or not at all. Places are kept below it: the folder may be moved."""
+    before = journal.read_bytes() if journal.exists() else b""
+    lines = [
+        json.dumps({"from": str(file.absolute()), "to": str(place.relative_to(journal.parent))}) + "\n"
+        for file, place in moves
+    ]
+    made = journal.with_name(f".{journal.name}.{os.getpid()}.tmp")
+    try:
+        with open(made, "wb") as file:
+            file.write(before + "".join(lines).encode("ascii"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(made, journal)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _put(file: Path, place: Path, how: str) -> None:
+    if how == "link":
+        place.symlink_to(file.resolve())
+        return
+    place.touch(exist_ok=False)  # takes the name in one step; what replaces this empty file replaces nobody's
     try:
         if how == "copy":
-            shutil.copy2(file, target)
-        elif how == "link":
-            target.unlink()
-            target.symlink_to(file.resolve())
+            _copy(file, place)
         else:
-            with open(journal, "a", encoding="utf-8") as log:
-                log.write(json.dumps({"from": str(file.absolute()), "to": str(target.absolute())}) + "\n")
-                log.flush()
-                os.fsync(log.fileno())
-            target.unlink()
-            shutil.move(file, target)
+            _move(file, place)
     except BaseException:
-        if how != "move" and target.is_file() and not target.is_symlink():
-            target.unlink()  # a copy that was cut off
+        if os.path.lexists(file) and _is_claim(place):
+            place.unlink()
         raise
 
 
-def _claim(place: Path, name: str) -> Path:
-    """An empty file under a name that nobody had: made in one step, so that two runs cannot take the same."""
-    stem, suffix = os.path.splitext(name)
-    k = 1
-    while True:
-        target = place / (name if k == 1 else f"{stem} ({k}){suffix}")
-        try:
-            target.touch(exist_ok=False)
-        except FileExistsError:
-            k += 1
-            continue
-        return target
+def _copy(file: Path, place: Path) -> None:
+    part = place.with_name(f".handful-{os.getpid()}.part")
+    try:
+        shutil.copy2(file, part)
+        os.replace(part, place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _move(file: Path, place: Path) -> None:
+    try:
+        os.replace(file, place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy(file, place)  # to another disk: the picture goes when its copy is whole
+        file.unlink()
+
+
+def _is_claim(place: Path) -> bool:
+    """An empty file, which no picture is."""
+    return place.is_file() and not place.is_symlink() and place.stat().st_size == 0
