@@ -21,9 +21,10 @@ ROOMS = {
     "descent": {"task", "kernels"},  # it hands over to the kernel where that pays
     "kernels": {"descent", "_tiles"},
     "_tiles": set(),
+    "density": {"task", "prepare"},
     "decide": {"task"},
     "metrics": set(),
-    "methods": {"task", "prepare", "descent", "decide"},
+    "methods": {"task", "prepare", "descent", "decide", "density"},
     "estimator": {"methods", "task", "prepare", "modelfile"},
     "modelfile": {"estimator", "task"},
     "features": {"task"},

@@ -11,7 +11,7 @@ from conftest import random_task
 from sklearn.utils import estimator_checks
 
 import handful
-from handful.estimator import EXPECTED_FAILED_CHECKS
+from handful.estimator import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
 from handful.methods import solving
 from handful.methods.openmax import weibull_fit
 from handful.methods.pt_map import transport
@@ -755,13 +755,14 @@ FACE = {
 @pytest.mark.parametrize("name", methods())
 def test_scikit_learns_own_checks(name):
     """In double precision: they allow 1e-7 between an item alone and in a crowd, which the BLAS rounds differently."""
+    expected = EXPECTED_FAILED_CHECKS | (EXPECTED_OF_METHOD[name] if name == "kdo" else {})
     results = estimator_checks.check_estimator(
         handful.estimator(name, dtype="float64", **FACE.get(name, {})),
-        on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILED_CHECKS,
+        on_fail=None, on_skip=None, expected_failed_checks=expected,
     )  # fmt: skip
     assert len(results) > 40
     assert [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"] == []
-    assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(EXPECTED_FAILED_CHECKS)
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(expected)
 
 
 @pytest.fixture(scope="module")
@@ -777,7 +778,8 @@ def fitted(name, pile):
     return handful.estimator(name, **CHEAP.get(name, {})).fit(*pile[:2])
 
 
-@pytest.mark.parametrize("name", methods(but=["laplacianshot"]))  # whose items of the pile do not vote for themselves
+# Those whose items of the pile do not vote for themselves give a little other an answer to the same item as a new one.
+@pytest.mark.parametrize("name", methods(but=["laplacianshot", "kdo", "eol_kdo"]))
 def test_predict_on_the_pile_gives_what_fit_said_of_it(pile, name):
     X = pile[0][:24]
     model = fitted(name, pile)

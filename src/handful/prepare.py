@@ -5,6 +5,7 @@
     none    leave them where they are
     l2      divide by the L2 norm, floored at 1e-12
     power   (max(z, 0) + 1e-6)^beta, beta = 0.5 unless written as "power(0.6)"
+    signed  sign(z) |z|^beta, beta = 0.5 unless written as "signed(0.6)"
     qr      R^T of the QR decomposition of the task's features: an exact rotation to at most S + Q dimensions
 
 Steps are applied in the order given; what they learn from the task is kept, so that new items can
@@ -23,7 +24,8 @@ from array_api_compat import array_namespace
 
 from handful.arrays import FLOOR, Array, as_like, at_least, norms, unit
 
-STEPS = ("task", "base", "none", "l2", "power", "qr")
+STEPS = ("task", "base", "none", "l2", "power", "signed", "qr")
+POWERS = ("power", "signed")  # may be written with an exponent
 
 
 @dataclass
@@ -71,7 +73,7 @@ def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
     names = tuple(s.strip().lower() for s in given)
     for name in names:
         kind, argument = _split(name)
-        if kind not in STEPS or (argument is not None and kind != "power"):
+        if kind not in STEPS or (argument is not None and kind not in POWERS):
             raise ValueError(f"preparation {name!r} is not known: use any of {', '.join(STEPS)}, or power(0.6)")
     return names
 
@@ -110,7 +112,7 @@ def _learn(kind: str, argument: float | None, support: Array, query: Array, base
     if kind == "qr":
         both = xp.concat([support, query], axis=1)
         return xp.linalg.qr(xp.matrix_transpose(both)).Q  # [B, D, R]
-    if kind == "power":
+    if kind in POWERS:
         return as_like(np.full((support.shape[0], 1, 1), 0.5 if argument is None else argument), support)
     return support[:, 0, :0]  # nothing to learn: [B, 0]
 
@@ -130,6 +132,9 @@ def _apply(kind: str, value: Array, x: Array, own: bool) -> Array:
         x = at_least(x, 0.0)
         x += 1e-6
         return array_namespace(x).sqrt(x) if bool((value == 0.5).all()) else x**value  # a power costs four roots
+    if kind == "signed":
+        xp = array_namespace(x)
+        return xp.sign(x) * xp.abs(x) ** value
     if kind == "qr":
         return x @ value
     return x

@@ -1,0 +1,75 @@
+"""EOL + KDO: EOL on smoothed features and KDO, averaged. Transductive, open-set.
+
+The handful project, 2026. EOL learns a scale and a shift for each class, which fine-grained classes need; KDO's density
+of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Both see the
+same features y, smoothed over each item's nearest (`handful.density`), and the same share of outliers::
+
+    outlier log-odds = (log-odds of EOL + log-odds of KDO) / 2,   P(class | known) = mean of the two
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from handful.arrays import FLOOR, Array, at_least, class_count, sigmoid
+from handful.density import densities, smooth
+from handful.descent import BACKENDS
+from handful.methods import eol, kdo
+from handful.methods.registry import Solution, register
+from handful.parameters import Number, OneOf
+
+
+def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    xp = array_namespace(first[0])
+    odds, classes = 0.0, 0.0
+    for p, outlier in (first, second):
+        known = xp.sum(p, axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
+        odds = odds + (xp.log(at_least(outlier, FLOOR)) - xp.log(at_least(known[..., 0], FLOOR))) / 2
+        classes = classes + p / at_least(known, FLOOR) / 2
+    return sigmoid(-odds)[..., None] * classes, sigmoid(odds)
+
+
+def score_new(
+    state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_
+) -> tuple[Array, Array]:
+    """New items, smoothed over the task's, by EOL's prototypes and KDO's densities where they ended."""
+    near = kdo.neighbours_of(state, neighbours)
+    by_eol = eol.score_new(state, near.of_new(items), temperature=temperature)
+    return _blend(by_eol, kdo.score_new(state, items, neighbours=neighbours))
+
+
+@register(
+    "eol_kdo",
+    score_new=score_new,
+    together=1 / 2,
+    rules=kdo.RULES
+    | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)}
+    | {"backend": OneOf(BACKENDS)},
+)
+def eol_kdo(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    outlier_share: Any = 0.5,
+    neighbours: int = 10,
+    passes: int = 11,
+    temperature: float = 10.0,
+    steps: int = 50,
+    learning_rate: float = 0.01,
+    backend: str = "auto",
+) -> Solution:
+    """outlier_share: how much of the pile is unknown; neighbours, passes: KDO's; the others: EOL's."""
+    n_support = support.shape[1]
+    near = smooth(support, query, neighbours)
+    y = near.smooth
+    first = eol.eol(
+        y[:, :n_support], labels, y[:, n_support:], outlier_share=outlier_share, temperature=temperature, steps=steps,
+        learning_rate=learning_rate, backend=backend,
+    )  # fmt: skip
+    end = densities(near, labels, class_count(labels), outlier_share, passes)
+    state = first.state | kdo.state_of(near, end)
+    blended = _blend((first.probabilities, first.outlier_scores), kdo.answer(end.logits))
+    return Solution(*blended, state, outlier_share, steps)
