@@ -30,6 +30,8 @@ lint: $(FULL)/ready
 bench: $(FULL)/ready
 	$(FULL)/bin/python benchmarks/speed.py
 	$(FULL)/bin/python benchmarks/methods.py
+	$(FULL)/bin/python benchmarks/end_to_end.py
+	$(FULL)/bin/python benchmarks/embed.py
 
 $(PLAIN)/ready: pyproject.toml
 	$(PYTHON) -m venv $(PLAIN)

@@ -1,8 +1,8 @@
 """KDO: a kernel density for the outliers, beside those of the known classes. Transductive, open-set.
 
 The handful project, 2026. Each query is held against every known class, by the cosine to its prototype and by a kernel
-density of what belongs to it, and against a density of the outliers found so far; a bias for each holds the share of the
-outliers at what is expected, and the known classes equal. The equations are in `handful.density`. ::
+density of what belongs to it, and against a density of the outliers found so far; a bias for each holds the share of
+the outliers at what is expected, and the known classes equal. The equations are in `handful.density`. ::
 
     P(class k or outlier | i) = softmax(l_i + bias),   outlier score o_i = P(outlier | i)
 
