@@ -125,12 +125,13 @@ TEXT = {
     "eol_kdo": Words(
         "EOL on smoothed features, averaged with KDO",
         """
-        Two ways to look at the same smoothed features. EOL learns a scale and a shift for each class, which classes
-        that look alike need; KDO holds each item against a density of the unknowns, which keeps prototypes from
-        drifting onto clusters of them and helps most where unknowns are few. Their log-odds of being unknown are
-        averaged, and so are their class probabilities. Told the share as `outlier_share` it ranks unknowns above EOL told the same, by one
-        to three points of AUROC on the features tried, and is about as good where EOL is best. It costs both, and an
-        n-by-n matrix: a pile of many thousands is too large for it.
+        Two ways to look at the same smoothed features. EOL learns a scale and a shift for each class, which
+        classes that look alike need; KDO holds each item against a density of the unknowns, which keeps
+        prototypes from drifting onto clusters of them and helps most where unknowns are few. Their log-odds of
+        being unknown are averaged, and so are their class probabilities. Told the share as `outlier_share` it
+        ranks unknowns above EOL told the same, by one to three points of AUROC on the features tried, and is
+        about as good where EOL is best. It costs both, and an n-by-n matrix: a pile of many thousands is too
+        large for it.
         """,
         r"""
         y &= \mathrm{L2}(z + \tfrac12 S z), \qquad S \text{ the normalised graph of each item's nearest} \\

@@ -602,3 +602,29 @@ def test_for_machines_every_command_prints_one_json_document(tmp_path, handful):
     assert said["skipped"][0]["path"] == "pile/bad.jpg"
     said = json.loads(handful("embed", "pile", "-o", "x.npz", *PIXELS, "--json").stdout)
     assert (said["items"], said["features"], said["skipped"][0]["path"]) == (15, 256, "pile/bad.jpg")
+
+
+# A network of one's own
+
+
+def test_what_an_onnx_file_takes_is_said_by_options_and_remembered_by_the_model(handful, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    value, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    kind = onnx.TensorProto.FLOAT
+    nodes = [node("AveragePool", ["x"], ["p"], kernel_shape=[8, 8], strides=[8, 8]), node("Flatten", ["p"], ["y"])]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", kind, ["n", 3, "h", "w"])], [value("y", kind, ["n", "features"])]
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), str(tmp_path / "coarse.onnx"))
+    fill(tmp_path)
+    command = ("label", "examples", "pile", "--backbone", "coarse.onnx", "-o", "out")
+    assert_refused(handful(*command), "size")
+    assert_refused(handful(*command, "--size", 32, "--mean", "grey"), "--mean grey: give numbers")
+    done = handful(*command, *SHARE, "--size", 32, "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25")
+    assert done.returncode == 0, done.stderr
+    done = handful("predict", "out/model.safetensors", "pile", "-o", "again.csv")  # with the options it was made with
+    assert done.returncode == 0, done.stderr
+    first, again = rows_of(tmp_path / "out" / "labels.csv"), rows_of(tmp_path / "again.csv")
+    assert [row["label"] for row in again] == [row["label"] for row in first]

@@ -13,6 +13,9 @@ import typer
 from handful.cli.shared import Json, app, bars, console_for
 
 Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
+Size = Annotated[int | None, typer.Option(help="Pixels a side that an .onnx file takes, if it does not say.")]
+Mean = Annotated[str | None, typer.Option(help="Of its pixels, scaled to 0..1: 0.485,0.456,0.406.")]
+Std = Annotated[str | None, typer.Option(help="Their deviation: 0.229,0.224,0.225.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there under that name.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep features of pictures seen before.")]
@@ -33,6 +36,9 @@ def label(
     outlier_share: Annotated[float, typer.Option(help="About how much of the pile belongs to no class shown.")] = 0.5,
     method: Annotated[str, typer.Option(help="See `handful methods`.")] = "eol",
     backbone: Backbone = "efficientnet_lite0",
+    size: Size = None,
+    mean: Mean = None,
+    std: Std = None,
     unknown_rate: Annotated[float | None, typer.Option(help="Call just this share of the pile unknown.")] = None,
     max_false_unknown: Annotated[
         float | None, typer.Option(help="Call at most this share of the known ones unknown.")
@@ -73,9 +79,11 @@ def label(
         if examples.is_dir() and pile is not None:
             from handful.images import load_backbone
 
-            net = load_backbone(backbone)
+            given = _numbers(size=size, mean=mean, std=std)
+            net = load_backbone(backbone, **given)
             shown = read_examples(examples, net, progress=progress, **options)
             found = read_pile(pile, net, progress=progress, without=shown.files or (), results=output, **options)
+            found.source["backbone_options"] = given
         else:
             shown, found = read_table(examples, pile)
         labelled = label_items(shown, found, **decision)
@@ -133,7 +141,7 @@ def predict(
         from handful.images import load_backbone
 
         made = getattr(fitted, "made_from_", {})
-        net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"))
+        net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
             raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
         with _stoppable(console, not no_cache), bars(console, "pictures") as progress:
@@ -165,6 +173,9 @@ def embed(
         "features.parquet"
     ),
     backbone: Backbone = "efficientnet_lite0",
+    size: Size = None,
+    mean: Mean = None,
+    std: Std = None,
     overwrite: Overwrite = False,
     strict: Strict = False,
     no_cache: NoCache = False,
@@ -189,7 +200,8 @@ def embed(
         raise ValueError(f"{str(pictures)!r} is not a folder of pictures")
     check_file(output, overwrite, tuple(WRITERS))
     with _stoppable(console, not no_cache), bars(console, "pictures") as progress:
-        found = read_pile(pictures, load_backbone(backbone), progress=progress, strict=strict, cache=not no_cache)
+        net = load_backbone(backbone, **_numbers(size=size, mean=mean, std=std))
+        found = read_pile(pictures, net, progress=progress, strict=strict, cache=not no_cache)
     names = [printable(name) for name in found.names]
     labels = [Path(name).parts[0] if len(Path(name).parts) > 1 else "" for name in names]
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -264,6 +276,18 @@ def _stoppable(console: Any, remembered: bool, journal: Path | None = None) -> I
             said += f" Pictures that were moved go back with: handful undo {journal}"
         console.print(said, markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
+
+
+def _numbers(**given: Any) -> dict[str, Any]:
+    """What was said of a backbone's input: lists of numbers come as text."""
+    said: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            if value is not None:
+                said[name] = [float(part) for part in value.split(",")] if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError(f"--{name} {value}: give numbers with commas between them") from None
+    return said
 
 
 def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None) -> None:
