@@ -24,8 +24,8 @@ from handful.features import FeatureSet, digits, write
 parquet = pytest.importorskip("pyarrow.parquet")
 
 LONG = ("bench", "balanced", "--methods", "eol,ostim,tim_gd,pt_map,bdcspn", "--tasks", 400, "-o", "out", "--jobs", 3)
-SHORT = ("bench", "ablation", "--features", "small.npz", "--tasks", 200, "-o", "out", "--jobs", 3)
-BLOCKS = {LONG: 5 * 4, SHORT: 3 * 4 * 2}
+SHORT = ("bench", "sweep-b", "--features", "small.npz", "--tasks", 200, "-o", "out", "--jobs", 3)
+BLOCKS = {LONG: 5 * 4, SHORT: 3 * 11 * 2}
 QUICK = ("bench", "ablation", "--features", "small.npz", "--tasks", 2, "-o", "out", "--jobs", 1)
 
 

@@ -1,6 +1,7 @@
 """The runner: every contender on the same tasks, block by block, in one process or several.
 
-Results do not depend on how many: a block is always solved by one thread, and always the same one hundred tasks.
+Results do not depend on how many: a block is always the same one hundred tasks, and a task is always solved by one
+thread.
 """
 
 from __future__ import annotations
@@ -95,14 +96,14 @@ def run(
 
 
 def solve_block(
-    work: Work, features: np.ndarray, labels: np.ndarray, base_mean: np.ndarray | None, store: Store
+    work: Work, features: np.ndarray, labels: np.ndarray, base_mean: np.ndarray | None, store: Store, threads: int = 1
 ) -> Iterator[int]:
     """Draw the tasks once, let each contender solve them, write its figures; yields the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
         if not store.path(key, block).exists() or store.read(key, block, FIGURES) is None:  # nor by another run since
-            found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **contender.parameters)
+            found = solve(contender.method, episodes.task, base_mean=base_mean, threads=threads, **contender.parameters)
             store.write(key, about, block, figures(found.probabilities, found.outlier_scores, episodes.truth))
         yield block.size
 
@@ -132,9 +133,10 @@ def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: lis
 def _all(
     work: list[Work], features: FeatureSet, mean: np.ndarray | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
-    if jobs <= 1:
+    fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
+    if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once
         for each in work:
-            yield from solve_block(each, features.features, features.labels, mean, store)
+            yield from solve_block(each, features.features, features.labels, mean, store, max(1, jobs))
         return
     methods = {contender.method for each in work for contender, *_ in each.contenders}
     modules = {module for method in methods for module in modules_of(method)}
