@@ -6,7 +6,7 @@
 Both draw the same tasks (5-way 5-shot, 15 + 15 queries a class), solve them by EOL, compute accuracy, AUROC, AUPR and
 Prec@0.9 of each, and write them to disk. The loop takes a task at a time: `_yardstick.py` in torch (autograd, Adam,
 torch keeping its threads), figures by scikit-learn, one Parquet file at the end. handful's is `handful.bench.run` with
-a process a core, their start included. Turns alternate; a ratio is that of the medians over the rounds. Without
+a job a core. Turns alternate; a ratio is that of the medians over the rounds. Without
 --features: 20 Gaussian classes of 250 items, 1280 features.
 """
 
@@ -31,7 +31,7 @@ from handful.bench import Store, parse_methods, run
 from handful.bench.settings import balanced
 from handful.features import FeatureSet, Protocol, draw, read
 
-LOOP, OWN = "loop in torch and scikit-learn", f"handful, {CORES} processes"
+LOOP, OWN = "loop in torch and scikit-learn", f"handful, {CORES} jobs"
 LEAST = 30
 FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")
 
