@@ -109,6 +109,8 @@ def read_safetensors(path: Path, embedding: str, label: str) -> Columns:
                 raise ValueError("the file is a model, not features: handful.load reads it")
             require(names, keys, "tensor")
             features, labels = (file.get_tensor(key) for key in keys)
+            if features.dtype.kind == "V":  # as where onnx has taught NumPy the names of them
+                raise TypeError(str(features.dtype))
     except SafetensorError as error:
         raise damaged("safetensors", error) from None
     except json.JSONDecodeError as error:
