@@ -77,7 +77,7 @@ def _nearest(g: Array, k: int) -> Array:
     xp = array_namespace(g)
     if k < 1:
         return xp.zeros_like(g)
-    kth = xp.sort(g, axis=-1)[..., -k][..., None]
+    kth = xp.sort(g, axis=-1, stable=False)[..., -k][..., None]
     return xp.where(g >= kth, at_least(g, 0.0), xp.zeros_like(g))
 
 

@@ -21,7 +21,7 @@ def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> So
     """k: how many neighbours."""
     xp = array_namespace(support)
     squares = squared_distances(query, support)
-    nearest = xp.sort(squares, axis=-1)[..., :k]  # [B, Q, k]
+    nearest = xp.sort(squares, axis=-1, stable=False)[..., :k]  # [B, Q, k]; a stable sort takes five times as long
     # A difference of large numbers: where little is left of them it is taken again, exactly. A twin's distance is 0.
     large = xp.vecdot(query, query) + xp.max(xp.vecdot(support, support), axis=-1)[:, None]
     at = xp.nonzero(nearest[..., 0] < TINY * large)
