@@ -31,19 +31,21 @@ def _nearness(items: Array, pile: Array) -> Array:
     return near
 
 
-def _graph(apart: Array, k: int) -> Array:
-    """W [B, M, Q]: 1 at the k smallest of each row of `apart`, the first among equals; `apart` is used up.
+def _graph(near: Array, k: int) -> Array:
+    """W [B, M, Q]: 1 at the k smallest of each row of `near`, the first among equals; it takes the place of `near`.
 
     That is k passes over the row. A sort spends most of its time on the order of all the others.
     """
-    xp = array_namespace(apart)
-    w = xp.zeros_like(apart)
-    task, item = xp.arange(apart.shape[0])[:, None], xp.arange(apart.shape[1])[None, :]
-    for _ in range(min(k, apart.shape[2])):
-        nearest = task, item, xp.argmin(apart, axis=-1)
-        w[nearest] = 1
-        apart[nearest] = xp.inf
-    return w
+    xp = array_namespace(near)
+    task, item = xp.arange(near.shape[0])[:, None], xp.arange(near.shape[1])[None, :]
+    nearest = []
+    for _ in range(min(k, near.shape[2])):
+        nearest.append((task, item, xp.argmin(near, axis=-1)))
+        near[nearest[-1]] = xp.inf
+    near[...] = 0
+    for place in nearest:
+        near[place] = 1
+    return near
 
 
 def _votes(w: Array, y: Array) -> Array:
