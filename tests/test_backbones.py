@@ -329,7 +329,7 @@ def test_loading_and_embedding_touch_no_network(default, monkeypatch):
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
-    load_backbone().embed(efficientnet.probe())
+    np.testing.assert_array_equal(load_backbone().embed(efficientnet.probe()), default.embed(efficientnet.probe()))
 
 
 @pytest.mark.parametrize("missing", ["onnxruntime", "onnx", efficientnet.PACKAGE])

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from piles import finish, start
 
 from handful.bench import Store
 from handful.cli import main
@@ -27,21 +28,6 @@ LONG = ("bench", "balanced", "--methods", "eol,ostim,tim_gd,pt_map,bdcspn", "--t
 SHORT = ("bench", "sweep-b", "--features", "small.npz", "--tasks", 200, "-o", "out", "--jobs", 3)
 BLOCKS = {LONG: 5 * 4, SHORT: 3 * 11 * 2}
 QUICK = ("bench", "ablation", "--features", "small.npz", "--tasks", 2, "-o", "out", "--jobs", 1)
-
-
-def start(*arguments, cwd, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "handful", *map(str, arguments)], cwd=cwd, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options,
-    )  # fmt: skip
-
-
-def finish(process, seconds=120):
-    try:
-        out, err = process.communicate(timeout=seconds)
-    finally:
-        process.kill()
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def handful(*arguments, cwd, **options):

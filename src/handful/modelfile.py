@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 
 import handful
 from handful.estimator import FewShotClassifier, estimator
+from handful.files import write_whole
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
@@ -46,15 +45,10 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
     }
     contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
     data = serialise(contiguous, metadata={"handful": json.dumps(about, default=_plain)})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
+        write_whole(path, data)
     except OSError as error:  # its own message would name the temporary file
         raise OSError(error.errno, f"the model was not saved: {error.strerror}", str(path)) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
     return path
 
 

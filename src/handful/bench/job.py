@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, parse_methods
-from handful.bench.store import Store, in_words, write_whole
+from handful.bench.store import Store, in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.features import FeatureSet, Protocol, digits
+from handful.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims")
 
@@ -77,7 +79,7 @@ def perform(
         results.append(
             run(
                 benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-                progress=lambda done, total, of=benchmark.name: progress(of, done, total),  # type: ignore[misc]
+                progress=partial(progress, benchmark.name),
             )
         )  # fmt: skip
     found = Outcome(name, [], [], results)

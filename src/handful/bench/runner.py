@@ -71,8 +71,8 @@ def run(
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()
-    marks = fingerprint(features), fingerprint(base)
-    abouts = {cell: describe(cell, *marks) for cell in benchmark.cells}  # type: ignore[arg-type]
+    marks = fingerprint(features), None if base is None else fingerprint(base)
+    abouts = {cell: describe(cell, *marks) for cell in benchmark.cells}
     keys = {cell: key_of(about) for cell, about in abouts.items()}
     plan = blocks(seeds, tasks)
     found = {(cell, b): store.read(keys[cell], b, FIGURES) for cell in benchmark.cells for b in plan}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ import numpy as np
 import handful
 from handful.bench.settings import Cell
 from handful.features import FeatureSet
+from handful.files import scratch, write_whole
 from handful.methods import get
 
 BLOCK = 100  # tasks
@@ -130,23 +130,6 @@ def in_words(folder: Path) -> Iterator[None]:
         raise OSError(error.errno or EIO, f"the results were not written: {reason}: {kept}", str(folder)) from None
 
 
-def scratch(path: Path, run: str) -> Path:
-    return path.with_name(f".{path.name}.{run}.{uuid4().hex[:8]}.tmp")
-
-
-def write_whole(path: Path, content: Any, run: str = "") -> None:
-    """Under a temporary name first: `path` is never seen half written."""
-    temporary = scratch(path, run)
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def describe(cell: Cell, features: str, base: str | None) -> dict[str, Any]:
     """Everything that decides the figures of a cell, as plain data. `features` and `base` are fingerprints."""
     method = get(cell.contender.method)
@@ -168,9 +151,7 @@ def key_of(about: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(about, sort_keys=True, default=repr).encode(), digest_size=10).hexdigest()
 
 
-def fingerprint(features: FeatureSet | None) -> str | None:
-    if features is None:
-        return None
+def fingerprint(features: FeatureSet) -> str:
     about = features.features.dtype.str, features.features.shape, features.labels.dtype.kind  # 10 > 2, but "10" < "2"
     found = blake2b(repr(about).encode(), digest_size=16)
     found.update(np.ascontiguousarray(features.features).data)

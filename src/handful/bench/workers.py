@@ -170,5 +170,6 @@ def _sayable(error: Exception) -> Exception:
 
 
 def _say(pipe: Any, message: Any) -> None:
+    """Pickled: both ends are this program, and nothing of a user's file is read as one."""
     pickle.dump(message, pipe, pickle.HIGHEST_PROTOCOL)
     pipe.flush()

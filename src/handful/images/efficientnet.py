@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from handful.files import write_whole
 from handful.images.extras import need
-from handful.images.folders import cache_folder, write_whole
+from handful.images.folders import cache_folder
 from handful.images.preprocessing import Preprocessing
 from handful.images.runtime import open_session
 from handful.images.statedict import read_state_dict
@@ -72,6 +73,7 @@ def load_graph() -> tuple[bytes, str]:
     graph = build_graph(read_state_dict(source))
     verify(graph, source)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, graph)
         write_whole(checksum, (hashlib.sha256(graph).hexdigest() + "\n").encode("ascii"))
     except OSError:

@@ -91,7 +91,8 @@ class Labelled:
             classes = "1 class was" if len(given) == 1 else f"{len(given)} classes were"
             each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(given) > 1)}"
             lines.append(f"{classes} shown by {each}; the pile holds {n} item{'s' * (n != 1)}.")
-        lines.append(f"{n - unknown} were labelled ({found}) and {unknown} set aside as unknown ({unknown / n:.0%}).")
+        was = "was" if n - unknown == 1 else "were"
+        lines.append(f"{n - unknown} {was} labelled ({found}) and {unknown} set aside as unknown ({unknown / n:.0%}).")
         lines.append(self.decision)
         if skipped := len(self.skipped):
             lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")

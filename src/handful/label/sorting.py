@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from handful.files import write_whole
 from handful.label.items import Items
 
 WAYS = ("copy", "link", "move")
@@ -132,15 +133,7 @@ def _write_journal(journal: Path, moves: Iterable[tuple[Path, Path]]) -> None:
         json.dumps({"from": str(file.absolute()), "to": str(place.relative_to(journal.parent))}) + "\n"
         for file, place in moves
     ]
-    made = journal.with_name(f".{journal.name}.{os.getpid()}.tmp")
-    try:
-        with open(made, "wb") as file:
-            file.write(before + "".join(lines).encode("ascii"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(made, journal)
-    finally:
-        made.unlink(missing_ok=True)
+    write_whole(journal, before + "".join(lines).encode("ascii"))
 
 
 def _put(file: Path, place: Path, how: str) -> None:

@@ -1,12 +1,13 @@
-"""What both pages share: text made safe for html, and a file that is written whole or not at all."""
+"""What both pages share: text made safe for html, and saving."""
 
 from __future__ import annotations
 
 import html
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
+
+from handful.files import write_whole
 
 
 def text(value: object) -> str:
@@ -30,10 +31,5 @@ def save(path: str | os.PathLike, page: str) -> Path:
     """Write `page` to `path`; an earlier page stays whole if that fails."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # same folder: the rename is atomic
-    try:
-        part.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, page.encode("utf-8"))
     return path

@@ -1,0 +1,28 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+
+def scratch(path: Path, mark: str = "") -> Path:
+    """A hidden name of one's own beside `path`, for what is to replace it; `mark` tells whose it is."""
+    return path.with_name(f".{path.name}.{mark}.{uuid4().hex[:8]}.tmp")
+
+
+def write_whole(path: Path, content: Any, mark: str = "") -> None:
+    """Write bytes under a temporary name first: `path` is never seen half written, and stays as it was on failure."""
+    temporary = scratch(path, mark)
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
