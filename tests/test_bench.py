@@ -185,7 +185,7 @@ def test_a_damaged_block_is_made_again(embedded, tmp_path):
 def test_whatever_decides_a_figure_decides_the_configuration(embedded, tmp_path):
     def key(method="knn", protocol=None, features=embedded, base=None):
         cell = make("balanced", method, protocol).cells[0]
-        return key_of(describe(cell, fingerprint(features), fingerprint(base)))
+        return key_of(describe(cell, fingerprint(features), fingerprint(base) if base else None))
 
     shifted = embedded.features.copy()
     shifted[17, 3] += 1e-3
