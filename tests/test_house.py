@@ -16,15 +16,17 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
 LEAVES = {"arrays", "checks", "files", "parameters", "__init__"}  # anyone may call these; they call no other room
 ROOMS = {
-    "task": set(),
+    "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities
     "prepare": {"task"},
     "descent": {"task", "kernels"},  # it hands over to the kernel where that pays
     "kernels": {"descent", "_tiles"},
     "_tiles": set(),
     "density": {"task", "prepare"},
+    "share": {"prepare", "density"},
+    "groups": {"task", "prepare", "density"},
     "decide": {"task"},
     "metrics": set(),
-    "methods": {"task", "prepare", "descent", "decide", "density"},
+    "methods": {"task", "prepare", "descent", "decide", "density", "share"},
     "estimator": {"methods", "task", "prepare", "modelfile"},
     "modelfile": {"estimator", "task"},
     "features": {"task"},
@@ -32,7 +34,7 @@ ROOMS = {
     "demo": {"task", "methods", "features", "metrics", "report"},
     "bench": {"task", "methods", "features", "metrics", "descent"},
     "images": {"features"},
-    "label": {"task", "methods", "features", "images", "report", "decide", "estimator", "modelfile"},
+    "label": {"task", "methods", "features", "images", "report", "decide", "estimator", "modelfile", "groups"},
     "cli": {"demo", "features", "methods", "bench", "images", "label"},
     "__main__": {"cli"},
 }

@@ -10,7 +10,7 @@ from handful.features import Protocol, digits, draw
 from handful.metrics import auroc
 
 
-def kdo_by_hand(support, labels, query, share, k=10, passes=11, beta=12.0):
+def kdo_by_hand(support, labels, query, share, k=10, passes=11):
     """The equations of `handful.density`, with loops: probabilities [Q, N] and the log-odds of being an outlier [Q]."""
     x = [np.sign(z) * np.abs(z) ** 0.6 for z in np.concatenate([support, query]).astype(float)]
     x = np.array([z / np.linalg.norm(z) for z in x])
@@ -27,6 +27,7 @@ def kdo_by_hand(support, labels, query, share, k=10, passes=11, beta=12.0):
         pulled = x[i] + sum(graph[i, j] / math.sqrt(degree[i] * degree[j]) * x[j] for j in range(n)) / 2
         y[i] = pulled / np.linalg.norm(pulled)
     queries = range(n_support, n)
+    beta = 12 * math.sqrt(0.18 / np.std([y[i] @ y[j] for i in queries for j in queries if i != j]))
     kernel = {(i, j): math.exp(beta * (y[i] @ y[j] - 1)) for i in queries for j in range(n) if i != j}
     e0 = np.mean([kernel[i, j] for i in queries for j in queries if i != j])
     p = np.zeros((n, ways + 1))

@@ -77,14 +77,15 @@ def test_each_picture_gets_its_class_and_strangers_are_set_aside(out):
 
 def test_all_results_are_there_and_nothing_else(out):
     names = ["coco.json", "fiftyone.json", "label-studio.json"]
-    names += ["labels.csv", "labels.parquet", "model.safetensors", "report.html"]
+    names += ["labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
     assert sorted(path.name for path in out.iterdir()) == names
 
 
 def test_both_tables_say_the_same(out):
     table = parquet.read_table(out / "labels.parquet")
     assert csv.read_csv(out / "labels.csv").to_pydict() == table.to_pydict()  # to the last digit
-    names = ["path", "label", "closest", "confidence", "outlier_score", "nearest_1", "nearest_2", "nearest_3"]
+    names = ["path", "label", "closest", "confidence", "outlier_score", "group"]
+    names += ["nearest_1", "nearest_2", "nearest_3"]
     assert table.column_names == [*names, "p_left", "p_right"]
 
 
@@ -425,7 +426,7 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tm
     assert "above 0.5, as the model was saved." in " ".join(done.stdout.split())
     read = csv.read_csv if suffix == ".csv" else parquet.read_table
     new, old = read(name).to_pydict(), parquet.read_table(out / "labels.parquet").to_pydict()
-    assert list(new) == [column for column in old if not column.startswith("nearest")]
+    assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
     for column in ("path", "label", "closest"):
         assert new[column] == old[column]
     assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=1e-6)

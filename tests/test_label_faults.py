@@ -23,7 +23,7 @@ from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_
 from handful.images import FeatureCache, embed_pictures, find_pictures, load_backbone
 
 COMMAND = ("label", "examples", "pile", "-o", "out", *PIXELS)
-RESULTS = {"labels.csv", "labels.parquet", "model.safetensors", "report.html"}
+RESULTS = {"labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
 
 
 @pytest.fixture

@@ -299,6 +299,39 @@ def test_open_set_balanced_accuracy_takes_labels_of_any_integer_type(dtype):
     assert metrics.open_set_balanced_accuracy(predicted, truth, ways=128) == pytest.approx((1 + 1 / 2) / 2)
 
 
+@many_cases
+@given(hnp.arrays(bool, (2, 3, 12)))
+def test_false_unknown_is_one_minus_the_recall_of_the_knowns(masks):
+    unknown, outlier = masks
+    expected = each(lambda u, o: 1 - recall_score(~o, ~u, zero_division=np.nan), unknown, outlier)
+    np.testing.assert_allclose(metrics.false_unknown(unknown, outlier), expected, rtol=1e-12, atol=1e-12)
+
+
+@many_cases
+@given(batches())
+def test_decision_figures_are_those_of_scikit_learn_on_every_task(batch):
+    probabilities, scores, truth = batch
+    unknown = scores > np.median(scores)
+    decided = np.where(unknown, -1, probabilities.argmax(axis=-1))
+    found = metrics.decision_figures(probabilities, unknown, truth)
+    expected = {
+        "unknown_f1": lambda d, y: f1_score(y, d, labels=[-1], average="macro", zero_division=1.0),
+        "balanced_accuracy": lambda d, y: recall_score(y, d, labels=np.unique(y), average="macro"),
+        "false_unknown": lambda d, y: (d[y != -1] == -1).mean() if (y != -1).any() else np.nan,
+    }
+    assert list(found) == list(expected)
+    for name, figure in expected.items():
+        np.testing.assert_allclose(found[name], each(figure, decided, truth), rtol=1e-12, err_msg=name)
+
+
+def test_decision_figures_without_unknowns():
+    p, truth = np.eye(2)[[0, 0, 1, 1]], np.array([0, 0, 1, 1])
+    quiet = metrics.decision_figures(p, np.zeros(4, bool), truth)
+    assert quiet == {"unknown_f1": 1.0, "balanced_accuracy": 1.0, "false_unknown": 0.0}
+    loud = metrics.decision_figures(p, np.array([True, False, False, False]), truth)
+    assert loud == {"unknown_f1": 0.0, "balanced_accuracy": 0.75, "false_unknown": 0.25}
+
+
 def test_oscr_by_hand():
     # In order of score: right known, unknown, wrong known, {right known, unknown} tied, right known.
     # (FPR, CCR): (0, 0) (0, 1/4) (1/2, 1/4) (1/2, 1/4) (1, 2/4) (1, 3/4).
@@ -409,11 +442,16 @@ FIGURES = {
     "open_set_balanced_accuracy": lambda p, s, y: metrics.open_set_balanced_accuracy(
         np.where(s > 0.5, -1, p.argmax(-1)), y, p.shape[-1]
     ),
+    "false_unknown": lambda p, s, y: metrics.false_unknown(s > 0.5, y == -1),
     "oscr": metrics.oscr,
     "calibration_error": lambda p, s, y: metrics.calibration_error(np.clip(s, 0, 1), y == -1),
     **{
         f"figures {name}": lambda p, s, y, name=name: metrics.figures(p, s, y)[name]
         for name in ("accuracy", "auroc", "aupr", "prec@0.9")
+    },
+    **{
+        f"decisions {name}": lambda p, s, y, name=name: metrics.decision_figures(p, s > 0.5, y)[name]
+        for name in ("unknown_f1", "balanced_accuracy", "false_unknown")
     },
 }
 
@@ -529,6 +567,10 @@ def test_decisions_say_what_is_wrong_with_their_arguments():
         metrics.unknown_f1(SCORES, MASK)
     with pytest.raises(ValueError, match=r"unknown has shape \(3,\) but outlier has shape \(2, 3\)"):
         metrics.unknown_f1(MASK[0], MASK)
+    with pytest.raises(ValueError, match="unknown has dtype float64; give a boolean mask"):
+        metrics.false_unknown(SCORES, MASK)
+    with pytest.raises(ValueError, match=r"unknown has shape \(3,\) but truth has shape \(2, 3\)"):
+        metrics.decision_figures(PROBABILITIES, MASK[0], TRUTH)
     with pytest.raises(ValueError, match="predicted runs from -1 to 1; with 1 classes"):
         metrics.open_set_balanced_accuracy(TRUTH, TRUTH, ways=1)
     with pytest.raises(ValueError, match="predicted has dtype bool; give integer labels"):

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from handful.report import PileItem, PileReport, png, render_pile, write_pile
+from handful.report import PileGroup, PileItem, PileReport, png, render_pile, write_pile
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]
@@ -477,6 +477,85 @@ def test_five_thousand_pictures_become_elements_only_near_the_window(visit):
     assert counts(page) == (1251, 3749)
     page.mouse.click(*place(page, 0.5, 0.5))
     assert page.evaluate("document.activeElement.className") == "open"
+
+
+GROUPS = [PileGroup("group 1", 9, [39, 30, 31, 32, 33, 34, 35, 36, 37]), PileGroup("group 2", 4, [22, 21, 23, 24])]
+
+
+def strip(page, k):
+    page.locator(f"#k{k}").scroll_into_view_if_needed()
+    page.wait_for_selector(f"#k{k} + .strip li")
+    return page.locator(f"#k{k} + .strip")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_groups_of_unknowns_have_a_strip_with_the_most_central_first(visit, width, scheme):
+    page = visit(a_report(groups=GROUPS), width=width, scheme=scheme)
+    assert words(page, "#k0") == "group 1 9 pictures"
+    shown = strip(page, 0).locator("button")
+    names_shown = [button.get_attribute("aria-label") for button in shown.all()]
+    assert names_shown == [PILE[n].name for n in GROUPS[0].items]
+    assert "handful promote RESULTS 1=name" in page.inner_text(".kinds")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shown.first.click()
+    assert "group group 1" in words(page, "#detail dl")
+
+
+def test_groups_step_back_where_the_threshold_leaves_them(visit):
+    page = visit(a_report(groups=GROUPS))
+    assert strip(page, 1).locator(".left").count() == 0
+    drag(page, 0.7)  # 29 and more stay unknown
+    assert strip(page, 1).locator(".left").count() == 4
+    assert strip(page, 0).locator(".left").count() == 0
+    page.fill("#filter", "0003")
+    settled(page)
+    assert page.locator(".kinds").is_hidden()
+
+
+def test_download_holds_the_groups(visit):
+    page = visit(a_report(groups=GROUPS))
+    head, *rows = downloaded(page)
+    assert head[-1] == "group"
+    assert {row[0]: row[-1] for row in rows if row[-1]} == {
+        PILE[n].name: str(k + 1) for k, group in enumerate(GROUPS) for n in group.items
+    }
+
+
+def test_without_groups_nothing_is_said_of_them(visit):
+    page = visit(a_report())
+    assert page.locator(".kinds").is_hidden()
+
+
+def test_groups_of_items_without_pictures_show_their_names(visit):
+    bare = [item(n, thumbnail=None) for n in range(40)]
+    page = visit(a_report(bare, groups=GROUPS))
+    assert strip(page, 1).inner_text().split() == [PILE[n].name for n in GROUPS[1].items]
+
+
+def test_names_in_groups_are_text(visit):
+    odd = [item(30, name=name, thumbnail=None) for name in NASTY]
+    page = visit(a_report(odd, groups=[PileGroup(NASTY[3], len(odd), range(len(odd)))]))
+    assert NASTY[3] in page.inner_text("#k0")
+    assert strip(page, 0).locator("li").count() == len(NASTY)
+    assert page.evaluate("typeof pwned") == "undefined"
+
+
+def test_large_groups_show_a_part_and_far_ones_wait(visit):
+    many = [item(n, of=5000) for n in range(5000)]
+    groups = [PileGroup(f"group {k + 1}", 200, range(2501 + 100 * k, 2601 + 100 * k)) for k in range(20)]
+    page = visit(a_report(many, groups=groups))
+    assert page.locator(".strip li").count() == 0
+    shown = strip(page, 0)
+    assert shown.locator("button").count() == 30
+    assert shown.locator(".more").inner_text() == "and 170 more"
+    assert page.locator(".strip li").count() < 20 * 31
+
+
+def test_a_group_of_what_is_not_unknown_is_refused():
+    for wrong in (0, 40, 400):
+        with pytest.raises(ValueError, match="is not an unknown item of the report"):
+            render_pile(a_report(groups=[PileGroup("group 1", 1, [wrong])]))
 
 
 def test_what_was_skipped_and_how_it_was_made_can_be_unfolded(visit):

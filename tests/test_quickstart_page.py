@@ -52,7 +52,7 @@ def test_every_box_and_disc_gets_its_label_and_the_stripes_are_unknown(ran):
 
 def test_the_results_are_those_the_page_names(ran):
     folder, printed = ran
-    for name in ("report.html", "labels.csv", "labels.parquet", "model.safetensors"):
+    for name in ("report.html", "labels.csv", "labels.parquet", "model.safetensors", "results.json"):
         assert f"`out/{name}`" in PAGE.read_text("utf-8")
         assert (folder / "out" / name).stat().st_size > 0
     assert "2 classes were shown by 5 examples each; the pile holds 36 items." in printed[1]
@@ -61,6 +61,16 @@ def test_the_results_are_those_the_page_names(ran):
     for name in ("box0.png", "disc11.png", "stripes5.png"):
         assert name in page
     assert page.count('"/9j/') == 36 + 10  # a JPEG of each picture and each example
+
+
+def test_the_group_of_stripes_becomes_a_class(ran):
+    folder, printed = ran
+    assert "unknowns fall into one group of 1" in printed[1]
+    assert "5 items of the pile are shown as stripes." in printed[2]
+    rows = rows_of(folder / "out2" / "labels.csv")
+    assert sum(row["label"] == kind_of(row) for row in rows) >= 33  # 36 pictures
+    assert len(list((folder / "examples").iterdir())) == 2
+    assert "Group 1: 1" in printed[-1]
 
 
 def test_sorted_copies_and_exports_are_there_and_the_pile_as_it_was(ran):

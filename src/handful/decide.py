@@ -1,4 +1,13 @@
-"""From scores to decisions: above which outlier score is an item unknown?"""
+"""From scores to decisions: how likely is an item unknown, and above which outlier score is it called so?
+
+A method's probabilities are its own opinion. Two things of it are known to be off, and are mended here: with few
+examples it is too sure, and its mean need not be the share of unknowns. So, with s the number of examples a class::
+
+    P(unknown) = sigmoid((1 - 1 / (2 s^2)) logit(score) + shift),    shift such that the mean over the pile is the share
+
+Among items with P about 0.8, about 80 % are then unknown (docs/outlier-share.md shows how nearly). A small pile cannot
+show its share: of fewer than 20 items the shift is taken in part.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +16,27 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from handful.arrays import Array
+from handful.arrays import Array, sigmoid, to_numpy
+
+ENOUGH = 20  # items to see a share in
+CERTAIN = 1e-7  # nobody is surer than that
+
+
+def calibrate(scores: Array, share: Any, shots: Any) -> np.ndarray:
+    """P(unknown) [B, Q] of scores that are probabilities; the share of unknowns and the shots are numbers, or [B].
+
+    >>> calibrate(np.array([[0.02, 0.1, 0.9, 0.99] * 10]), 0.5, 1).round(2)[0, :4]  # from one example a class
+    array([0.12, 0.24, 0.74, 0.9 ])
+    """
+    p = np.clip(to_numpy(scores).astype(np.float64), CERTAIN, 1 - CERTAIN)
+    share, shots = (np.broadcast_to(np.asarray(x, np.float64), p.shape[:1])[:, None] for x in (share, shots))
+    odds = (1 - 1 / (2 * np.maximum(shots, 1) ** 2)) * np.log(p / (1 - p))
+    low, high = np.full_like(share, -20.0), np.full_like(share, 20.0)
+    for _ in range(40 if p.shape[1] else 0):
+        middle = (low + high) / 2
+        over = sigmoid(odds + middle).mean(axis=1, keepdims=True) > share
+        low, high = np.where(over, low, middle), np.where(over, middle, high)
+    return sigmoid(odds + min(1.0, p.shape[1] / ENOUGH) * (low + high) / 2)
 
 
 def threshold(scores: Array, kind: str, share: Any) -> Array:

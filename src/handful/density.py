@@ -4,6 +4,7 @@ With x the prepared items of a task (support first), G = x x^T, and S the symmet
 k nearest others with weights max(G, 0)::
 
     y = L2(x + S x / 2),   H = y y^T                                     smoothed similarities
+    beta = 12 sqrt(0.18 / standard deviation of H over pairs of queries)
     E_ij = exp(beta (H_ij - 1)), i a query, j any item, E_ii = 0;  e0 = mean E over pairs of queries
     P_support = one-hot (2 + 4 / shots of that class), fixed;  P_query = 0 at first
 
@@ -14,27 +15,38 @@ and then, in each pass, for the known classes k and the outliers::
     bias += log target - log mean_i softmax(l + bias),   target = ((1 - share)/N, ..., (1 - share)/N, share)
     P_query = softmax(l + bias)
 
-A small pile cannot show its shares: with Q below 10 (N + 1) queries the bias is drawn towards what it is found to be in
-large piles, bias_k = -log N and bias_out = 1.9 + 1.9 share, by the part of the queries that lack.
-
 The density keeps prototypes from drifting onto clusters of outliers; the floor 5 e0 is a constant outlier logit where
-outliers are few. Arrays of logits are [B, N + 1, Q], items innermost.
+outliers are few.
+
+**The pressure** that holds the outliers at a share g is bias_out - logsumexp_k bias_k. At the true share it is what
+makes up for the sizes of the two densities, by Bayes. That of the outliers is about (g Q + 5) e0, of Q queries; that of
+a known class enters by its root and is about m e10, of its members m = (1 - g) Q / N + 2 shots + 4 and the mean kernel
+e10 of a query to its ten nearest. So ::
+
+    law(g) = log(g / (1 - g)) + 1/2 log(m e10) - log((g Q + 5) e0) + 4 g (1 - g) - 1/2
+
+of which only the last two terms were fitted.
+
+A small pile cannot show its shares: with Q below 10 (N + 1) the bias is drawn towards bias_k = -log N,
+bias_out = law(share), by the part of the queries that lack.
+
+Many shares are tried at once: arrays of logits are [B, G, N + 1, Q] for G shares, items innermost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
-from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, as_like, at_least, logsumexp, one_hot, unit
+from handful.arrays import FLOOR, Array, at_least, logsumexp, one_hot, unit
 
-BETA = 12.0  # sharpness of the kernel
+BETA, SPREAD = 12.0, 0.18  # the sharpness of the kernel where similarities have this spread
+LEAST_SPREAD = 0.02
 OUTLIER_FLOOR = 5.0  # times e0
 ENOUGH = 10  # queries for each class and the outliers, to hold shares by
-PRESSURE = 1.903, 1.886  # the outliers' bias in large piles, as a line in their share
+NEAREST = 10  # of e10
 TINY = 1e-30  # inside logarithms of densities
 
 
@@ -82,68 +94,57 @@ def _nearest(g: Array, k: int) -> Array:
 
 
 @dataclass
-class Densities:
-    """Where the passes ended: logits with their bias [B, N + 1, Q], and what scores new items."""
+class Kernels:
+    """Everything that passes at any share need of a batch of tasks."""
 
-    logits: Array  # l + bias
-    bias: Array  # [B, N + 1, 1]
-    assignments: Array  # P [B, n, N + 1] that the logits were computed from
-    floor: Array  # 5 e0, [B, 1, 1]
-
-    @property
-    def probabilities(self) -> Array:
-        """[B, N + 1, Q], the outliers last."""
-        return _softmax(self.logits)
+    h: Array  # [B, n, n]
+    e: Array  # [B, Q, n]
+    beta: Array  # [B]
+    e0: Array  # [B], the mean kernel of two queries
+    nearest: Array  # [B, Q, Q - 1] similarities of queries to each other, sorted up; of all items if Q < 2
+    given: Array  # P_support as [B, N + 1, S]
+    shots: float  # a class, on average
 
     @property
-    def score(self) -> Array:
-        """[B, Q]: the log-odds of being an outlier."""
-        return self.logits[:, -1] - logsumexp(self.logits[:, :-1], axis=1)[:, 0]
+    def ways(self) -> int:
+        return self.given.shape[1] - 1
+
+    @property
+    def queries(self) -> int:
+        return self.e.shape[1]
+
+    def law(self, share: Array) -> Array:
+        """The pressure at the true share, [B, G] or [1, G] to [B, G]."""
+        xp = array_namespace(self.h)
+        e10 = xp.mean(xp.exp(self.beta[:, None, None] * (self.nearest[..., -NEAREST:] - 1)), axis=(-2, -1))
+        members = (1 - share) * self.queries / self.ways + 2 * self.shots + 4
+        known = xp.log(members * at_least(e10, TINY)[:, None]) / 2
+        outliers = xp.log((share * self.queries + OUTLIER_FLOOR) * self.e0[:, None])
+        return xp.log(share / (1 - share)) + 4 * share * (1 - share) - 0.5 + known - outliers
 
 
-def densities(near: Neighbours, labels: Array, ways: int, share: Any, passes: int = 11) -> Densities:
-    """Run the passes with the outlier share [B] (or a number) as the target."""
+def kernels(near: Neighbours, labels: Array, ways: int) -> Kernels:
+    """H, E and what is measured on them."""
     xp = array_namespace(near.smooth)
     y, n_support = near.smooth, labels.shape[1]
-    batch, n = y.shape[:2]
-    n_query = n - n_support
     h = y @ xp.matrix_transpose(y)
-    e = xp.exp(BETA * (h[:, n_support:] - 1))  # [B, Q, n]
+    n_query = h.shape[1] - n_support
+    among = (h if n_query < 2 else h[:, n_support:, n_support:]) + 0  # a copy
+    item = xp.arange(among.shape[1])
+    among[:, item, item] = -xp.inf
+    nearest = xp.sort(among, axis=-1, stable=False)[..., 1:]
+    beta = BETA * xp.sqrt(SPREAD / at_least(xp.std(nearest, axis=(1, 2)), LEAST_SPREAD))
+    e = xp.exp(beta[:, None, None] * (h[:, n_support:] - 1))  # [B, Q, n]
     query = xp.arange(n_query)
     e[:, query, n_support + query] = 0
-    floor = OUTLIER_FLOOR * _usual_kernel(h, e, n_support)
-
     known = one_hot(labels, ways + 1, like=y)  # [B, S, N + 1], never an outlier
     shots = at_least(xp.sum(known, axis=1, keepdims=True), 1.0)
-    p = xp.concat([known * (2 + 4 / shots), xp.zeros((batch, n_query, ways + 1), dtype=y.dtype)], axis=1)
-    share = as_like(share, y)
-    share = xp.broadcast_to(share, (batch,))[:, None, None]
-    target = xp.concat([xp.broadcast_to((1 - share) / ways, (batch, ways, 1)), share], axis=1)
-    target = xp.log(at_least(target, FLOOR))
-    trust = min(1.0, n_query / (ENOUGH * (ways + 1)))
-    usual = xp.concat([xp.zeros_like(target[:, 1:]) - log(ways), PRESSURE[0] + PRESSURE[1] * share], axis=1)
-
-    if not n_query:  # new items will come: the examples are all there is
-        usual[:, -1] = PRESSURE[0]  # and of a pile that is not there no share is unknown
-        return Densities(h[:, : ways + 1, :0], usual, p, floor)
-    bias, logits, last = usual, usual, p
-    for i in range(passes):
-        used = xp.matrix_transpose(p)  # [B, N + 1, n]
-        logits = _logits(used @ xp.matrix_transpose(h), used, used @ xp.matrix_transpose(e), n_support, floor)
-        if i < 2:
-            bias = xp.zeros_like(target)
-        for _ in range(10 if i < 2 or i == passes - 1 else 1):
-            bias = bias + target - xp.log(at_least(xp.mean(_softmax(logits + bias), axis=-1, keepdims=True), FLOOR))
-        if trust < 1:
-            bias = bias - logsumexp(bias[:, :-1], axis=1)  # its own zero is anywhere
-            bias = usual + trust * (bias - usual)
-        last = p
-        p = xp.concat([p[:, :n_support], xp.matrix_transpose(_softmax(logits + bias))], axis=1)
-    return Densities(logits + bias, bias, last, floor)
+    given = xp.matrix_transpose(known * (2 + 4 / shots))
+    return Kernels(h, e, beta, _usual_kernel(h, e, beta, n_support), nearest, given, n_support / ways)
 
 
-def _usual_kernel(h: Array, e: Array, n_support: int) -> Array:
-    """e0 [B, 1, 1]: the mean over pairs of queries; over pairs with examples, or of them, if that is all there is."""
+def _usual_kernel(h: Array, e: Array, beta: Array, n_support: int) -> Array:
+    """e0 [B]: the mean over pairs of queries; over pairs with examples, or of them, if that is all there is."""
     xp = array_namespace(h)
     n_query = h.shape[1] - n_support
     if n_query > 1:
@@ -151,37 +152,89 @@ def _usual_kernel(h: Array, e: Array, n_support: int) -> Array:
     elif n_query == 1:
         total, pairs = xp.sum(e, axis=(1, 2)), n_support
     else:
-        total, pairs = xp.sum(xp.exp(BETA * (h - 1)), axis=(1, 2)) - n_support, n_support * (n_support - 1)
-    return at_least(total[:, None, None] / max(1, pairs), TINY)
+        every = xp.exp(beta[:, None, None] * (h - 1))
+        total, pairs = xp.sum(every, axis=(1, 2)) - n_support, n_support * (n_support - 1)
+    return at_least(total / max(1, pairs), TINY)
+
+
+@dataclass
+class Densities:
+    """Where the passes ended, for every share tried: logits with their bias, and what scores new items."""
+
+    logits: Array  # l + bias, [B, G, N + 1, Q]
+    bias: Array  # [B, G, N + 1]
+    assignments: Array  # P that the logits were computed from, [B, G, N + 1, n]
+    floor: Array  # 5 e0, [B]
+    beta: Array  # [B]
+    probabilities: Array = field(repr=False)  # softmax of the logits
+
+    @property
+    def pressure(self) -> Array:
+        """[B, G]: the log-odds it takes to hold the outliers at their share."""
+        return self.bias[..., -1] - logsumexp(self.bias[..., :-1], axis=-1)[..., 0]
+
+
+def densities(of: Kernels, share: Array, passes: int = 11, hold: bool = False) -> Densities:
+    """Run the passes with the outlier shares [B, G] (or [1, G]) as the target; hold: however small the pile is."""
+    xp = array_namespace(of.h)
+    batch, ways, n_query = of.h.shape[0], of.ways, of.queries
+    share = xp.broadcast_to(share, (batch, share.shape[1]))
+    tried, n_support = share.shape[1], of.given.shape[-1]
+    floor = OUTLIER_FLOOR * of.e0
+    given = xp.broadcast_to(of.given[:, None], (batch, tried, ways + 1, n_support))
+    known = xp.broadcast_to((1 - share)[..., None] / ways, (batch, tried, ways))
+    target = xp.concat([known, share[..., None]], axis=-1)  # [B, G, N + 1]
+    usual = xp.concat([xp.zeros_like(known) - log(ways), of.law(share)[..., None]], axis=-1)
+    trust = 1.0 if hold else min(1.0, n_query / (ENOUGH * (ways + 1)))
+
+    p = xp.concat([given, xp.zeros((batch, tried, ways + 1, n_query), dtype=of.h.dtype)], axis=-1)
+    if not n_query:  # new items will come: the examples are all there is
+        return Densities(p[..., :0], usual, p, floor, of.beta, p[..., :0])
+    weight = xp.zeros_like(target) + 1  # exp(bias)
+    bias = usual
+    for i in range(passes):
+        flat = xp.reshape(p, (batch, tried * (ways + 1), -1))
+        toward = xp.reshape(flat @ of.h, p.shape)
+        density = xp.reshape(flat @ xp.matrix_transpose(of.e), (*p.shape[:-1], n_query))
+        length = xp.sqrt(at_least(xp.vecdot(p, toward), FLOOR))[..., None]
+        logits = _joined(of.beta[:, None, None, None] * toward[..., n_support:] / length, density, floor)
+        odds = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
+        weight = xp.zeros_like(target) + 1 if i < 2 else weight
+        for _ in range(10 if i < 2 or i == passes - 1 else 1):
+            weight = weight * target / at_least(xp.mean(_parts(odds, weight), axis=-1), FLOOR)
+        if trust < 1:
+            bias = xp.log(weight)
+            bias = bias - logsumexp(bias[..., :-1], axis=-1)  # its own zero is anywhere
+            bias = usual + trust * (bias - usual)
+            weight = xp.exp(bias)
+        used = p
+        p = xp.concat([given, _parts(odds, weight)], axis=-1)
+    bias = xp.log(weight)
+    return Densities(logits + bias[..., None], bias, used, floor, of.beta, p[..., n_support:])
 
 
 def score_items(near: Neighbours, end: Densities, items: Array) -> Array:
-    """l + bias [B, N + 1, M] of new prepared items, by the densities where they ended."""
+    """l + bias [B, N + 1, M] of new prepared items, by the densities where they ended at the first share."""
     xp = array_namespace(items)
-    fresh, used = near.of_new(items), xp.matrix_transpose(end.assignments)
+    fresh, used = near.of_new(items), end.assignments[:, 0]
     h = near.smooth @ xp.matrix_transpose(fresh)  # [B, n, M]
     prototypes = used @ near.smooth
     length = xp.sqrt(xp.vecdot(prototypes, prototypes))[..., None]
     cosine = (prototypes @ xp.matrix_transpose(fresh)) / at_least(length, FLOOR)
-    density = used @ xp.exp(BETA * (h - 1))
-    return _joined(cosine, density, end.floor) + end.bias
-
-
-def _logits(toward: Array, used: Array, density: Array, n_support: int, floor: Array) -> Array:
-    """From H P [B, N + 1, n], P and E P [B, N + 1, Q]: a prototype's length is sqrt(P^T H P)."""
-    xp = array_namespace(toward)
-    length = xp.sqrt(at_least(xp.sum(used * toward, axis=-1, keepdims=True), FLOOR))
-    return _joined(toward[..., n_support:] / length, density, floor)
+    beta = end.beta[:, None, None]
+    return _joined(beta * cosine, used @ xp.exp(beta * (h - 1)), end.floor) + end.bias[:, 0, :, None]
 
 
 def _joined(cosine: Array, density: Array, floor: Array) -> Array:
+    """l [B, ..., N + 1, M] of beta times cosines to prototypes, and of densities; the outliers have no prototype."""
     xp = array_namespace(cosine)
-    known = (BETA * cosine[:, :-1] + xp.log(density[:, :-1] + TINY)) / 2
-    return xp.concat([known, xp.log(density[:, -1:] + floor)], axis=1)
+    known = (cosine[..., :-1, :] + xp.log(density[..., :-1, :] + TINY)) / 2
+    floor = xp.reshape(floor, (-1,) + (1,) * (density.ndim - 1))
+    return xp.concat([known, xp.log(density[..., -1:, :] + floor)], axis=-2)
 
 
-def _softmax(x: Array) -> Array:
-    """Over the classes, axis 1."""
-    xp = array_namespace(x)
-    e = xp.exp(x - xp.max(x, axis=1, keepdims=True))
-    return e / xp.sum(e, axis=1, keepdims=True)
+def _parts(odds: Array, weight: Array) -> Array:
+    """softmax(l + bias) of exp(l) and exp(bias)."""
+    xp = array_namespace(odds)
+    weighted = odds * weight[..., None]
+    return weighted / xp.sum(weighted, axis=-2, keepdims=True)

@@ -9,7 +9,7 @@ learned, without refitting: an item alone and the same item in a crowd get the s
 >>> X, digit = load_digits(return_X_y=True)
 >>> y = np.full(len(X), -1)
 >>> y[:50] = np.where(digit[:50] < 5, digit[:50], -1)        # a few examples of 0 to 4; 5 to 9 are unknown
->>> model = estimator("eol", outlier_share=0.5).fit(X, y)
+>>> model = estimator("auto").fit(X, y)
 >>> bool(np.mean(model.unknown_[50:] == (digit[50:] >= 5)) > 0.8)
 True
 """
@@ -38,7 +38,7 @@ from handful.methods.scores import SCORES
 from handful.task import Task, mark_unknown
 
 # Parameters that every estimator has, beside its method's own.
-SHARED = {"outlier_share": 0.5, "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}
+SHARED = {"outlier_share": "auto", "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}
 
 # What scikit-learn's `check_estimator` expects and these estimators mean otherwise.
 EXPECTED_FAILED_CHECKS = {
@@ -61,7 +61,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     classes_: [N], sorted; transduction_: [n] labels, -1 or "unknown" where unknown, given ones kept;
     label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
-    scored as new ones would be); unknown_: [n] bool; outlier_share_, threshold_, n_iter_, n_features_in_.
+    scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
+    threshold_, n_iter_, n_features_in_.
     """
 
     _method = ""
@@ -79,6 +80,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         result = solve(self._method, task, **self.get_params(deep=False))
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
         self.threshold_, self.outlier_share_ = float(result.threshold), float(result.outlier_share)
+        interval = result.outlier_share_interval
+        self.outlier_share_interval_ = None if interval is None else tuple(interval.tolist())
         self.n_iter_ = max(1, result.made_by["steps"])
 
         self.outlier_scores_ = np.empty(len(X))
@@ -181,6 +184,8 @@ def estimator(name: str, **parameters: Any) -> FewShotClassifier:
 def estimator_class(name: str) -> type[FewShotClassifier]:
     """A class whose parameters are the method's own and `SHARED`."""
     method = get(name)
+    if method.name != name:  # "auto"
+        return estimator_class(method.name)
     defaults = {**SHARED, **method.defaults}
 
     def __init__(self, **parameters: Any) -> None:

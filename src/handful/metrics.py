@@ -137,6 +137,34 @@ def open_set_balanced_accuracy(predicted: ArrayLike, truth: ArrayLike, ways: int
     return _result(_ratio(np.where(occurs, recall, 0.0).sum(-1), occurs.sum(-1)), single)
 
 
+def false_unknown(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
+    """Share of the knowns that were called unknown; both boolean [B, Q]; nan without knowns.
+
+    >>> false_unknown(np.array([True, True, False]), np.array([True, False, False]))
+    0.5
+    """
+    (u, o), single = _tasks(unknown=unknown, outlier=outlier)
+    return _result(_ratio((u & ~o).sum(-1), (~o).sum(-1)), single)
+
+
+def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
+    """What was decided: F1 of "unknown", balanced accuracy over the classes and unknown, knowns called unknown.
+
+    `probabilities` [B, Q, N], boolean `unknown` [B, Q], `truth` [B, Q] with -1 for an outlier. Each is defined
+    without outliers too.
+
+    >>> decision_figures([[0.9, 0.1], [0.4, 0.6]], np.array([False, True]), [0, 0])
+    {'unknown_f1': 0.0, 'balanced_accuracy': 0.5, 'false_unknown': 0.5}
+    """
+    (p, u, y), single = _tasks(probabilities=probabilities, unknown=unknown, truth=truth)
+    found = {
+        "unknown_f1": unknown_f1(u, y == UNKNOWN),
+        "balanced_accuracy": open_set_balanced_accuracy(np.where(u, UNKNOWN, p.argmax(axis=-1)), y, p.shape[-1]),
+        "false_unknown": false_unknown(u, y == UNKNOWN),
+    }
+    return {name: _result(value, single) for name, value in found.items()}
+
+
 def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figure:
     """Area under correct classification rate of knowns against false positive rate of unknowns.
 

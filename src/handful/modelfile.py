@@ -37,6 +37,7 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
         "used": model.parameters_,
         "threshold": model.threshold_,
         "outlier_share": model.outlier_share_,
+        "outlier_share_interval": model.outlier_share_interval_,
         "n_iter": model.n_iter_,
         "n_features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
@@ -93,6 +94,8 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.parameters_ = about["used"]
     model.classes_ = np.asarray(about["classes"])
     model.threshold_, model.outlier_share_ = about["threshold"], about["outlier_share"]
+    interval = about.get("outlier_share_interval")
+    model.outlier_share_interval_ = None if interval is None else tuple(interval)
     model.n_iter_, model.n_features_in_ = about["n_iter"], about["n_features"]
     model.made_from_ = about.get("made_from", {})
     if about["feature_names"]:

@@ -47,6 +47,27 @@ class Number:
         return text + (", or None" if self.optional else "") + (", or one for each task" if self.each_task else "")
 
 
+AUTO = "auto"  # of a parameter that can be found from the task
+
+
+def is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
+
+
+@dataclass(frozen=True)
+class OrAuto(Number):
+    """Such a number, or "auto"."""
+
+    def accepts(self, value: Any) -> bool:
+        return is_auto(value) or super().accepts(value)
+
+    def __str__(self) -> str:
+        return f'"{AUTO}", or {super().__str__()}'
+
+
+SHARE = OrAuto(0, 1, each_task=True)  # of outliers
+
+
 @dataclass(frozen=True)
 class OneOf:
     """One of a few values."""

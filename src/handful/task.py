@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
 from handful.arrays import Array, to_numpy
 from handful.checks import UNKNOWN, UNKNOWN_NAME, as_features, as_labels
+
+if TYPE_CHECKING:
+    from handful.groups import Group, Promoted
 
 
 class Task:
@@ -140,6 +144,8 @@ class Result:
     made_by: dict[str, Any] = field(default_factory=dict)  # method, parameters, versions, seed
     state: dict[str, Any] = field(default_factory=dict, repr=False)  # what scoring new items needs: arrays [B, ...]
     history: Array | None = None  # [steps + 1] or [B, steps + 1] losses, if asked for
+    task: Task | None = field(default=None, repr=False)  # what was solved
+    outlier_share_interval: np.ndarray | None = None  # [2] or [B, 2], where the share was estimated: 4 in 5 are in it
 
     @property
     def closest(self) -> np.ndarray:
@@ -166,6 +172,39 @@ class Result:
         order = xp.argsort(xp.argsort(self.outlier_scores, axis=-1), axis=-1)
         rank = xp.astype(order + 1, self.probabilities.dtype) / order.shape[-1]
         return xp.where(self.unknown, rank, best)
+
+    @property
+    def p_unknown(self) -> np.ndarray | None:
+        """P(unknown), calibrated: among items with 0.8 about 80 % are unknown. None where scores only rank."""
+        from handful.decide import calibrate
+
+        if self.made_by.get("score") != "probability" or self.task is None:
+            return None
+        scores = to_numpy(self.outlier_scores)
+        shots = self.task.shots.mean(axis=1)
+        if scores.ndim == 1:
+            return calibrate(scores[None], self.outlier_share, shots)[0]
+        return calibrate(scores, self.outlier_share, shots)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task."""
+        from handful.groups import groups_of
+
+        return groups_of(self)
+
+    def promote(self, names: dict[int, Any], examples: int = 5) -> Promoted:
+        """Groups made into classes: a task whose support also has each group's most central items, `examples` at most.
+
+        names: by group number, in the kind that the classes are; two groups of one name become one class. ::
+
+            new = result.promote({1: "wheel"})
+            again = handful.solve("eol", new.task, outlier_share=new.outlier_share)
+            dict(zip(new.rest, again.labels))  # by their place in the old pile
+        """
+        from handful.groups import promote
+
+        return promote(self, names, examples)
 
     def to_arrow(self) -> Any:
         """One row an item: label, unknown, confidence, outlier_score, p_<class> (a `pyarrow.Table`)."""
@@ -200,6 +239,8 @@ class Result:
             _pick(self.threshold, i), _pick(self.outlier_share, i), self.made_by,
             state={name: value[i : i + 1] for name, value in self.state.items()},
             history=None if self.history is None else self.history[i],
+            task=None if self.task is None else self.task[i],
+            outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
         )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.bench.runner import FIGURES, Results
-from handful.bench.settings import GRID, LEARNED, best_b
+from handful.bench.runner import Results
+from handful.bench.settings import FIGURES, GRID, LEARNED, best_b
 from handful.bench.tables import TITLES, plain, values
 from handful.metrics import mean_and_half_width
 

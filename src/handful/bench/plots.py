@@ -2,13 +2,14 @@
 
 sweep           the four figures of EOL along b at each share of outliers, with the other methods as lines
 scatter         accuracy against AUROC of every method, coloured by paradigm
+shares          the estimated share of unknowns against the true one, and AUROC along it
 curves          ROC and precision-recall of the outlier scores, means over tasks
 histogram       the outlier scores of knowns and of unknowns
 optimisation    the loss and the four figures along the steps of EOL on one task
 gallery         the last three for some methods on the same tasks
 
 Each is a `Figure` of its own, without pyplot: nothing global is set, no window is opened, none has to be closed.
-Shades and bars are the 95 % interval of a mean over tasks.
+Shades and bars are the 95 % interval of a mean over tasks, but for the bars of estimates, which hold 90 % of the tasks.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handful.bench.runner import FIGURES, Results
-from handful.bench.settings import parse_methods, told
+from handful.bench.runner import Results
+from handful.bench.settings import FIGURES, parse_methods, told
+from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
 from handful.features import FeatureSet, Protocol, draw
 from handful.methods import get, solve
@@ -109,6 +111,35 @@ def scatter(results: Results) -> Figure:
     figure.suptitle(f"{found.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
     figure.legend([drawn[kind] for kind in kinds], kinds, loc="outside right center", title="Paradigm", frameon=False)
     _label(axes, [row.name for row in found.rows], means, halves)
+    return figure
+
+
+def shares(results: Sequence[Results]) -> Figure:
+    """On the left what Auto took the share for, at each number of shots; then a panel of AUROC for each."""
+    figure, ((left, *panels),) = _panels(1, 1 + len(results), (4 * (1 + len(results)), 4.6))
+    left.plot((0, 100), (0, 100), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # as it is
+    apart = np.arange(len(results)) - (len(results) - 1) / 2  # the bars of different shots beside each other
+    for of, (colour, dash), aside in zip(results, _styles(len(results)), apart, strict=True):
+        truth = np.array([100 * p.outlier_share for p in protocols_of(of).values()])
+        found = np.stack([t + of[c, AUTO]["share_error"] for t, c in zip(truth, of.benchmark.columns, strict=True)])
+        low, mean, high = np.quantile(found, 0.05, axis=1), found.mean(axis=1), np.quantile(found, 0.95, axis=1)
+        reach = np.maximum([mean - low, high - mean], 0)  # few tasks may have their mean outside
+        style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 3, "elinewidth": 0.8}
+        name = f"{of.benchmark.cells[0].protocol.shots}-shot"
+        left.errorbar(truth + 1.2 * aside, mean, reach, label=name, capsize=2, **style)
+    left.set(xlabel="True share of unknowns, %", ylabel="Estimate, %: mean, and 90 % of the tasks", title=AUTO)
+    left.legend(frameon=False, fontsize=8)
+    for of, axes in zip(results, panels, strict=True):
+        rows, columns = figure_table(of, "auroc").rows, of.benchmark.columns[1:]  # not defined without unknowns
+        truth = np.array([100 * protocols_of(of)[column].outlier_share for column in columns])
+        for row, style_of in zip(rows, _styles(len(rows)), strict=True):
+            means, halves = (np.array([by[c] for c in columns]) for by in (row.means, row.half_widths))
+            _curve(axes, truth, means, halves, *style_of, row.name, marker="o", markersize=3)
+        axes.set(xlabel="True share of unknowns, %", ylabel="AUROC, %", title=_size(of.benchmark.cells[0].protocol))
+    first = results[0]
+    words = f"{first.features}, {first.seeds * first.tasks:,} tasks of each kind"
+    figure.suptitle(f"{first.benchmark.title}: {words}", fontsize=11)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False)
     return figure
 
 

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.bench.settings import Benchmark, Cell, Contender
+from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
 from handful.bench.workers import spread
 from handful.features import FeatureSet, Protocol, draw
 from handful.features.episodes import check
-from handful.methods import solve
-from handful.metrics import figures
+from handful.methods import get, solve
+from handful.metrics import decision_figures, figures
+from handful.task import UNKNOWN, Result
 
-FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")
 Figures = dict[str, np.ndarray]
 Progress = Callable[[int, int], None]  # tasks solved, of how many
 
@@ -34,6 +34,7 @@ class Work(NamedTuple):
     protocol: Protocol
     block: Block
     contenders: tuple[tuple[Contender, str, dict[str, Any]], ...]
+    figures: tuple[str, ...] = FIGURES
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,12 @@ def run(
         check(protocol, features.counts)
     store.open()
     marks = fingerprint(features), None if base is None else fingerprint(base)
-    abouts = {cell: describe(cell, *marks) for cell in benchmark.cells}
+    abouts = {cell: describe(cell, *marks, benchmark.figures) for cell in benchmark.cells}
     keys = {cell: key_of(about) for cell, about in abouts.items()}
     plan = blocks(seeds, tasks)
-    found = {(cell, b): store.read(keys[cell], b, FIGURES) for cell in benchmark.cells for b in plan}
+    found = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
     missing = [
-        Work(protocol, block, tuple((c.contender, keys[c], abouts[c]) for c in cells))
+        Work(protocol, block, tuple((c.contender, keys[c], abouts[c]) for c in cells), benchmark.figures)
         for block in plan
         for protocol, cells in _by_protocol(c for c in benchmark.cells if found[c, block] is None)
     ]
@@ -102,10 +103,30 @@ def solve_block(
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
-        if not store.path(key, block).exists() or store.read(key, block, FIGURES) is None:  # nor by another run since
-            found = solve(contender.method, episodes.task, base_mean=base_mean, threads=threads, **contender.parameters)
-            store.write(key, about, block, figures(found.probabilities, found.outlier_scores, episodes.truth))
+        if not store.path(key, block).exists() or store.read(key, block, work.figures) is None:  # nor by another since
+            given = dict(contender.parameters)
+            if "outlier_share" not in get(contender.method).defaults:
+                given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
+            found = solve(contender.method, episodes.task, base_mean=base_mean, threads=threads, **given)
+            store.write(key, about, block, measure(found, episodes.truth, work.figures))
         yield block.size
+
+
+def measure(found: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
+    """The figures of these names, [B] each: the paper's, those of the decisions, and those of the share of unknowns.
+
+    share_error: the share that the method worked with, less the true one; covered: whether its interval, if it gives
+    one, holds the true one.
+    """
+    measured = figures(found.probabilities, found.outlier_scores, truth)
+    if set(names) - set(measured):
+        measured |= decision_figures(found.probabilities, found.unknown, truth)
+        share = (truth == UNKNOWN).mean(axis=-1)
+        measured["share_error"] = np.asarray(found.outlier_share, np.float64) - share
+        interval = getattr(found, "outlier_share_interval", None)  # [B, 2]
+        low, high = (np.full_like(share, np.nan),) * 2 if interval is None else np.asarray(interval).T
+        measured["covered"] = np.where(np.isnan(low), np.nan, (low <= share) & (share <= high))
+    return {name: measured[name] for name in names}
 
 
 def _by_protocol(cells: Iterable[Cell]) -> list[tuple[Protocol, list[Cell]]]:
@@ -120,12 +141,12 @@ def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: lis
     for cell in benchmark.cells:
         parts = []
         for block in plan:
-            part = found[cell, block] or store.read(keys[cell], block, FIGURES)
+            part = found[cell, block] or store.read(keys[cell], block, benchmark.figures)
             if part is None:
                 raise OSError(f"{store.path(keys[cell], block)} is gone or damaged: run the same command again")
             parts.append(part)
         gathered[cell.column, cell.row] = {
-            name: 100 * np.concatenate([part[name] for part in parts]) for name in FIGURES
+            name: 100 * np.concatenate([part[name] for part in parts]) for name in benchmark.figures
         }
     return gathered
 

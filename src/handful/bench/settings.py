@@ -5,6 +5,7 @@ imbalanced   three ratios of knowns to outliers, 25 + 5, 15 + 15 and 5 + 25 quer
 sweep-b      EOL over a grid of b at 20, 50 and 80 % outliers, OSTIM and OSLO beside it
 ablation     EOL with and without eta and delta at 20, 50 and 80 % outliers
 claims       all of these, and what the paper says of them
+share        none to five sixths outliers, and a method that is not told how many: in `share.py`
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from handful.features import Protocol
 from handful.methods import get
 from handful.parameters import check
 
+FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")  # of the paper's tables
 PAPER = (
     "knn", "iforest", "ocsvm", "pca", "copod", "simpleshot", "finetune", "laplacianshot", "bdcspn", "tim_gd", "pt_map",
     "openmax:weibull=false", "proser", "ostim", "oslo", "eol",
 )  # fmt: skip  # the rows of the paper's tables in their order; its OpenMax has no Weibull fit
+NOT_TOLD = "auto"  # the method that estimates the share of outliers, in every benchmark
 GRID = tuple(round(0.1 * i, 1) for i in range(1, 10))  # of b
 LEARNED = {
     "none": ("prototypes",),
@@ -74,6 +77,7 @@ class Benchmark:
     name: str
     title: str
     cells: tuple[Cell, ...]
+    figures: tuple[str, ...] = FIGURES  # what is measured of each task
 
     @property
     def columns(self) -> list[str]:
@@ -184,11 +188,16 @@ def _shares(base: Protocol) -> dict[str, Protocol]:
 
 
 def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
-    return tuple(Cell(name, p, _with_engine(told(c, p))) for name, p in protocols.items() for c in contenders)
+    return tuple(Cell(name, p, with_engine(told(c, p))) for name, p in protocols.items() for c in contenders)
 
 
 def told(contender: Contender, protocol: Protocol) -> Contender:
-    """A method that can be told the share of outliers is told it; EOL by the b that the paper chose for it."""
+    """A method that can be told the share of outliers is told it; EOL by the b that the paper chose for it.
+
+    Not one that is to find the share itself: `auto`, or any that is given outlier_share="auto".
+    """
+    if NOT_TOLD in contender.method.split("+"):
+        return contender
     defaults, given = get(contender.method).defaults, contender.parameters
     if "b" in defaults and not {"b", "outlier_share"} & set(given):
         return replace(contender, parameters={**given, "b": best_b(protocol.outlier_share)})
@@ -197,7 +206,7 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
     return contender
 
 
-def _with_engine(contender: Contender) -> Contender:
+def with_engine(contender: Contender) -> Contender:
     """Left to choose, a descent looks at what is loaded already: here its engine is the same in every process."""
     method, given = get(contender.method), contender.parameters
     engine = "fast" if find_spec("numba") is not None and not given.get("history") else "array"

@@ -28,7 +28,7 @@ from uuid import uuid4
 import numpy as np
 
 import handful
-from handful.bench.settings import Cell
+from handful.bench.settings import FIGURES, Cell
 from handful.features import FeatureSet
 from handful.files import scratch, write_whole
 from handful.methods import get
@@ -130,10 +130,14 @@ def in_words(folder: Path) -> Iterator[None]:
         raise OSError(error.errno or EIO, f"the results were not written: {reason}: {kept}", str(folder)) from None
 
 
-def describe(cell: Cell, features: str, base: str | None) -> dict[str, Any]:
-    """Everything that decides the figures of a cell, as plain data. `features` and `base` are fingerprints."""
+def describe(cell: Cell, features: str, base: str | None, figures: tuple[str, ...] = FIGURES) -> dict[str, Any]:
+    """Everything that decides the figures of a cell, as plain data. `features` and `base` are fingerprints.
+
+    Other figures have a place of their own: of two runs in one folder neither can overwrite what the other needs.
+    """
     method = get(cell.contender.method)
     return {
+        **({} if figures == FIGURES else {"figures": list(figures)}),
         "features": features,
         "base": base,
         "protocol": asdict(cell.protocol),

@@ -6,14 +6,15 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from handful.bench.runner import FIGURES, Results
+from handful.bench.runner import Results
+from handful.bench.settings import FIGURES
 from handful.metrics import mean_and_half_width
 
 if TYPE_CHECKING:
@@ -35,38 +36,47 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures. `column` says of which tasks; `differences` that rows are compared with `against`."""
+    """Rows of figures. `column` says of which tasks; `against` what rows are compared with, if they are.
+
+    `heads` are the headings of a row's name and kind, `titles` those of its figures.
+    """
 
     title: str
     column: str
     rows: list[Row]
     note: str
     against: str | None = None
+    heads: tuple[str, str] = ("Method", "Paradigm")
+    titles: Mapping[str, str] = field(default_factory=lambda: TITLES)
+    sections: ClassVar[bool] = True  # a line between rows of different kinds
 
     @property
     def best(self) -> dict[str, float]:
         """The highest mean of each figure, of those that can be called best."""
         found = {}
-        for name in FIGURES:
+        for name in self.titles:
             means = [row.means[name] for row in self.rows if not np.isnan(row.means[name])]
             found[name] = max(means) if means and not self.against else np.nan
         return found
 
     def cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
         """Each row as text, the best figures by the pattern `bold`."""
-        sign = "+" if self.against else ""
         for row in self.rows:
             shown = [row.name, row.kind]
-            for name in FIGURES:
-                mean, half = row.means[name], row.half_widths[name]
-                text = NONE if np.isnan(mean) else f"{mean:{sign}.1f}"
-                text += "" if np.isnan(half) else f"{plus_minus}{half:.1f}"
-                shown.append(bold.format(text) if mean == self.best[name] else text)
+            for name in self.titles:
+                text = self.text(row, name, plus_minus)
+                shown.append(bold.format(text) if row.means[name] == self.best[name] else text)
             if row.paper is not None:
-                shown += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in FIGURES]
+                shown += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in self.titles]
             elif self.has_paper:
-                shown += [""] * len(FIGURES)
+                shown += [""] * len(self.titles)
             yield shown
+
+    def text(self, row: Row, name: str, plus_minus: str) -> str:
+        """One figure of a row."""
+        mean, half = row.means[name], row.half_widths[name]
+        shown = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
+        return shown + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
 
     @property
     def has_paper(self) -> bool:
@@ -74,8 +84,8 @@ class Table:
 
     @property
     def header(self) -> list[str]:
-        paper = [f"paper: {title}" for title in TITLES.values()] if self.has_paper else []
-        return ["Method", "Paradigm", *TITLES.values(), *paper]
+        paper = [f"paper: {title}" for title in self.titles.values()] if self.has_paper else []
+        return [*self.heads, *self.titles.values(), *paper]
 
     def to_rich(self) -> RichTable:
         """For the terminal; the paper's figure stands behind ours, after a stroke."""
@@ -83,14 +93,14 @@ class Table:
 
         shown = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         behind = " / paper" if self.has_paper else ""
-        for i, name in enumerate(self.header[: 2 + len(FIGURES)]):
+        for i, name in enumerate(self.header[: 2 + len(self.titles)]):
             shown.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
         kind = None
         for row, cells in zip(self.rows, self.cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
-            if kind not in (None, row.kind):
+            if self.sections and kind not in (None, row.kind):
                 shown.add_section()
             kind = row.kind
-            ours, theirs = cells[2 : 2 + len(FIGURES)], cells[2 + len(FIGURES) :]
+            ours, theirs = cells[2 : 2 + len(self.titles)], cells[2 + len(self.titles) :]
             joined = [f"{a} / {b}" if b else a for a, b in zip(ours, theirs, strict=True)] if theirs else ours
             shown.add_row(*cells[:2], *joined)
         return shown
@@ -124,7 +134,7 @@ class Table:
                 "half_width_95": plain(row.half_widths[name]), "paper": row.paper[name] if row.paper else None,
             }
             for row in self.rows
-            for name in FIGURES
+            for name in self.titles
         ]  # fmt: skip
 
 
@@ -144,7 +154,7 @@ def table(
         rows.append(
             Row(row, contender.kind, means, halves, dict(zip(FIGURES, theirs, strict=True)) if theirs else None)
         )
-    title, note = _words(results, column)
+    title, note = words(results, column)
     if beside:
         note += f" The paper's: {paper()['setting']}."
     return Table(title, column or "mean", rows, note)
@@ -162,7 +172,7 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
             apart = values(results, column, row, name) - values(results, column, other, name)
             means[name], halves[name] = map(float, mean_and_half_width(apart))
         rows.append(Row(row, contenders[row].kind, means, halves))
-    title, note = _words(results, column)
+    title, note = words(results, column)
     note = note.replace("mean", f"mean of the difference to {other}, task by task,", 1)
     return Table(f"{title}, against {other}", column or "mean", rows, note, other)
 
@@ -183,9 +193,9 @@ def tables(results: Results, against: str | None = None, with_paper: bool = Fals
     return found
 
 
-def write_markdown(tables: Iterable[Table], title: str, command: str | None = None) -> str:
+def write_markdown(tables: Iterable[Table], title: str, command: str | None = None, summary: str = "") -> str:
     made = f"\n    {command}\n" if command else ""
-    return f"# {title}\n{made}\n" + "\n".join(t.to_markdown() for t in tables)
+    return f"# {title}\n{made}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
 
 
 def write_csv(tables: Iterable[Table]) -> str:
@@ -208,7 +218,7 @@ def values(results: Results, column: str | None, row: str, figure: str) -> np.nd
     return np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
 
 
-def _words(results: Results, column: str | None) -> tuple[str, str]:
+def words(results: Results, column: str | None) -> tuple[str, str]:
     benchmark = results.benchmark
     protocol = next(c.protocol for c in benchmark.cells if column in (None, c.column))
     size = f"{protocol.ways}-way {protocol.shots}-shot"

@@ -10,10 +10,12 @@ import typer
 
 from handful.cli.shared import Json, app, bars, console_for
 
+HINT = "'--shots'"
+
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation or claims.")],
+    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims or share.")],
     features: Annotated[
         Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the embedded digits.")
     ] = None,
@@ -21,9 +23,10 @@ def bench(
         Path | None, typer.Option(help="Features of the backbone's training classes: methods centre on their mean.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help='Instead of the paper\'s sixteen: "eol, simpleshot+knn, knn:k=5".')
+        str | None,
+        typer.Option(help='Instead of the paper\'s sixteen, or of those beside auto and EOL: "eol, simpleshot+knn".'),
     ] = None,
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each seed.")] = 1000,
+    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks of each seed. Default: 1000; share: 300.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, 0 and up.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
         "handful-bench"
@@ -33,7 +36,7 @@ def bench(
     paper: Annotated[bool, typer.Option("--paper", help="Show the paper's own figures beside.")] = False,
     plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False,
     ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5,
-    shots: Annotated[int, typer.Option(min=1, help="Examples of each.")] = 5,
+    shots: Annotated[str | None, typer.Option(help="Examples of each. Default: 5; share: 1,5,10.")] = None,
     queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15,
     outlier_ways: Annotated[int, typer.Option(min=1, help="Outlier classes of a task.")] = 5,
     broad: Annotated[bool, typer.Option("--broad", help="Outliers from all the other classes instead.")] = False,
@@ -44,6 +47,8 @@ def bench(
 ) -> None:
     """Compare methods on many tasks: the paper's tables, its sweep over b, its ablation, its claims.
 
+    `share` asks how well a method does that is not told the share of unknowns, at shares from none to five sixths.
+
     Every method sees the same tasks. Results are kept in the output folder as they come, so that a run that was
     stopped goes on where it was, and another benchmark on the same features uses what is there.
 
@@ -53,17 +58,19 @@ def bench(
     from handful.features import Protocol, read
     from handful.methods.solving import available_threads
 
+    several = _shots(name, shots)
     protocol = Protocol(
-        ways, shots, queries, outlier_ways, queries, broad=broad, unequal_shots=unequal, unequal_queries=unequal
+        ways, several[0], queries, outlier_ways, queries, broad=broad, unequal_shots=unequal, unequal_queries=unequal
     )
+    tasks = tasks or job.TASKS.get(name)
     console = console_for(as_json)
     given, given_base = (None if path is None else read(path) for path in (features, base))
     try:
         with bars(console, "tasks") as show:
             found = job.perform(
                 name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
-                jobs=jobs or available_threads(), against=against, paper=paper, plots=plots,
-                command=_bench_command(locals()), progress=show,
+                shots=several if name == "share" else None, jobs=jobs or available_threads(), against=against,
+                paper=paper, plots=plots, command=_bench_command(locals()), progress=show,
             )  # fmt: skip
     except KeyboardInterrupt:
         stopped = f"Stopped. What was finished is kept in {output}: the same command goes on from there."
@@ -72,8 +79,13 @@ def bench(
     if as_json:
         typer.echo(found.files["json"].read_text("utf-8"), nl=False)
         return
-    for table in found.tables:
+    for table in found.headline:
         console.print(table.to_rich(), "")
+    for aim in found.aims:
+        colour = {True: "green", False: "red", None: "yellow"}[aim.met]
+        console.print(f"[{colour}]{aim.word}[/{colour}]: {aim.statement}")
+        if aim.worst:
+            console.print(f"    {aim.worst} (the narrowest)", markup=False)
     for verdict in found.claims:
         colour = {True: "green", False: "red", None: "yellow"}[verdict.holds]
         console.print(f"[{colour}]{verdict.word}[/{colour}]: {verdict.statement}")
@@ -84,13 +96,29 @@ def bench(
     console.print(written, markup=False, soft_wrap=True)
 
 
+def _shots(name: str, text: str | None) -> list[int]:
+    """One number, or several for share."""
+    given = (text or ("1,5,10" if name == "share" else "5")).split(",")
+    if not all(part.strip().isdecimal() and int(part) for part in given):
+        raise typer.BadParameter(
+            f"{text!r}: give a whole number of at least 1, or several, as in 1,5,10", param_hint=HINT
+        )
+    if name != "share" and len(given) > 1:
+        raise typer.BadParameter(f"{text!r}: only share runs at several numbers of shots", param_hint=HINT)
+    return [int(part) for part in given]
+
+
 def _bench_command(given: dict[str, Any]) -> str:
     """The command that makes the same tables: without what only says how fast and where to."""
     words = ["handful", "bench", given["name"]]
     for option in ("features", "base", "methods", "tasks", "seeds", "against"):
         words += [f"--{option}", str(given[option])] if given[option] is not None else []
     words += [f"--{option}" for option in ("paper", "broad") if given[option]]
-    usual = {"ways": 5, "shots": 5, "queries": 15, "outlier_ways": 5, "unequal": None}
+    several = [1, 5, 10] if given["name"] == "share" else [5]
+    usual = {"ways": 5, "several": several, "queries": 15, "outlier_ways": 5, "unequal": None}
     for option, default in usual.items():
-        words += [f"--{option.replace('_', '-')}", f"{given[option]:g}"] if given[option] != default else []
+        if option == "several" and given[option] != default:
+            words += ["--shots", ",".join(map(str, given[option]))]
+        elif given[option] != default:
+            words += [f"--{option.replace('_', '-')}", f"{given[option]:g}"]
     return shlex.join(words)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from handful.cli.shared import Json, app, bars, console_for
+
+if TYPE_CHECKING:
+    from handful.label import Job, Labelled
 
 Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
 Size = Annotated[int | None, typer.Option(help="Pixels a side that an .onnx file takes, if it does not say.")]
@@ -57,16 +61,15 @@ def label(
 ) -> None:
     """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
 
-    Writes labels.csv, labels.parquet, the model, and report.html to look at.
+    Writes labels.csv, labels.parquet, the model, and report.html to look at. What is set aside is also put into groups
+    that look alike, which `handful promote` makes classes of.
 
     Example: handful label examples/ pile/ -o out
     """
-    from handful.label import label_items, read_examples, read_pile, read_table, write_outputs
+    from handful.label import Job
     from handful.label.job import check_decision
-    from handful.label.outputs import SORTED, check_output
-    from handful.label.sorting import UNDO
+    from handful.label.outputs import check_output
 
-    console = console_for(as_json)
     decision: dict[str, Any] = {
         "method": method, "outlier_share": outlier_share, "threshold": threshold, "unknown_rate": unknown_rate,
         "max_false_unknown": max_false_unknown,
@@ -74,41 +77,59 @@ def label(
     check_decision(**decision)
     _check_paths(examples, pile, output, sort)
     check_output(output, overwrite, export or (), sort)
-    options: dict[str, Any] = {"strict": strict, "cache": not no_cache}
-    with _stoppable(console, not no_cache, output / SORTED / UNDO), bars(console, "pictures") as progress:
-        if examples.is_dir() and pile is not None:
-            from handful.images import load_backbone
+    job = Job(
+        examples, pile, decision, backbone, _numbers(size=size, mean=mean, std=std), strict, not no_cache,
+        export or (), sort, [output],
+    )  # fmt: skip
+    run(job, output, as_json)
 
-            given = _numbers(size=size, mean=mean, std=std)
-            net = load_backbone(backbone, **given)
-            shown = read_examples(examples, net, progress=progress, **options)
-            found = read_pile(pile, net, progress=progress, without=shown.files or (), results=output, **options)
-            found.source["backbone_options"] = given
-        else:
-            shown, found = read_table(examples, pile)
-        labelled = label_items(shown, found, **decision)
-        files = write_outputs(labelled, output, formats=export or (), sort=sort, progress=progress)
-    skipped = labelled.skipped
+
+def run(job: Job, output: Path, as_json: bool) -> None:
+    """Label a pile, write the results and tell of them."""
+    from handful.label import label_items, write_outputs
+    from handful.label.outputs import SORTED
+    from handful.label.sorting import UNDO
+
+    console = console_for(as_json)
+    with _stoppable(console, job.cache, output / SORTED / UNDO), bars(console, "pictures") as progress:
+        shown, found, given = job.read(progress)
+        labelled = label_items(shown, found, given=given, **job.decision)
+        files = write_outputs(labelled, output, formats=job.formats, sort=job.sort, job=job, progress=progress)
     if as_json:
-        counts = {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_}
-        said = {
-            "items": len(found), "unknown": int(labelled.unknown.sum()), "labels": counts,
-            "threshold": labelled.model.threshold_, "skipped": _as_rows(skipped),
-            "files": {name: str(path.resolve()) for name, path in files.items()},
-        }  # fmt: skip
-        typer.echo(json.dumps(said, indent=2))
+        typer.echo(json.dumps(_for_machines(labelled, files), indent=2))
         return
     for sentence in labelled.sentences:
         console.print(sentence, markup=False)
-    _say_skipped(console, skipped)
+    _say_skipped(console, labelled.skipped)
     places = [f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}"]
-    places += [f"For other tools: {path}" for name, path in files.items() if name.endswith(".json")]
+    exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
+    places += [f"For other tools: {path}" for path in exported]
     if "sorted" in files:
         places.append(f"The sorted pictures: {files['sorted']}")
+    if labelled.groups:
+        places.append(f"To make a class of the largest group: handful promote {shlex.quote(str(output))} 1=NAME")
     for line in places:
         console.print(line, markup=False, soft_wrap=True)  # a path that is broken in two cannot be copied
     report = f"The report, to look at: {files['report.html'].resolve()}"
     console.print(report, markup=False, soft_wrap=True, style="bold")
+
+
+def _for_machines(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
+    from handful.label.items import printable
+
+    names = [printable(name) for name in labelled.pile.names]
+    return {
+        "items": len(names),
+        "unknown": int(labelled.unknown.sum()),
+        "labels": {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_},
+        "groups": [
+            {"number": group.number, "name": group.name, "size": group.size, "items": [names[i] for i in group.items]}
+            for group in labelled.groups
+        ],
+        "threshold": labelled.model.threshold_,
+        "skipped": _as_rows(labelled.skipped),
+        "files": {name: str(path.resolve()) for name, path in files.items()},
+    }
 
 
 @app.command()

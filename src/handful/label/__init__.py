@@ -1,14 +1,17 @@
 """The practitioner's job: a few examples and a pile in, labels and a report out."""
 
+from handful.label.again import Job, promote_groups
 from handful.label.items import Items, read_examples, read_pile, read_table
 from handful.label.job import Labelled, label_items, predict_items
 from handful.label.outputs import write_outputs
 
 __all__ = [
     "Items",
+    "Job",
     "Labelled",
     "label_items",
     "predict_items",
+    "promote_groups",
     "read_examples",
     "read_pile",
     "read_table",

@@ -29,6 +29,13 @@ class Items:
     def __len__(self) -> int:
         return len(self.names)
 
+    def take(self, places: Sequence[int]) -> Items:
+        """Some of them; what was skipped, and their source, are of all."""
+        parts = (self.labels, self.files, self.hashes)
+        labels, files, hashes = (None if part is None else [part[i] for i in places] for part in parts)
+        names = [self.names[i] for i in places]
+        return Items(names, self.features[list(places)], labels, files, hashes, self.skipped, self.source)  # type: ignore[arg-type]
+
 
 def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bool = False, cache: Any = True) -> Items:
     """Pictures in a folder for each class, `folder/<class>/...`."""
@@ -65,7 +72,7 @@ def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bo
     if lost := sorted(set(labels) - set(items.labels)):
         why = "; ".join(f"{Path(name).name}: {reason}" for name, reason in items.skipped[:3])
         raise ValueError(f"none of the pictures of class {lost[0]!r} could be read ({why}): give it a good one")
-    _check_twins(items)
+    check_twins(items)
     return items
 
 
@@ -75,18 +82,19 @@ def read_pile(
     *,
     progress: Progress,
     without: Sequence[Path] = (),
-    results: Path | None = None,
+    results: Sequence[Path] = (),
     strict: bool = False,
     cache: Any = True,
 ) -> Items:
-    """All pictures below a folder, but for those that are examples already and those in a folder of results in it."""
+    """All pictures below a folder, but for those that are examples already and those in folders of results in it."""
     from handful.images import find_pictures
 
     found, left = find_pictures(folder, strict=strict)
     examples = {path.resolve() for path in without}
     paths = [path for path in found if path.resolve() not in examples]
-    if results is not None and folder.resolve() in (own := results.resolve()).parents:
-        paths = [path for path in paths if own not in (path.parent.resolve() / path.name).parents]
+    within = {place.resolve() for place in results if folder.resolve() in place.resolve().parents}
+    if within:
+        paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
     items = _embed(paths, backbone, "pile", progress, strict, cache)
     items.skipped = [(s.path, s.reason) for s in left] + items.skipped
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
@@ -146,7 +154,7 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _check_twins(items: Items) -> None:
+def check_twins(items: Items) -> None:
     """The same picture under two classes contradicts itself."""
     seen: dict[str, int] = {}
     for i, mark in enumerate(items.hashes or ()):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from handful import decide
 from handful.arrays import unit
 from handful.checks import UNKNOWN_NAME
 from handful.estimator import FewShotClassifier, estimator
-from handful.label.items import Items
+from handful.groups import Group, make_groups
+from handful.label.items import Items, check_twins
 from handful.methods import get
 from handful.task import mark_unknown
 
@@ -30,6 +33,7 @@ class Labelled:
     probabilities: np.ndarray  # [n, N] P(class | known)
     scores: np.ndarray  # [n], high means unknown
     decision: str  # how the threshold was found, in words
+    given: Mapping[int, str] = field(default_factory=dict)  # items of the pile that are examples too, and their class
 
     @property
     def unknown(self) -> np.ndarray:
@@ -64,6 +68,16 @@ class Labelled:
     def is_probability(self) -> bool:
         return get(self.model._method).info.score == "probability"
 
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The unknown items as groups that look alike; none where the examples are not known."""
+        if self.examples is None:
+            return []
+        known = ~self.unknown
+        known[list(self.given)] = False  # they are among the examples
+        context = np.concatenate([self.examples.features, self.pile.features[known]])
+        return make_groups(self.pile.features[self.unknown], np.flatnonzero(self.unknown), context)
+
     @property
     def nearest(self) -> np.ndarray | None:
         """The most similar examples of each item, [n, 3] or fewer, by the cosine about the mean of all."""
@@ -94,9 +108,24 @@ class Labelled:
         was = "was" if n - unknown == 1 else "were"
         lines.append(f"{n - unknown} {was} labelled ({found}) and {unknown} set aside as unknown ({unknown / n:.0%}).")
         lines.append(self.decision)
+        if self.groups:
+            lines.append(self._in_groups())
+        made = Counter(self.given.values())
+        lines += [f"{k} item{'s' * (k != 1)} of the pile {_are(k)} shown as {name}." for name, k in made.items()]
         if skipped := len(self.skipped):
             lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")
         return lines
+
+    def _in_groups(self) -> str:
+        sizes = [group.size for group in self.groups]
+        unknown = int(self.unknown.sum())
+        of = " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
+        if len(sizes) > 12:
+            of = f"{sizes[-1]} to {sizes[0]}"
+        many = f"about {len(sizes)} groups of {of}" if len(sizes) > 1 else f"one group of {of}"
+        left = unknown - sum(sizes)
+        alone = f"; {left} belong{'s' * (left == 1)} to none" if left else ""
+        return f"The {unknown} unknowns fall into {many}{alone}."
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
@@ -123,9 +152,10 @@ def label_items(
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
+    given: Mapping[int, str] | None = None,
     **parameters: Any,
 ) -> Labelled:
-    """Label the pile from the examples.
+    """Label the pile from the examples; given: items of the pile, by their place, that are examples too.
 
     outlier_share: about how much of the pile is of no class shown. By default an item is unknown if that is the
     likelier answer; `threshold` moves that, `unknown_rate` calls just that share of the pile unknown, and
@@ -134,6 +164,8 @@ def label_items(
     check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
     if UNKNOWN_NAME in (examples.labels or ()):
         raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
+    whole, given = pile, dict(given or {})
+    examples, pile = _move(examples, pile, given)
     X = np.concatenate([examples.features, pile.features])
     y = np.array([*(examples.labels or ()), *[None] * len(pile)], dtype=object)
     model = estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
@@ -155,7 +187,33 @@ def label_items(
             f"At most {max_false_unknown:.0%} of the known ones should be called unknown, by the model's estimate."
         )
     model.made_from_ = dict(pile.source)
-    return Labelled(pile, examples, model, model.label_distributions_[is_pile], scores, decision)
+    probabilities = model.label_distributions_[is_pile]
+    if given:
+        rest = [i for i in range(len(whole)) if i not in given]
+        everyone = np.empty((len(whole), len(model.classes_)))
+        everyone[rest], everyone[list(given)] = probabilities, model.classes_ == np.array([*given.values()])[:, None]
+        surest = min(scores.min(initial=0.0), model.threshold_)
+        scores, probabilities = np.full(len(whole), surest), everyone
+        scores[rest] = model.outlier_scores_[is_pile]
+    return Labelled(whole, examples, model, probabilities, scores, decision, given)
+
+
+def _move(examples: Items, pile: Items, given: Mapping[int, str]) -> tuple[Items, Items]:
+    """The given items from the pile to the examples."""
+    if not given:
+        return examples, pile
+    both = Items(examples.names + pile.names, np.concatenate([examples.features, pile.features]))
+    both.files = None if pile.files is None else [*(examples.files or ()), *pile.files]
+    both.hashes = None if pile.hashes is None else [*(examples.hashes or ()), *pile.hashes]
+    n = len(examples)
+    shown = both.take([*range(n), *(n + i for i in given)])
+    shown.labels = [*(examples.labels or ()), *given.values()]
+    shown.skipped, shown.source = examples.skipped, examples.source
+    check_twins(shown)
+    rest = pile.take([i for i in range(len(pile)) if i not in given])
+    if not len(rest):
+        raise ValueError("every item of the pile is an example: nothing is left to label")
+    return shown, rest
 
 
 def check_decision(
@@ -191,6 +249,10 @@ def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
         items, None, model, model.predict_proba(items.features), -model.score_samples(items.features),
         f"An item is called unknown if its outlier score is above {model.threshold_:.3g}, as the model was saved.",
     )  # fmt: skip
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> None:

@@ -18,13 +18,15 @@ import numpy as np
 
 from handful.arrays import unit
 from handful.label import exports
+from handful.label.again import RECORD, Job, record_of
 from handful.label.items import Items, printable
 from handful.label.job import Labelled, marked
 from handful.label.sorting import check_sorting, plan_places, sort_pictures
 
-OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html")
+OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
 SORTED = "sorted"  # the folder of sorted pictures
 MOST = 5000  # pictures in a report
+CENTRAL = 40  # of a group that are among them, however sure
 
 
 def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
@@ -62,9 +64,13 @@ def write_outputs(
     formats: Iterable[str] = (),
     sort: str | None = None,
     title: str = "A pile, labelled",
+    job: Job | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[str, Path]:
-    """Write all of it; gives the files by name. formats: any of `exports.FORMATS`; sort: copy, link or move."""
+    """Write all of it; gives the files by name. formats: any of `exports.FORMATS`; sort: copy, link or move.
+
+    job: what was asked, for `handful promote` to ask again.
+    """
     formats = list(formats)
     check_output(folder, True, formats, sort)
     places = None if sort is None else plan_places(labelled.pile, marked(labelled), folder / SORTED)
@@ -74,12 +80,13 @@ def write_outputs(
             made = Path(scratch)
             for name in ("labels.csv", "labels.parquet"):
                 _write_rows(labelled, made / name)
+            _write_json(record_of(labelled, job), made / RECORD)
             if labelled.examples is not None:
                 labelled.model.save(made / "model.safetensors")
             _write_report(labelled, made / "report.html", title, progress)
             for name in formats:
                 file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
-                (made / file).write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
+                _write_json(content, made / file)
             files = {}
             for path in sorted(made.iterdir()):
                 files[path.name] = folder / path.name
@@ -92,7 +99,7 @@ def write_outputs(
 
 
 def table_of(labelled: Labelled) -> Any:
-    """One row an item: path, label, confidence, outlier_score, the nearest examples, p_<class> (a `pyarrow.Table`)."""
+    """One row an item: path, label, confidence, outlier_score, group, nearest ones, p_<class> (a `pyarrow.Table`)."""
     import pyarrow as pa
 
     shown: dict[str, Any] = {
@@ -102,6 +109,8 @@ def table_of(labelled: Labelled) -> Any:
         "confidence": labelled.confidence.astype(np.float64),
         "outlier_score": labelled.scores.astype(np.float64),
     }
+    if labelled.examples is not None:
+        shown["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
@@ -109,6 +118,14 @@ def table_of(labelled: Labelled) -> Any:
     for k, name in enumerate(labelled.model.classes_.tolist()):
         shown[f"p_{name}"] = labelled.probabilities[:, k].astype(np.float64)
     return pa.table(shown)
+
+
+def group_numbers(labelled: Labelled) -> list[int]:
+    """The group of each item, 0 where it is in none."""
+    numbers = np.zeros(len(labelled.pile), int)
+    for group in labelled.groups:
+        numbers[group.items] = group.number
+    return numbers.tolist()
 
 
 def write_table(labelled: Labelled, path: Path) -> None:
@@ -123,6 +140,10 @@ def write_table(labelled: Labelled, path: Path) -> None:
         raise _not_written(error, path) from None
 
 
+def _write_json(content: Any, path: Path) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
+
+
 def _write_rows(labelled: Labelled, path: Path) -> None:
     from pyarrow import csv, parquet
 
@@ -131,7 +152,7 @@ def _write_rows(labelled: Labelled, path: Path) -> None:
 
 
 def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable[[str, int, int], None]) -> None:
-    from handful.report import PileItem, PileReport, write_pile
+    from handful.report import PileGroup, PileItem, PileReport, write_pile
 
     pile, examples = labelled.pile, labelled.examples
     shown = _most_telling(labelled)
@@ -157,11 +178,13 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
     if len(shown) < len(pile):
         sentences.append(f"The report shows {len(shown):,} of them, the least sure first; the tables hold all.")
     progress("report", len(shown), len(shown))
+    place = {i: n for n, i in enumerate(shown)}
+    groups = [PileGroup(g.name, g.size, [place[i] for i in g.items.tolist() if i in place]) for g in labelled.groups]
     write_pile(
         path,
         PileReport(
             title, sentences, items, [str(c) for c in labelled.model.classes_], labelled.model.threshold_,
-            labelled.is_probability, labelled.skipped, labelled.made_by,
+            labelled.is_probability, labelled.skipped, labelled.made_by, groups,
         ),
     )  # fmt: skip
 
@@ -187,7 +210,9 @@ def _most_telling(labelled: Labelled) -> list[int]:
     n = len(labelled.pile)
     if n <= MOST:
         return list(range(n))
-    return sorted(np.argsort(labelled.confidence, kind="stable")[:MOST].tolist())
+    central = [i for group in labelled.groups for i in group.items[:CENTRAL].tolist()][: MOST // 2]
+    least = np.argsort(labelled.confidence, kind="stable").tolist()
+    return sorted(list(dict.fromkeys([*central, *least]))[:MOST])
 
 
 def _thumbnail(items: Items, i: int) -> bytes | None:

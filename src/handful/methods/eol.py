@@ -41,10 +41,10 @@ from array_api_compat import array_namespace
 from handful.arrays import Array, as_like, class_count, softmax
 from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend, logits_to
 from handful.methods.registry import Solution, register
-from handful.parameters import Number, OneOf, Rule, SomeOf
+from handful.parameters import SHARE, Number, OneOf, Rule, SomeOf
 
 RULES: dict[str, Rule] = {
-    "outlier_share": Number(0, 1, each_task=True),
+    "outlier_share": SHARE,
     "b": Number(0, 1, optional=True, each_task=True),
     "class_weight": OneOf(("ways", "shots")),
     "learn": SomeOf(PARAMETERS),
@@ -76,7 +76,7 @@ def eol(
     labels: Array,
     query: Array,
     *,
-    outlier_share: float = 0.5,
+    outlier_share: Any = "auto",
     b: float | None = None,
     class_weight: str = "ways",
     learn: tuple[str, ...] = PARAMETERS,

@@ -14,11 +14,12 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from handful.arrays import FLOOR, Array, at_least, class_count, sigmoid
-from handful.density import densities, smooth
+from handful.density import densities, kernels, smooth
 from handful.descent import BACKENDS
 from handful.methods import eol, kdo
 from handful.methods.registry import Solution, register
 from handful.parameters import Number, OneOf
+from handful.share import MOST
 
 
 def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -44,6 +45,8 @@ def score_new(
     "eol_kdo",
     score_new=score_new,
     together=1 / 2,
+    finds_share=True,
+    most=MOST,
     rules=kdo.RULES
     | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)}
     | {"backend": OneOf(BACKENDS)},
@@ -53,7 +56,7 @@ def eol_kdo(
     labels: Array,
     query: Array,
     *,
-    outlier_share: Any = 0.5,
+    outlier_share: Any = "auto",
     neighbours: int = 10,
     passes: int = 11,
     temperature: float = 10.0,
@@ -65,11 +68,13 @@ def eol_kdo(
     n_support = support.shape[1]
     near = smooth(support, query, neighbours)
     y = near.smooth
+    of = kernels(near, labels, class_count(labels))
+    told, interval = kdo.find_share(outlier_share, of, labels)
     first = eol.eol(
-        y[:, :n_support], labels, y[:, n_support:], outlier_share=outlier_share, temperature=temperature, steps=steps,
+        y[:, :n_support], labels, y[:, n_support:], outlier_share=told, temperature=temperature, steps=steps,
         learning_rate=learning_rate, backend=backend,
     )  # fmt: skip
-    end = densities(near, labels, class_count(labels), outlier_share, passes)
+    end = densities(of, kdo.as_column(told, support), passes)
     state = first.state | kdo.state_of(near, end)
-    blended = _blend((first.probabilities, first.outlier_scores), kdo.answer(end.logits))
-    return Solution(*blended, state, outlier_share, steps)
+    blended = _blend((first.probabilities, first.outlier_scores), kdo.answer(end.logits[:, 0]))
+    return Solution(*blended, state, told, steps, share_interval=interval)

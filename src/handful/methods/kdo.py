@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count
-from handful.density import Densities, Neighbours, densities, score_items, smooth
+from handful import share
+from handful.arrays import Array, as_like, class_count
+from handful.density import Densities, Kernels, Neighbours, densities, kernels, score_items, smooth
 from handful.methods.registry import Solution, register
-from handful.parameters import Number, Rule
+from handful.parameters import SHARE, Number, Rule, is_auto
 
 RULES: dict[str, Rule] = {
-    "outlier_share": Number(0, 1, each_task=True),
+    "outlier_share": SHARE,
     "neighbours": Number(1, closed=True, whole=True),
     "passes": Number(1, closed=True, whole=True),
 }
@@ -31,7 +33,7 @@ def state_of(near: Neighbours, end: Densities) -> dict[str, Array]:
     """What new items are scored by."""
     return {
         "items": near.items, "smooth": near.smooth, "degrees": near.degrees, "assignments": end.assignments,
-        "bias": end.bias, "floor": end.floor,
+        "bias": end.bias, "floor": end.floor, "beta": end.beta,
     }  # fmt: skip
 
 
@@ -49,15 +51,31 @@ def answer(logits: Array) -> tuple[Array, Array]:
 
 def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_) -> tuple[Array, Array]:
     """New items by the densities where they ended: each on its own, nothing is refitted."""
-    end = Densities(state["bias"], state["bias"], state["assignments"], state["floor"])
+    bias = state["bias"]
+    end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
     return answer(score_items(neighbours_of(state, neighbours), end, items))
 
 
-@register("kdo", rules=RULES, score_new=score_new, together=1 / 2)
+@register("kdo", rules=RULES, score_new=score_new, together=1 / 2, finds_share=True, most=share.MOST)
 def kdo(
-    support: Array, labels: Array, query: Array, *, outlier_share: Any = 0.5, neighbours: int = 10, passes: int = 11
+    support: Array, labels: Array, query: Array, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11
 ) -> Solution:
-    """outlier_share: how much of the pile is unknown, in (0, 1), or one for each task; neighbours: of the smoothing."""
+    """outlier_share: how much of the pile is unknown, or "auto", or one for each task; neighbours: of the smoothing."""
     near = smooth(support, query, neighbours)
-    end = densities(near, labels, class_count(labels), outlier_share, passes)
-    return Solution(*answer(end.logits), state_of(near, end), outlier_share, passes)
+    of = kernels(near, labels, class_count(labels))
+    told, interval = find_share(outlier_share, of, labels)
+    end = densities(of, as_column(told, support), passes)
+    return Solution(*answer(end.logits[:, 0]), state_of(near, end), told, passes, share_interval=interval)
+
+
+def find_share(given: Any, of: Kernels, labels: Array) -> tuple[Any, np.ndarray | None]:
+    """The share of outliers, and where it may lie if it was not given."""
+    if not is_auto(given):
+        return given, None
+    found = share.estimate(of, labels)
+    return found.estimate, found.interval
+
+
+def as_column(share: Any, like: Array) -> Array:
+    """One share for all tasks, or one a task, as [1, 1] or [B, 1]."""
+    return as_like(np.reshape(share, (-1, 1)), like)

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from handful.arrays import Array
-from handful.methods.registry import METHODS, Info, Method, Solution
+from handful.methods.registry import DEFAULT, METHODS, Info, Method, Solution
 from handful.methods.scores import SCORES
-from handful.parameters import Rule
+from handful.parameters import AUTO, Rule
 
 SHARED = "outlier_share"  # what is known of the pile is told once, to whichever part can use it
 
@@ -72,12 +72,12 @@ class Pair:
         first = self.classifier.run(task, preparation, base_mean, dtype, own)
         state = {f"classifier/{name}": value for name, value in first.state.items()}
         if isinstance(self.detector, str):
-            scores, share = SCORES[self.detector](first.probabilities), None
+            scores, share, interval = SCORES[self.detector](first.probabilities), None, None
         else:
             second = self.detector.run(task, preparation, base_mean, dtype, others)
             state |= {f"detector/{name}": value for name, value in second.state.items()}
-            scores, share = second.outlier_scores, second.outlier_share
-        return Solution(first.probabilities, scores, state, share, first.n_iter, first.history)
+            scores, share, interval = second.outlier_scores, second.outlier_share, second.share_interval
+        return Solution(first.probabilities, scores, state, share, first.n_iter, first.history, interval)
 
     def score(self, state, items: Array, dtype: str, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
         own, others = self._split(parameters)
@@ -112,6 +112,7 @@ class Pair:
 
 def pair(classifier: str, detector: str) -> Pair:
     """The pair of those names."""
+    classifier, detector = (DEFAULT if name == AUTO else name for name in (classifier, detector))
     if classifier not in METHODS:
         raise ValueError(f"there is no method {classifier!r}; there are: {', '.join(sorted(METHODS))}")
     if detector not in METHODS and detector not in SCORES:

@@ -17,20 +17,24 @@ import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, cached_property
 from importlib import import_module, metadata, resources
+from math import inf
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
+from handful import share
 from handful.arrays import Array
-from handful.parameters import Rule
+from handful.parameters import AUTO, Rule, is_auto
 from handful.prepare import prepare, replay
 from handful.task import Task
 
 METHODS: dict[str, Method] = {}
+DEFAULT = "kdo"  # what "auto" stands for: found best where the share of outliers is not known
 BY_SHOTS: Any = None  # the default of a parameter whose value the number of shots decides
 FEW = 5**0.5  # below so many examples a class, on average, the defaults for 1 shot hold, else those for 5
 
@@ -48,6 +52,7 @@ class Solution:
     outlier_share: Any = None  # the share of unknowns it worked with, if it has such a thing: [B] or a number
     n_iter: int = 1
     history: Array | None = None
+    share_interval: np.ndarray | None = None  # [B, 2], where the share was estimated
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,8 @@ class Method:
     rules: Mapping[str, Rule]
     score_new: Callable[..., tuple[Array, Array]] | None
     together: float = 1
+    finds_share: bool = False
+    most: float = inf
 
     @property
     def name(self) -> str:
@@ -100,11 +107,32 @@ class Method:
         steps = self.info.preparation if preparation is None else preparation
         prepared = prepare(task.support, task.query, steps, base_mean)
         support, query = (xp.astype(x, getattr(xp, dtype), copy=False) for x in (prepared.support, prepared.query))
-        solution = self.solve(support, task.labels, query, **parameters)
+        found = None
+        if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not self.finds_share:
+            found = share.of_task(task.support, task.labels, task.query)
+            parameters = {**parameters, "outlier_share": found.estimate}
+        solution = self._solve(support, task.labels, query, parameters)
+        if found is not None:
+            solution.share_interval = found.interval
         if not solution.state:  # an inductive method meets new items with the support it was given
             solution.state = {"support": support, "labels": task.labels}
         solution.state |= prepared.state()
         return solution
+
+    def _solve(self, support: Array, labels: Array, query: Array, parameters: Mapping[str, Any]) -> Solution:
+        """A pile too large to be solved whole is scored by what a sample of it taught."""
+        if query.shape[1] <= self.most or self.score_new is None:
+            return self.solve(support, labels, query, **parameters)
+        xp = array_namespace(query)
+        shown = share.sample(query.shape[1], int(self.most))
+        solution = self.solve(support, labels, query[:, shown], **parameters)
+        parts = [
+            self.score_new(solution.state, query[:, i : i + int(self.most)], **parameters)
+            for i in range(0, query.shape[1], int(self.most))
+        ]
+        probabilities, scores = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
+        probabilities[:, shown], scores[:, shown] = solution.probabilities, solution.outlier_scores
+        return replace(solution, probabilities=probabilities, outlier_scores=scores)
 
     def score(
         self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]
@@ -125,6 +153,8 @@ def register(
     score_new: Callable[..., tuple[Array, Array]] | None = None,
     info: Mapping[str, Any] | None = None,
     together: float = 1,
+    finds_share: bool = False,
+    most: float = inf,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register a method under `name`.
 
@@ -132,6 +162,8 @@ def register(
     they are scored by calling the method again with the stored support, which suits inductive methods.
     `together` is how many times the usual number of tasks are best solved at once: more if it takes many small steps,
     between which threads would pass the GIL around; fewer if its own matrices outgrow the features.
+    `finds_share` says that it takes outlier_share="auto" itself; for others the share is estimated beforehand.
+    `most` is how many queries it can solve together; of more, a sample is solved and `score_new` scores the rest.
     `info` is what `Info` holds, or as much of it as there is to say; for the methods of this package it is in
     `metadata.json`.
     """
@@ -141,7 +173,7 @@ def register(
         data["preparation"] = tuple(data["preparation"])
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
-        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new, together)
+        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new, together, finds_share, most)
         return solve
 
     return decorate
@@ -166,15 +198,17 @@ def _unsaid(name: str, solve: Callable[..., Solution]) -> dict[str, Any]:
 
 
 def get(name: str) -> Any:
-    """The method of that name, or a pair as in "simpleshot+knn"; a wrong name gets the right ones told."""
+    """The method of that name, "auto", or a pair as in "simpleshot+knn"; a wrong name gets the right ones told."""
     load()
+    if name == AUTO:
+        return METHODS[DEFAULT]
     if name in METHODS:
         return METHODS[name]
     if isinstance(name, str) and name.count("+") == 1:
         from handful.methods.pairing import pair
 
         return pair(*name.split("+"))
-    raise ValueError(f"there is no method {name!r}; there are: {', '.join(sorted(METHODS))}")
+    raise ValueError(f"there is no method {name!r}; there are: auto, {', '.join(sorted(METHODS))}")
 
 
 def list_methods() -> list[Info]:

@@ -23,8 +23,9 @@ from handful import decide
 from handful.arrays import Array, as_like, to_numpy
 from handful.descent import choose_backend
 from handful.methods.registry import Method, Solution, get
-from handful.parameters import Number, OneOf, check
+from handful.parameters import AUTO, Number, OneOf, OrAuto, check, is_auto
 from handful.prepare import parse
+from handful.share import of_task as share_of_unknowns
 from handful.task import Result, Task
 
 CHUNK = 2 << 20, 8 << 20  # bytes of features in a chunk of tasks: worth a thread of its own, and still near its core
@@ -32,8 +33,8 @@ DTYPES = ("float32", "float64")
 
 
 def solve(
-    method: str,
-    support: Any,
+    method: Any = AUTO,
+    support: Any = None,
     labels: Any = None,
     query: Any = None,
     *,
@@ -46,26 +47,28 @@ def solve(
 ) -> Result:
     """Label the query items of one task, or of a batch of tasks, and find those of no known class.
 
-    method: a name from `list_methods()`. support, labels, query: see `Task`; or a `Task` alone.
+    method: a name from `list_methods()`, "auto" if left out: what was found best where nothing is known of the pile.
+    support, labels, query: see `Task`; or a `Task` alone.
     base_mean: mean feature of the backbone's training set, for methods that centre on it; without it they centre
     on the task's own mean. preparation: steps other than the method's own, as in "task, l2".
     dtype: what to compute in. threshold: the outlier score above which an item is unknown, other than the
-    default. threads: at most so many (default: one a core). parameters: the method's own knobs.
+    default. threads: at most so many (default: one a core). parameters: the method's own knobs, and `outlier_share`:
+    how much of the pile is unknown. By default it is estimated, from the task alone: see `Result.outlier_share`.
 
     >>> rng = np.random.default_rng(0)
     >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
     >>> support, labels = np.concatenate([cats[:5], dogs[:5]]), ["cat"] * 5 + ["dog"] * 5
-    >>> result = solve("eol", support, labels, np.concatenate([cats[5:], dogs[5:], hens]), outlier_share=0.4)
+    >>> result = solve(support, labels, np.concatenate([cats[5:], dogs[5:], hens]))
     >>> [str(result.labels[i]) for i in (0, 15, 30)]
     ['cat', 'dog', 'unknown']
     """
-    task = support if isinstance(support, Task) else Task(support, labels, query)
+    method, task = _method_and_task(method, support, labels, query)
     chosen = get(method)
     options = {"dtype": dtype, "threshold": threshold, "threads": threads}
     check(options, {"dtype": OneOf(DTYPES), "threshold": Number(optional=True), "threads": _THREADS}, "solve")
-    share = parameters.get("outlier_share", 0.5)
+    share = parameters.get("outlier_share", AUTO)
     if "outlier_share" in parameters and "outlier_share" not in chosen.defaults:
-        check({"outlier_share": share}, {"outlier_share": Number(0, 1)}, "solve")
+        check({"outlier_share": share}, {"outlier_share": OrAuto(0, 1)}, "solve")
         del parameters["outlier_share"]  # such a method does not use it; the decision does
     parameters = complete(chosen, parameters, task)
     steps = None if preparation is None else parse(preparation)
@@ -78,6 +81,8 @@ def solve(
     solution = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
 
     if threshold is None:
+        if chosen.info.score == "rank" and is_auto(share):
+            share, solution.share_interval = _estimate(task, threads)
         limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
     else:
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
@@ -86,7 +91,7 @@ def solve(
     if shares is None:
         shares = to_numpy(unknown).sum(axis=1) / max(1, unknown.shape[1])
     made_by = {
-        "method": method,
+        "method": chosen.name,
         "score": chosen.info.score,
         "parameters": parameters,
         "preparation": [name.split(".")[-1] for name in solution.state if "prepare." in name],
@@ -97,13 +102,24 @@ def solve(
     result = Result(
         solution.probabilities, solution.outlier_scores, unknown, task._classes, limits,
         np.broadcast_to(shares, (task.batch,)), made_by,
-        state=solution.state, history=solution.history,
+        state=solution.state, history=solution.history, task=task, outlier_share_interval=solution.share_interval,
     )  # fmt: skip
     return result[0] if task.single else result
 
 
-def solve_each(method: str, tasks: Iterable[Task], **options: Any) -> list[Result]:
+def _method_and_task(method: Any, support: Any, labels: Any, query: Any) -> tuple[str, Task]:
+    """What `solve` was given, whether or not a method's name came first."""
+    if not isinstance(method, str):
+        if query is not None:
+            raise TypeError(f"the method is a {type(method).__name__}: give a name, or none: solve(support, ...)")
+        method, support, labels, query = AUTO, method, support, labels
+    return method, support if isinstance(support, Task) else Task(support, labels, query)
+
+
+def solve_each(method: Any = AUTO, tasks: Iterable[Task] = (), **options: Any) -> list[Result]:
     """Solve single tasks of any shapes: those of one shape together, none padded. Results keep the order."""
+    if not isinstance(method, str):
+        method, tasks = AUTO, method
     tasks = list(tasks)
     groups: dict[tuple, list[int]] = {}
     for i, task in enumerate(tasks):
@@ -163,6 +179,13 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
+def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The share of unknowns of each task [B], and its interval [B, 2], for methods that only rank."""
+    slices = _chunks(task, 1 / 2, threads or available_threads()) if is_numpy_array(task.query) else [slice(None)]
+    parts = [share_of_unknowns(t.support, t.labels, t.query) for t in (task[part] for part in slices)]
+    return np.concatenate([p.estimate for p in parts]), np.concatenate([p.interval for p in parts])
+
+
 def _chunks(task: Task, together: float, workers: int) -> list[slice]:
     """Equal parts of a batch, as many as the workers share evenly, each within `CHUNK` x `together` if it can be."""
     least, most = (max(1, int(size * together)) for size in CHUNK)
@@ -188,6 +211,7 @@ def _join(parts: list[Solution]) -> Solution:
         shares[0] if np.ndim(shares[0]) == 0 else np.concatenate(shares),
         parts[0].n_iter,
         join([s.history for s in parts]),
+        None if parts[0].share_interval is None else np.concatenate([s.share_interval for s in parts]),
     )
 
 

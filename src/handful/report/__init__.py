@@ -1,12 +1,13 @@
 """A result as a page that opens from disk: plain data in, one self-contained html file out."""
 
 from .page import Figures, Group, Item, png, render, write
-from .pile import PileItem, PileReport, render_pile, write_pile
+from .pile import PileGroup, PileItem, PileReport, render_pile, write_pile
 
 __all__ = [
     "Figures",
     "Group",
     "Item",
+    "PileGroup",
     "PileItem",
     "PileReport",
     "png",

@@ -16,7 +16,7 @@ function makeGroup(name, k) {
   const empty = make("p", { class: "nothing" }, `No ${thing} here at this threshold.`);
   const heading = make("h2", { id: `h${k}` }, make("bdi", {}, name), " ", total);
   const section = make("section", { id: `g${k}`, class: unknown ? "unknown" : "known", "aria-labelledby": `h${k}` });
-  section.append(heading, ...(examples.length ? [strip] : []), cards, empty);
+  section.append(heading, ...(examples.length ? [strip] : []), ...(unknown ? [kinds] : []), cards, empty);
   const sum = make("b");
   const link = make("li", { class: section.className }, make("a", { href: `#g${k}` }, make("bdi", {}, name), " ", sum));
   if (!unknown) {
@@ -176,6 +176,7 @@ function refresh() {
   byId("points").setAttribute("aria-label",
     `Map of ${things(points.length)}: ${said}, ${count(items.length - pile.length)} examples. Arrow keys walk, Enter goes to the card.`);
   drawEdge();
+  markStrips();
   // Groups above grew or shrank: what is being looked at stays where it is on the screen.
   if (anchor && scrollY > 0) scrollBy({ top: anchor.getBoundingClientRect().top - before, behavior: "instant" });
   drawCards();
@@ -237,8 +238,10 @@ byId("download").addEventListener("click", () => {
   const text = (value) => (Number.isNaN(value) ? "" : value);
   const rows = pile.map((item) => [
     item.name, labelOf(item), data.classes[item.closest], text(sureOf(item)), text(item.score),
+    ...(strips.length ? [(item.unknown && item.group) || ""] : []),
   ]);
-  download("labels.csv", csv([["path", "label", "closest", "confidence", "outlier_score"], ...rows]));
+  const head = ["path", "label", "closest", "confidence", "outlier_score", ...(strips.length ? ["group"] : [])];
+  download("labels.csv", csv([head, ...rows]));
 });
 
 byId("low").textContent = `${range.text(range.low)} known`;

@@ -28,7 +28,7 @@ from typing import Any
 from handful.checks import UNKNOWN_NAME
 from handful.report.parts import facts, save, text
 
-SCRIPTS = ("pile_data.js", "pile_plots.js", "pile_cards.js", "pile.js")  # one script on the page, in this order
+SCRIPTS = ("pile_data.js", "pile_plots.js", "pile_cards.js", "pile_groups.js", "pile.js")  # one script, in this order
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 
 
@@ -54,6 +54,15 @@ class PileItem:
 
 
 @dataclass(frozen=True)
+class PileGroup:
+    """Unknown items that look alike: `items` by their place in the report, most central first; `size` counts all."""
+
+    name: str
+    size: int
+    items: Sequence[int]
+
+
+@dataclass(frozen=True)
 class PileReport:
     """What the page tells. An item is unknown if its score is above `threshold`; `skipped` holds (name, why)."""
 
@@ -65,6 +74,7 @@ class PileReport:
     score_is_probability: bool
     skipped: Sequence[tuple[str, str]] = ()
     made_by: Mapping[str, object] = field(default_factory=dict)
+    groups: Sequence[PileGroup] = ()
 
 
 def render_pile(report: PileReport) -> str:
@@ -113,7 +123,15 @@ def _data(report: PileReport) -> dict[str, Any]:
         "threshold": _number(report.threshold),
         "probability": bool(report.score_is_probability),
         "items": [_row(item, classes, examples) for item in report.items],
+        "groups": [_group(group, report.items) for group in report.groups],
     }
+
+
+def _group(group: PileGroup, items: Sequence[PileItem]) -> list[Any]:
+    for place in group.items:
+        if not 0 <= place < len(items) or items[place].label != UNKNOWN_NAME:
+            raise ValueError(f"group {group.name!r}: item {place} is not an unknown item of the report")
+    return [_shown(group.name), int(group.size), [int(place) for place in group.items]]
 
 
 def _row(item: PileItem, classes: Mapping[str, int], examples: Mapping[str, int]) -> list[Any]:

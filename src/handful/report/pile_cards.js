@@ -134,6 +134,7 @@ function showDetail(item) {
   else {
     fact("label", make("bdi", {}, labelOf(item)), item.unknown === item.given ? "" : " at this threshold");
     if (item.unknown) fact("closest class", make("bdi", {}, data.classes[item.closest]));
+    if (item.unknown && item.group) fact("group", make("bdi", {}, groupName(item)));
     fact("confidence", percent(sureOf(item)) || "n/a");
     fact("outlier score", `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
   }

@@ -1,0 +1,140 @@
+"""What a method that is not told the share of unknowns is to reach, and whether it does, on the features at hand.
+
+A comparison is met unless its whole 95 % interval, of the mean difference over the same tasks, is below zero. A limit
+is met if the mean is within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from handful.bench.runner import Results
+from handful.bench.share import AUTO, TOLD, lead, protocols_of
+from handful.bench.tables import plain
+from handful.metrics import mean_and_half_width
+
+WORDS = {True: "met", False: "missed", None: "not measured"}
+ERROR_WITHIN = {5: 6.0, 1: 10.0}  # points, by shots
+FALSE_UNKNOWN_WITHIN = 5.0  # percent, where nothing is unknown
+
+
+@dataclass(frozen=True)
+class Line:
+    """One kind of tasks. `limit`: the mean is to be at most that; without it, a lead that is not to be below 0."""
+
+    shots: int
+    share: float
+    mean: float
+    half_width: float
+    limit: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        if self.limit is not None:
+            return None if np.isnan(self.mean) else bool(self.mean <= self.limit)
+        return None if np.isnan(self.half_width) else bool(self.mean + self.half_width >= 0)
+
+    def __str__(self) -> str:
+        half = "" if np.isnan(self.half_width) else f" ± {self.half_width:.1f}"
+        number = f"{self.mean:{'+' if self.limit is None else ''}.1f}{half}"
+        return f"{WORDS[self.met]}: {self.shots}-shot, {self.share:.0%} unknown: {number}"
+
+
+@dataclass(frozen=True)
+class Aim:
+    statement: str
+    lines: list[Line]
+
+    @property
+    def met(self) -> bool | None:
+        verdicts = [line.met for line in self.lines]
+        if False in verdicts:
+            return False
+        return None if None in verdicts or not verdicts else True
+
+    @property
+    def word(self) -> str:
+        """As in "missed (14 of 15 met)"."""
+        met = [line.met for line in self.lines].count(True)
+        return WORDS[self.met] + (f" ({met} of {len(self.lines)} met)" if self.lines else "")
+
+    @property
+    def worst(self) -> Line | None:
+        """The line that is furthest from its aim, or nearest to missing it."""
+        measured = [line for line in self.lines if line.met is not None]
+        return min(measured, key=_slack, default=None)
+
+    def record(self) -> dict[str, Any]:
+        lines = [
+            {
+                "shots": x.shots, "share": x.share, "mean": plain(x.mean), "half_width_95": plain(x.half_width),
+                "limit": x.limit, "met": x.met,
+            }
+            for x in self.lines
+        ]  # fmt: skip
+        return {"aim": self.statement, "met": self.met, "lines": lines}
+
+
+def check_aims(results: Sequence[Results]) -> list[Aim]:
+    """All aims, on the results of each number of shots."""
+    errors = [
+        Aim(
+            f"The share is estimated within {limit:g} points at {shots} shot{'s' * (shots > 1)}, mean absolute error",
+            [
+                _line(of, column, np.abs(of[column, AUTO]["share_error"]), limit)
+                for of in results
+                for column, protocol in protocols_of(of).items()
+                if protocol.shots == shots
+            ],
+        )
+        for shots, limit in ERROR_WITHIN.items()
+    ]
+    alarms = Aim(
+        f"At most {FALSE_UNKNOWN_WITHIN:g} % of the knowns are called unknown where nothing is unknown",
+        [
+            _line(of, column, of[column, AUTO]["false_unknown"], FALSE_UNKNOWN_WITHIN)
+            for of in results
+            for column, protocol in protocols_of(of).items()
+            if not protocol.outliers
+        ],
+    )
+    return [
+        Aim(f"{AUTO} is at or above {TOLD} in AUROC", _leads(results, TOLD, "auroc")),
+        Aim(f"{AUTO} is not below SimpleShot in accuracy", _leads(results, "SimpleShot", "accuracy")),
+        *errors,
+        alarms,
+    ]
+
+
+def to_markdown(aims: Sequence[Aim]) -> str:
+    """A section for the top of the tables."""
+    lines = ["## Aims", "", "In percent points ± the half-width of the 95 % interval of the mean over tasks.", ""]
+    for aim in aims:
+        lines += [f"### {aim.statement}: **{aim.word}**", ""]
+        lines += [f"- {line}" for line in aim.lines] + ([""] if aim.lines else [])
+    return "\n".join(lines) + "\n"
+
+
+def _leads(results: Sequence[Results], row: str, figure: str) -> list[Line]:
+    """Auto over a row wherever the figure is defined; none if the row was not run."""
+    return [
+        _line(of, column, lead(of, column, row, figure))
+        for of in results
+        if row in of.benchmark.contenders
+        for column in of.benchmark.columns
+        if not np.isnan(of[column, row][figure]).all()
+    ]
+
+
+def _line(results: Results, column: str, values: np.ndarray, limit: float | None = None) -> Line:
+    protocol = protocols_of(results)[column]
+    mean, half = mean_and_half_width(values)
+    return Line(protocol.shots, protocol.outlier_share, float(mean), float(half), limit)
+
+
+def _slack(line: Line) -> float:
+    return line.mean + line.half_width if line.limit is None else line.limit - line.mean
