@@ -28,6 +28,7 @@ models the unknown; a *closed-set* one knows classes only, and its doubt (minus 
 as outlier score; a *detector* gives an outlier score only, and takes its classes from SimpleShot.
 
 ```python
+result = handful.solve(support, labels, query)  # the method "auto", which is KDO
 result = handful.solve("eol", support, labels, query, outlier_share=0.3)
 result = handful.solve("simpleshot+knn", support, labels, query)  # classes of the first, outlier scores of the second
 model = handful.estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
@@ -43,8 +44,8 @@ each on features prepared its own way. The second may also be `maxprob` (minus t
 what was learned: nothing is refitted, and an item gets the same answer alone and in a crowd. Each section says how.
 
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
-something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown (half of it
-unless you say otherwise). `threshold` overrides both.
+something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. Unless you say
+it, that share is [estimated](outlier-share.md). `threshold` overrides both.
 """.strip()
 
 PREPARATION = r"""
@@ -130,8 +131,8 @@ TEXT = {
         prototypes from drifting onto clusters of them and helps most where unknowns are few. Their log-odds of
         being unknown are averaged, and so are their class probabilities. Told the share as `outlier_share` it
         ranks unknowns above EOL told the same, by one to three points of AUROC on the features tried, and is
-        about as good where EOL is best. It costs both, and an n-by-n matrix: a pile of many thousands is too
-        large for it.
+        about as good where EOL is best. It costs both. Of a pile of more than 2,000 items it solves a sample, and
+        scores the rest by that.
         """,
         r"""
         y &= \mathrm{L2}(z + \tfrac12 S z), \qquad S \text{ the normalised graph of each item's nearest} \\
@@ -149,20 +150,22 @@ TEXT = {
     "kdo": Words(
         "Kernel density for the outliers",
         """
-        Smooths the features over each item's nearest, then goes over the pile a few times. Each item is held against
-        every class, by the cosine to its prototype and by a kernel density of what belongs to it so far, and against a
-        density of the unknowns found so far; a bias for each holds the share of unknowns at `outlier_share` and the
-        classes equal. It needs no gradients, finds few unknowns among many knowns better than EOL, and likes one-shot
-        tasks; classes that differ in small things suit EOL better. In a small pile shares cannot be held: the
-        bias is then drawn to what it is in large ones.
+        The method that is used if none is named. It smooths the features over each item's nearest, then goes over the
+        pile a few times. Each item is held against every class, by the cosine to its prototype and by a kernel density
+        of what belongs to it so far, and against a density of the unknowns found so far. A bias holds the share of
+        unknowns at `outlier_share`; others nudge the classes towards equal sizes. The share is found by asking what it
+        takes to hold each of several: see [the outlier share](outlier-share.md). Not told it, KDO ranks unknowns above
+        EOL that is told, on most features tried. Very unequal classes mislead it, though EOL more.
         """,
         r"""
-        y &= \mathrm{L2}(z + \tfrac12 S z), \qquad E_{il} = e^{\beta (y_i \cdot y_l - 1)}, \quad E_{ii} = 0 \\
+        y &= \mathrm{L2}(z + \tfrac12 S z), \qquad E_{il} = e^{\beta (y_i \cdot y_l - 1)}, \quad E_{ii} = 0, \qquad
+            \beta = 12 \sqrt{0.18 / \sigma(y_i \cdot y_l)} \\
         l_{ij} &= \tfrac12 \left( \beta \cos(y_i, \textstyle\sum_l P_{lj} y_l) + \log \sum_l E_{il} P_{lj} \right) \\
         l_{i,\mathrm{out}} &= \log \left( \textstyle\sum_l E_{il} P_{l,\mathrm{out}} + 5 e_0 \right), \qquad
             e_0 = \mathrm{mean}\, E \text{ over pairs of the pile} \\
         P_{i \cdot} &= \mathrm{softmax}(l_i + \mathrm{bias}), \qquad \mathrm{bias} \mathrel{+}=
-            \log \mathrm{target} - \log \mathrm{mean}_Q\, P \\
+            \log \mathrm{target} - \log \mathrm{mean}_Q\, P,
+            \qquad | \mathrm{bias}_j - \mathrm{mean}\, \mathrm{bias} | \le 0.7 \\
         p_{ij} &= P_{ij}, \qquad o_i = P_{i,\mathrm{out}}
         """,
         {

@@ -30,7 +30,13 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     assert of == 150
     assert right <= called
     assert right > 110
-    assert re.search(r"EOL .* 9\d\.\d ± ", said)
+    assert re.search(
+        r"KDO, not told the share .* 9\d\.\d ± .* EOL, told the share .* 9\d\.\d ± .* kNN .* nearest", said
+    )
+    estimate = re.search(r"Its estimate: about (\d+) % \((.*?)\); in truth 50 %\.", said)
+    assert 25 < int(estimate[1]) < 75
+    assert re.match(r"(between|at (least|most)) \d", estimate[2])
+    assert re.search(r"50 % of each are of no known kind; the estimate was off by \d+ points on average", said)
     assert (folder / "report.html").is_file()
     assert "report.html" in said
 
@@ -46,15 +52,20 @@ def test_demo_tables_agree_with_each_other_and_with_its_words(demo):
     assert f"It called {unknown} unknown" in " ".join(done.stdout.split())
     for row in rows:
         assert row["unknown"] == (row["label"] == -1) == (row["outlier_score"] > 0.5)
-        classes = {name: p for name, p in row.items() if name.startswith("p_")}
+        classes = {name: p for name, p in row.items() if re.match(r"p_\d", name)}
         assert sum(classes.values()) == pytest.approx(1 - row["outlier_score"], abs=1e-4)
         assert max(classes, key=classes.get) == f"p_{row['closest']}"
+        best, p = max(classes.values()) / max(sum(classes.values()), 1e-12), row["p_unknown"]
+        assert row["confidence"] == pytest.approx(p if row["unknown"] else best * (1 - p), abs=1e-6)
+    order = sorted(rows, key=lambda row: row["outlier_score"])
+    assert [row["p_unknown"] for row in order] == sorted(row["p_unknown"] for row in rows)
 
 
 def test_demo_report_shows_every_drawing_of_the_pile_once(demo):
     _, folder = demo
     page = (folder / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 300 + 25
+    assert "in truth 50 %." in page
     assert "http://" not in page
     assert "https://" not in page
 
@@ -63,7 +74,11 @@ def test_demo_for_machines_is_one_json_document_and_reproducible(tmp_path):
     first, second = (handful("demo", "--json", "--tasks", 5, "-o", tmp_path / str(i)) for i in range(2))
     a, b = json.loads(first.stdout), json.loads(second.stdout)
     assert a["figures"] == b["figures"]
-    assert 80 < a["figures"]["eol"]["auroc"]["mean"] <= 100
+    assert list(a["figures"]) == ["auto", "eol", "knn", "simpleshot"]
+    assert 80 < a["figures"]["auto"]["auroc"]["mean"] <= 100
+    assert a["outlier_share"]["true"] == 0.5
+    assert len(a["outlier_share"]["estimated"]) == 5
+    assert sum(a["outlier_share"]["estimated"]) / 5 == pytest.approx(0.5, abs=0.2)
 
 
 def test_demo_into_a_file_is_refused_in_a_sentence(tmp_path):
@@ -76,11 +91,13 @@ def test_demo_into_a_file_is_refused_in_a_sentence(tmp_path):
 
 
 def test_methods_as_a_table_and_as_json():
-    assert "simpleshot" in handful("methods").stdout
+    said = handful("methods").stdout
+    assert "simpleshot" in said
+    assert "auto, the default, is kdo." in said
     rows = json.loads(handful("methods", "--json").stdout)
     eol = next(row for row in rows if row["name"] == "eol")
     assert eol["paradigm"] == "transductive"
-    assert eol["parameters"]["outlier_share"] == 0.5
+    assert eol["parameters"]["outlier_share"] == "auto"
 
 
 def test_info_says_what_a_file_holds(tmp_path):

@@ -97,10 +97,11 @@ def test_a_constant_added_to_all_features_changes_nothing_under_task_centring():
     rng = np.random.default_rng(2)
     support, labels, query = random_task(rng, 5, [5] * 5, 60, 64)
     shift = rng.normal(size=64) * 100
-    plain = handful.solve("eol", support, labels, query, dtype="float64")
-    moved = handful.solve("eol", support + shift, labels, query + shift, dtype="float64")
+    told = {"outlier_share": 0.5, "dtype": "float64"}
+    plain = handful.solve("eol", support, labels, query, **told)
+    moved = handful.solve("eol", support + shift, labels, query + shift, **told)
     np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
-    other = handful.solve("eol", support + shift, labels, query + shift, dtype="float64", preparation="l2")
+    other = handful.solve("eol", support + shift, labels, query + shift, **told, preparation="l2")
     assert np.abs(other.outlier_scores - plain.outlier_scores).max() > 0.01
 
 
@@ -108,7 +109,9 @@ def test_an_item_far_from_every_class_still_has_a_closest_one():
     rng = np.random.default_rng(3)
     support = rng.normal(scale=0.1, size=(10, 6)) + np.repeat(np.eye(6)[:2], 5, axis=0)
     query = np.concatenate([-5 * support[5:8], support])
-    result = handful.solve("eol", support, ["a"] * 5 + ["b"] * 5, query, temperature=60.0, preparation="l2")
+    result = handful.solve(
+        "eol", support, ["a"] * 5 + ["b"] * 5, query, outlier_share=0.3, temperature=60.0, preparation="l2"
+    )
     assert np.isfinite(result.confidence).all()
     assert result.unknown[:3].all()
     assert np.all(result.probabilities[:3].sum(axis=1) > 0)

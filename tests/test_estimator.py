@@ -143,7 +143,7 @@ def test_parameters_are_stored_as_given_and_checked_at_fit(pile):
     X, y, _ = pile
     model = handful.EOL(outlier_share=1.5)
     assert model.outlier_share == 1.5
-    with pytest.raises(ValueError, match="outlier_share of eol must be a number between 0 and 1"):
+    with pytest.raises(ValueError, match='outlier_share of eol must be "auto", or a number between 0 and 1'):
         model.fit(X, y)
     with pytest.raises(TypeError, match="no parameter 'share'"):
         handful.EOL(share=0.5)

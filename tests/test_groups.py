@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import handful as package
 from handful.features import Protocol, digits, draw, read
-from handful.groups import Group, find_groups
+from handful.groups import Group, find_groups, lower_share
 from handful.label import Items, Job, label_items, promote_groups
 
 
@@ -200,6 +200,24 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
     assert last.outlier_share == 0.01
 
 
+def test_a_share_that_was_estimated_is_estimated_again(solved):
+    task, kinds = solved[0].task, solved[1]
+    result = package.solve(task)
+    assert result.outlier_share_interval is not None
+    new = result.promote({1: "hen"}, examples=4)
+    assert new.outlier_share == "auto"
+    again = package.solve(new.task, outlier_share=new.outlier_share)
+    assert again.labels.tolist() == np.array(["cat", "dog", "hen", "unknown"])[kinds[new.rest]].tolist()
+    low, high = again.outlier_share_interval
+    assert low <= 8 / 36 <= high
+
+
+@pytest.mark.parametrize(("share", "part", "kept", "left"), [(0.9, 0.05, 0.8, 0.99), (0.3, 1, 0.9, 0.01)])
+def test_a_share_that_is_lowered_stays_one_that_a_method_takes(solved, share, part, kept, left):
+    assert lower_share(share, part, kept) == left
+    assert package.solve("kdo", solved[0].task, outlier_share=left).outlier_share == left
+
+
 def test_two_groups_of_one_name_are_one_class(solved):
     new = solved[0].promote({1: "bird", 2: "bird"}, examples=3)
     assert new.task.shots.tolist() == [[6, 5, 5]]
@@ -331,6 +349,28 @@ def test_the_share_of_unknowns_is_lowered_by_what_was_promoted_unless_another_is
     job = promote_groups(out, {1: "hen"}, out)
     assert job.decision["outlier_share"] == pytest.approx(0.46 * (8 / 20) / (38 / 43))
     assert promote_groups(out, {1: "hen"}, out, outlier_share=0.3).decision["outlier_share"] == 0.3
+    assert promote_groups(out, {1: "hen"}, out, outlier_share="auto").decision["outlier_share"] == "auto"
+
+
+def test_promote_estimates_again_what_label_estimated(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    first = json.loads(handful("label", "t.csv", "-o", "out", "--json").stdout)
+    low, high = first["outlier_share_interval"]
+    assert low < 20 / 43 < high
+    assert [group["size"] for group in first["groups"]] == [12, 8]
+    done = handful("promote", "out", "1=hen", "-o", "second")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "as estimated from the pile itself; --outlier-share sets it by hand." in said
+    assert "5 items of the pile are shown as hen." in said
+    second = json.loads((tmp_path / "second" / "results.json").read_text())
+    assert second["job"]["decision"]["outlier_share"] == "auto"
+    low, high = second["outlier_share_interval"]
+    assert low < 8 / 38 < high
+    for row in rows_of("second/labels.csv"):
+        assert row["label"] == {"owl": "unknown"}.get(kind_of(row), kind_of(row)), row
+    third = json.loads(handful("promote", "second", "1=owl", "--json", "--outlier-share", 0.02).stdout)
+    assert (third["outlier_share"], third["outlier_share_told"], third["unknown"]) == (0.02, True, 0)
 
 
 @pytest.mark.parametrize(
@@ -346,6 +386,7 @@ def test_the_share_of_unknowns_is_lowered_by_what_was_promoted_unless_another_is
         ((".", "1=hen"), "has no results.json"),
         (("out", "1=hen", "-o", "out"), "is there already"),
         (("out", "1=hen", "--outlier-share", "3"), "between 0 and 1"),
+        (("out", "1=hen", "--outlier-share", "few"), "--outlier-share 'few': give auto, or a number between 0 and 1"),
     ],
 )
 def test_what_cannot_be_promoted_is_refused_in_a_sentence(out, handful, words, sentence):

@@ -84,7 +84,7 @@ def test_all_results_are_there_and_nothing_else(out):
 def test_both_tables_say_the_same(out):
     table = parquet.read_table(out / "labels.parquet")
     assert csv.read_csv(out / "labels.csv").to_pydict() == table.to_pydict()  # to the last digit
-    names = ["path", "label", "closest", "confidence", "outlier_score", "group"]
+    names = ["path", "label", "closest", "confidence", "p_unknown", "outlier_score", "group"]
     names += ["nearest_1", "nearest_2", "nearest_3"]
     assert table.column_names == [*names, "p_left", "p_right"]
 
@@ -99,9 +99,31 @@ def test_probabilities_sum_to_one_and_the_closest_class_has_the_highest(out):
 
 def test_confidence_is_that_of_the_answer(out):
     for row in parquet.read_table(out / "labels.parquet").to_pylist():
-        score, best = row["outlier_score"], max(row["p_left"], row["p_right"])
-        expected = score if row["label"] == "unknown" else best * (1 - score)
+        p, best = row["p_unknown"], max(row["p_left"], row["p_right"])
+        expected = p if row["label"] == "unknown" else best * (1 - p)
         assert row["confidence"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
+    shown, pile = blobs
+    for method, share in (("eol", 0.4), ("auto", "auto")):
+        found = label_items(shown, pile, method=method, outlier_share=share)
+        odds = 17 / 18 * np.log(found.scores / (1 - found.scores))  # three examples a class
+        shift = np.log(found.p_unknown / (1 - found.p_unknown)) - odds
+        sure = (found.scores > 1e-5) & (found.scores < 1 - 1e-5)
+        np.testing.assert_allclose(shift[sure], shift[sure][0], atol=1e-3)
+        assert found.p_unknown.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
+    assert label_items(shown, pile, method="knn").p_unknown is None
+
+
+def test_items_of_the_pile_that_are_examples_are_known_and_not_calibrated_on(blobs):
+    shown, pile = blobs
+    given = {40 + i: "d" for i in range(5)}
+    found = label_items(shown, pile, given=given)
+    assert found.p_unknown[40:45].tolist() == [0] * 5
+    assert found.confidence[40:45].tolist() == [1] * 5
+    rest = np.delete(found.p_unknown, range(40, 45))
+    assert rest.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
 
 
 def test_the_nearest_examples_are_those_of_the_highest_cosine_about_the_mean(out, labelled):
@@ -124,6 +146,107 @@ def test_one_class_is_enough(blobs):
     found = label_items(Items(shown.names[:3], shown.features[:3], ["a"] * 3), pile)
     assert set(found.labels) == {"a", "unknown"}
     assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
+    assert found.sentences[2].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
+
+
+# The share of unknowns
+
+
+def test_without_a_word_the_default_method_labels_and_the_share_is_estimated(blobs):
+    found = label_items(*blobs)
+    assert found.model._method == "kdo"
+    assert found.labels.tolist() == [*"a" * 14, *"b" * 13, *"c" * 13, *["unknown"] * 20]
+    share, (low, high), told = found.share.values()
+    assert low < 1 / 3 < high
+    assert share == pytest.approx(1 / 3, abs=0.05)
+    assert not told
+    said = f"About {100 * share:.0f} % of the pile look unknown (between {100 * low:.0f} and {100 * high:.0f} %), as "
+    assert said + "estimated from the pile itself; --outlier-share sets it by hand." in found.sentences
+
+
+def test_where_nothing_is_unknown_the_words_say_fewer_than_two_percent(blobs):
+    shown, pile = blobs
+    found = label_items(shown, pile.take(range(40)))
+    assert found.share["outlier_share"] < 0.02
+    (said,) = [line for line in found.sentences if "look unknown" in line]
+    assert said.startswith("Fewer than 2 % of the pile look unknown")
+    assert "between" not in said
+
+
+@pytest.mark.parametrize("method", ["auto", "eol", "knn"])
+def test_a_share_that_was_told_is_said_to_be_told(blobs, method):
+    found = label_items(*blobs, method=method, outlier_share=0.3)
+    assert found.share == {"outlier_share": 0.3, "outlier_share_interval": None, "outlier_share_told": True}
+    assert "About 30 % of the pile were said to be unknown (--outlier-share)." in found.sentences
+    assert "estimated" not in " ".join(found.sentences)
+
+
+@pytest.mark.parametrize(
+    ("n", "said"), [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]
+)
+def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs, n, said):
+    shown, pile = blobs
+    found = label_items(shown, pile.take(range(n)))
+    assert len(found.labels) == n
+    assert 0 <= found.p_unknown.min() <= found.p_unknown.max() <= 1
+    (line,) = [line for line in found.sentences if line.startswith(said)]
+    assert line.endswith("was taken; --outlier-share sets it by hand.")
+    assert "look unknown" not in " ".join(found.sentences)
+    told = label_items(shown, pile.take(range(n)), outlier_share=0.25)
+    assert "About 25 % of the pile were said to be unknown (--outlier-share)." in told.sentences
+
+
+def test_of_a_method_that_has_no_share_nothing_is_said(blobs):
+    found = label_items(*blobs, method="knn", threshold=0.5)
+    assert found.share["outlier_share_interval"] is None
+    assert not [line for line in found.sentences if "look unknown" in line or "said to be" in line]
+
+
+def test_one_class_and_one_item(blobs):
+    shown, pile = blobs
+    found = label_items(shown.take(range(3)), pile.take([0]))
+    assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 1 item."
+    assert found.sentences[1] in (
+        "1 was labelled (1 a) and 0 set aside as unknown (0 %).",
+        "0 were labelled (0 a) and 1 set aside as unknown (100 %).",
+    )
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_json_record_and_report_tell_the_share(told, tmp_path, handful):
+    table(tmp_path / "t.csv")
+    options = ("--outlier-share", 0.3) if told else ()
+    said = json.loads(handful("label", "t.csv", "-o", "out", "--json", *options).stdout)
+    record = json.loads(Path("out/results.json").read_text())
+    names = ("outlier_share", "outlier_share_interval", "outlier_share_told")
+    assert [said[name] for name in names] == [record[name] for name in names]
+    assert said["outlier_share_told"] is told
+    assert record["job"]["decision"]["outlier_share"] == (0.3 if told else "auto")
+    page = Path("out/report.html").read_text()
+    if told:
+        assert (said["outlier_share"], said["outlier_share_interval"]) == (0.3, None)
+        assert "About 30 % of the pile were said to be unknown" in page
+    else:
+        assert len(said["outlier_share_interval"]) == 2
+        assert 0 < said["outlier_share"] < 1
+        assert "of the pile look unknown" in page
+    assert "<dt>outlier_share_told</dt>" in page
+
+
+@pytest.mark.parametrize("text", ["lots", "", "30%", "1\n2", "<b>"])
+def test_a_share_that_is_no_number_is_refused_in_a_sentence(text, tmp_path, handful):
+    table(tmp_path / "t.csv")
+    said = f"--outlier-share {text!r}: give auto, or a number between 0 and 1"
+    assert_refused(handful("label", "t.csv", "-o", "out", f"--outlier-share={text}"), said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_auto_can_be_said_on_the_command_line(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    words = ("--method", "auto", "--outlier-share", "auto", "--json")
+    named = json.loads(handful("label", "t.csv", "-o", "named", *words).stdout)
+    plain = json.loads(handful("label", "t.csv", "-o", "plain", "--json").stdout)
+    assert named | {"files": 0} == plain | {"files": 0}
 
 
 def test_words_say_what_the_tables_say(out, labelled, handful):
@@ -135,7 +258,7 @@ def test_words_say_what_the_tables_say(out, labelled, handful):
     counts = {name: sum(row["label"] == name for row in rows) for name in ("left", "right", "unknown")}
     said = " ".join(done.stdout.split())
     assert "2 classes were shown by 3 examples each; the pile holds 16 items." in said
-    share = f"{counts['unknown'] / 16:.0%}"
+    share = f"{100 * counts['unknown'] / 16:.0f} %"
     known = f"{16 - counts['unknown']} were labelled ({counts['left']} left, {counts['right']} right)"
     assert f"{known} and {counts['unknown']} set aside as unknown ({share})." in said
     assert f"The report, to look at: {out / 'report.html'}\n" in done.stdout  # on one line, however long
@@ -195,9 +318,20 @@ def test_equal_items_stay_together_and_the_words_say_so(blobs):
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.4])
 def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs, rate):
     found = label_items(*blobs, max_false_unknown=rate)
-    known = np.sort(1 - found.scores)  # of each item, P(known); the first go first
+    known = np.sort(1 - found.p_unknown)  # of each item, P(known); the first go first
     bearable = [n for n in range(61) if known[:n].sum() <= rate * known.sum() + 1e-9]
     assert found.unknown.sum() == max(bearable)
+    assert found.p_unknown[found.unknown].min() > found.p_unknown[~found.unknown].max(initial=-1)
+
+
+@pytest.mark.parametrize("method", ["auto", "eol"])
+def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
+    shown, pile = blobs
+    twins = Items([*map(str, range(30))], np.repeat(pile.features[[0, 50, 27]], 10, axis=0))
+    for rate in (0, 0.1, 0.5, 1):
+        found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
+        known = 1 - found.p_unknown
+        assert known[found.unknown].sum() <= rate * known.sum() + 1e-9
 
 
 def test_threshold_is_taken_as_it_is(blobs):
@@ -213,7 +347,9 @@ def test_threshold_is_taken_as_it_is(blobs):
         ({"unknown_rate": 0.1, "max_false_unknown": 0.1}, "unknown_rate and max_false_unknown both say"),
         ({"unknown_rate": 1.2}, "unknown_rate is 1.2: give a number between 0 and 1"),
         ({"max_false_unknown": -1}, "max_false_unknown is -1: give a number"),
-        ({"outlier_share": float("nan")}, "outlier_share is nan: give a number between"),
+        ({"outlier_share": float("nan")}, 'outlier_share is nan: give "auto", or a number between'),
+        ({"outlier_share": 0.0}, 'outlier_share is 0.0: give "auto", or a number between 0 and 1, both excluded'),
+        ({"outlier_share": 1.5}, "outlier_share is 1.5: give"),
         ({"threshold": float("nan")}, "threshold is nan: give the outlier score"),
         ({"method": "knn", "max_false_unknown": 0.1}, "knn has no probabilities to find max_false_unknown by"),
         ({"method": "nonsense"}, "there is no method 'nonsense'"),
@@ -236,7 +372,7 @@ def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs, method):
     assert not found.is_probability
     assert found.unknown.sum() == 18
     assert found.confidence.tolist() == found.probabilities.max(axis=1).tolist()
-    assert found.decision == "The 30% of the pile with the highest outlier scores are called unknown."
+    assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
 
 
 # Exports
@@ -252,7 +388,7 @@ def test_label_studio_gets_tasks_with_predictions(out, labelled):
         assert Path("/", unquote(served.partition("=")[2])) == (labelled[0] / "pile" / row["path"]).resolve()
         (prediction,) = task["predictions"]
         assert prediction["score"] == pytest.approx(float(row["confidence"]))
-        assert prediction["model_version"].endswith(", eol")
+        assert prediction["model_version"].endswith(", kdo")
         (result,) = prediction["result"]
         assert result["value"] == {"choices": [row["label"]]}
         assert (result["from_name"], result["to_name"], result["type"]) == ("label", "image", "choices")
@@ -266,6 +402,7 @@ def test_fiftyone_gets_a_label_for_each_file(out, labelled):
         assert told["label"] == row["label"]
         assert told["confidence"] == pytest.approx(float(row["confidence"]))
         assert told["attributes"]["outlier_score"] == pytest.approx(float(row["outlier_score"]))
+        assert told["attributes"]["p_unknown"] == pytest.approx(float(row["p_unknown"]))
     assert not labels
 
 
@@ -426,10 +563,12 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tm
     assert "above 0.5, as the model was saved." in " ".join(done.stdout.split())
     read = csv.read_csv if suffix == ".csv" else parquet.read_table
     new, old = read(name).to_pydict(), parquet.read_table(out / "labels.parquet").to_pydict()
-    assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
+    assert list(new) == [column for column in old if not column.startswith(("nearest", "group", "p_unknown"))]
     for column in ("path", "label", "closest"):
         assert new[column] == old[column]
-    assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=1e-6)
+    assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=0.02)  # KDO counts an item's own density
+    for p, label, score in zip(new["confidence"], new["label"], new["outlier_score"], strict=True):
+        assert label != "unknown" or p == score  # no pile, no share to calibrate by
     before = Path(name).read_bytes()
     again = ("predict", out / "model.safetensors", labelled[0] / "pile" / "more", "-o", name)
     assert_refused(handful(*again), "is there already")

@@ -289,6 +289,23 @@ def test_card_opens_to_the_whole_story(visit):
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "0000.jpg"
 
 
+def test_calibrated_probabilities_stand_beside_the_scores(visit):
+    odd = [item(n, p_unknown=n / 80) for n in range(39)] + [item(39)]
+    page = visit(a_report([*odd, *EXAMPLES]))
+    said = words(page, "#scale")
+    assert said.startswith("The slider runs over the outlier score: above the threshold a picture is set aside")
+    assert "calibrated: of 100 pictures with a P(unknown) of 80%, about 80 are unknown." in said
+    page.locator("#points").scroll_into_view_if_needed()
+    page.mouse.click(*place(page, 30 / 39, 30 / 39))
+    page.keyboard.press("Enter")
+    assert "confidence 75% P(unknown) 38% outlier score 0.750" in words(page, "#detail")
+    page.keyboard.press("Escape")
+    head, *rows = downloaded(page)
+    assert head == ["path", "label", "closest", "confidence", "p_unknown", "outlier_score"]
+    assert rows[10][4:] == ["0.125", "0.25"]
+    assert rows[39][4:] == ["", "0.975"]
+
+
 def test_filter_finds_by_name_and_the_map_click_finds_past_it(visit):
     page = visit(a_report([item(0, name="Ärger/Kätzchen.JPG"), *PILE[1:]]))
     page.fill("#filter", "ärger/kätz")

@@ -190,4 +190,4 @@ def all_alike(support, labels, query):
 
 def test_a_package_that_is_gone_is_gone(tmp_path):
     done = python(tmp_path, "-c", "import handful; handful.solve('manhattan', [[0.0]], [1], [[1.0]])")
-    assert "there is no method 'manhattan'; there are: bdcspn" in done.stderr
+    assert "there is no method 'manhattan'; there are: auto, bdcspn" in done.stderr

@@ -56,6 +56,7 @@ def test_the_results_are_those_the_page_names(ran):
         assert f"`out/{name}`" in PAGE.read_text("utf-8")
         assert (folder / "out" / name).stat().st_size > 0
     assert "2 classes were shown by 5 examples each; the pile holds 36 items." in printed[1]
+    assert 25 <= int(re.search(r"About (\d+) % of the pile look unknown", printed[1])[1]) <= 42  # a third is
     assert str(folder / "out" / "report.html") in printed[1]
     page = (folder / "out" / "report.html").read_text("utf-8")
     for name in ("box0.png", "disc11.png", "stripes5.png"):
@@ -93,6 +94,18 @@ def test_from_python_the_strangers_are_set_aside_too(ran):
     assert (folder / "features.parquet").is_file()
     share = re.search(r"36 items, (\d+)% unknown, 2 classes", printed[-1])[1]
     assert 30 <= int(share) <= 42  # a third is
+    estimate, low, high = map(float, re.findall(r"\d\.\d+", printed[-1].splitlines()[0]))
+    assert low <= estimate <= high
+    assert estimate == pytest.approx(1 / 3, abs=0.1)
+
+
+def test_columns_that_the_page_names_are_there(ran):
+    columns = rows_of(ran[0] / "out" / "labels.csv")[0]
+    text = PAGE.read_text("utf-8")
+    for name in ("confidence", "p_unknown", "outlier_score", "p_box", "group"):
+        assert f"`{name}`" in text
+        assert name in columns
+    assert "p_unknown" not in rows_of(ran[0] / "new-labels.csv")[0]
 
 
 def test_options_that_the_page_only_names_exist():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from handful.report import Figures, Group, Item, png, render, write
+from handful.report.words import about, percent, span
 
 Image = pytest.importorskip("PIL.Image")
 VOID = {"meta", "img", "input", "br", "link"}
@@ -315,3 +316,32 @@ def test_failed_disk_keeps_the_earlier_page(tmp_path, monkeypatch, step):
         write(path, "second", [], [])
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["page.html"]
+
+
+# Shares in words
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.3149, "31 %"), (0, "0 %"), (1, "100 %"), (0.004, "0.4 %"), (0.996, "99.6 %"), (0.01, "1 %"), (2 / 3, "67 %")],
+)
+def test_percentages_are_whole_but_near_the_ends(share, said):
+    assert percent(share) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "interval", "said"),
+    [
+        (0.314, (0.216, 0.404), "about 31 % (between 22 and 40 %)"),
+        (0.02, (0.0, 0.07), "about 2 % (at most 7 %)"),
+        (0.0199, (0.0, 0.07), "fewer than 2 % (at most 7 %)"),
+        (0.01, (0.0, 0.0), "fewer than 2 %"),
+        (0.01, (0.0, 0.02), "fewer than 2 %"),
+        (0.95, (0.8, 1.0), "about 95 % (at least 80 %)"),
+        (0.5, (0.0, 1.0), "about 50 %"),  # says nothing
+        (0.97, (0.968, 0.972), "about 97 %"),
+        (0.1, (0.2, 0.3), "about 10 %"),  # such an interval is of something else
+    ],
+)
+def test_an_estimate_is_said_with_what_its_interval_tells(share, interval, said):
+    assert about(share) + span(share, interval) == said

@@ -871,12 +871,12 @@ def test_an_unknown_parameter_is_told_the_known_ones():
 @pytest.mark.parametrize(
     ("method", "parameter", "value", "rule"),
     [
-        ("eol", "outlier_share", 0.0, "a number between 0 and 1, both excluded, or one for each task"),
-        ("eol", "outlier_share", 1, "a number between 0 and 1"),
-        ("eol", "outlier_share", np.nan, "a number between 0 and 1"),
-        ("eol", "outlier_share", "0.3", "a number between 0 and 1"),
-        ("eol", "outlier_share", None, "a number between 0 and 1"),
-        ("eol", "outlier_share", True, "a number between 0 and 1"),
+        ("eol", "outlier_share", 0.0, '"auto", or a number between 0 and 1, both excluded, or one for each task'),
+        ("eol", "outlier_share", 1, '"auto", or a number between 0 and 1'),
+        ("eol", "outlier_share", np.nan, '"auto", or a number between 0 and 1'),
+        ("eol", "outlier_share", "0.3", '"auto", or a number between 0 and 1'),
+        ("eol", "outlier_share", None, '"auto", or a number between 0 and 1'),
+        ("eol", "outlier_share", True, '"auto", or a number between 0 and 1'),
         ("eol", "b", 1.5, "a number between 0 and 1, both excluded, or None, or one for each task"),
         ("eol", "temperature", 0, "a number above 0"),
         ("eol", "temperature", np.inf, "a number above 0"),
@@ -915,7 +915,9 @@ def test_an_option_out_of_range_is_told_its_range(option, value, rule):
 
 @pytest.mark.parametrize("method", ["knn", "simpleshot"])
 def test_the_share_of_a_method_that_only_ranks_is_checked_too(method):
-    with pytest.raises(ValueError, match=r"^outlier_share of .* must be a number between 0 and 1, .*got 1\.5"):
+    with pytest.raises(
+        ValueError, match=r'^outlier_share of .* must be "auto", or a number between 0 and 1, .*got 1\.5'
+    ):
         answer(method=method, outlier_share=1.5)
 
 

@@ -1,12 +1,12 @@
 """handful: few-shot open-set recognition.
 
 A handful of labelled examples, a pile of unlabelled items of which many belong to no known class: handful labels
-the pile and sets the unknowns aside. ::
+the pile and sets the unknowns aside. How much of it is unknown is estimated. ::
 
     import handful
 
-    result = handful.solve("eol", support, labels, query, outlier_share=0.3)
-    model = handful.EOL(outlier_share=0.3).fit(X, y)     # y == -1: unlabelled
+    result = handful.solve(support, labels, query)       # or solve("eol", ..., outlier_share=0.3)
+    model = handful.estimator("auto").fit(X, y)          # or EOL(outlier_share=0.3); y == -1: unlabelled
 """
 
 from importlib import import_module

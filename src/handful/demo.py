@@ -1,4 +1,8 @@
-"""The embedded example: five digits are known by five drawings each, the pile holds those and five others."""
+"""The embedded example: five digits are known by five drawings each, the pile holds those and five others.
+
+The default method is told nothing of how many are of other digits; beside it stand EOL, which is told, and two
+yardsticks.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,16 @@ from handful import metrics, report
 from handful.features import Episodes, Protocol, digits, draw
 from handful.features.embedded import SHAPE
 from handful.methods import get, solve
+from handful.parameters import AUTO
+from handful.report.words import about, percent, span
 from handful.task import Result
 
-METHODS = ("eol", "knn", "simpleshot")
-NAMES = {"eol": "EOL", "knn": "kNN distance", "simpleshot": "nearest mean"}
+NAMES = {
+    AUTO: f"{get(AUTO).info.estimator}, not told the share",
+    "eol": "EOL, told the share",
+    "knn": "kNN distance",
+    "simpleshot": "nearest mean",
+}
 FIGURES = {"accuracy": "accuracy", "auroc": "AUROC", "aupr": "AUPR", "prec@0.9": "Prec@0.9"}
 
 
@@ -27,7 +37,8 @@ class Demo:
     episodes: Episodes
     result: Result
     figures: dict[str, dict[str, Any]]  # method -> figure -> mean and half-width, in percent
-    tasks: int
+    shares: np.ndarray  # [tasks], what was estimated of those many
+    share: float  # the truth, of all of them
 
     @property
     def sentences(self) -> list[str]:
@@ -37,14 +48,17 @@ class Demo:
         guess = np.searchsorted(self.result.classes, self.result.closest)
         right = ~outlier & ~unknown & (guess == truth)
         names = ", ".join(map(str, self.result.classes))
+        estimate, interval = float(self.result.outlier_share), self.result.outlier_share_interval
+        guess_of_share = about(estimate) + ("" if interval is None else span(estimate, interval.tolist()))
         return [
             f"handful was shown {self.episodes.support_items.shape[1]} labelled drawings of the digits {names}, "
             f"and a pile of {len(truth)} drawings without labels.",
-            f"It was told that about {self.result.outlier_share:.0%} of the pile are of no known kind, not which.",
+            f"Nobody told it how many of them are of no known kind. Its estimate: {guess_of_share}; "
+            f"in truth {percent(outlier.mean())}.",
             f"It called {unknown.sum()} unknown: {(unknown & outlier).sum()} of the {outlier.sum()} that really are, "
             f"and {(unknown & ~outlier).sum()} known ones by mistake.",
             f"Of the {(~outlier).sum()} drawings of known digits, {right.sum()} got their right label "
-            f"({right.sum() / (~outlier).sum():.0%}).",
+            f"({percent(right.sum() / (~outlier).sum())}).",
         ]
 
     @property
@@ -53,8 +67,13 @@ class Demo:
             [NAMES[method], *(f"{mean:.1f} ± {half:.1f}" for mean, half in of.values())]
             for method, of in self.figures.items()
         ]
-        note = f"Mean over {self.tasks} random draws of such piles, in percent, ± the half-width of the 95 % interval."
-        return report.Figures("Against two yardsticks", ["", *FIGURES.values()], rows, note)
+        off = 100 * np.abs(self.shares - self.share).mean()
+        note = (
+            f"Mean over {len(self.shares)} random draws of such piles, in percent, ± the half-width of the 95 % "
+            f"interval. {percent(self.share)} of each are of no known kind; the estimate was off by {off:.0f} points "
+            "on average."
+        )
+        return report.Figures("Against EOL and two yardsticks", ["", *FIGURES.values()], rows, note)
 
 
 def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda step: None) -> Demo:
@@ -62,16 +81,18 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
     protocol = Protocol(queries=30, outlier_queries=30)
     features, labels = digits()
     episodes = draw(features, labels, protocol, seed=seed, tasks=[0])
-    result = solve("eol", episodes.task, outlier_share=protocol.outlier_share)[0]
+    result = solve(episodes.task)[0]
     done("the pile is labelled")
     many = draw(features, labels, Protocol(), seed=seed, tasks=range(1, tasks + 1))
-    figures = {}
-    for name in METHODS:
-        answer = solve(name, many.task)
+    figures, shares = {}, np.empty(0)
+    for name in NAMES:
+        share = AUTO if name == AUTO else Protocol().outlier_share
+        answer = solve(name, many.task, outlier_share=share)
+        shares = answer.outlier_share if name == AUTO else shares
         per_task = metrics.figures(answer.probabilities, answer.outlier_scores, many.truth)
         figures[name] = {key: metrics.mean_and_half_width(100 * per_task[key]) for key in FIGURES}
         done(f"{get(name).info.title} on {tasks} other piles")
-    return Demo(episodes, result, figures, tasks)
+    return Demo(episodes, result, figures, shares, Protocol().outlier_share)
 
 
 def write(demo: Demo, folder: Path) -> dict[str, Path]:
@@ -95,7 +116,7 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
 
 def _groups(demo: Demo) -> list[report.Group]:
     features, _ = digits()
-    result, task = demo.result, demo.episodes.task
+    result, task, confidence = demo.result, demo.episodes.task, demo.result.confidence
 
     def picture(item: int) -> bytes:
         return report.png(16 - features[item].reshape(SHAPE))  # dark ink on a light ground
@@ -104,7 +125,7 @@ def _groups(demo: Demo) -> list[report.Group]:
         item = demo.episodes.query_items[0, i]
         return report.Item(
             picture(item), f"drawing {item}", "unknown" if result.unknown[i] else str(result.labels[i]),
-            float(result.outlier_scores[i]), float(result.confidence[i]),
+            float(result.outlier_scores[i]), float(confidence[i]),
             f"closest: {result.closest[i]}" if result.unknown[i] else "",
         )  # fmt: skip
 

@@ -15,17 +15,18 @@ and then, in each pass, for the known classes k and the outliers::
     bias += log target - log mean_i softmax(l + bias),   target = ((1 - share)/N, ..., (1 - share)/N, share)
     P_query = softmax(l + bias)
 
-The density keeps prototypes from drifting onto clusters of outliers; the floor 5 e0 is a constant outlier logit where
-outliers are few.
+where each bias_k stays within 0.7 of their mean: classes are nudged towards equal sizes, which few examples need, and
+not forced to them, since in a pile they seldom are. The density keeps prototypes from drifting onto clusters of
+outliers; the floor 5 e0 is a constant outlier logit where outliers are few.
 
 **The pressure** that holds the outliers at a share g is bias_out - logsumexp_k bias_k. At the true share it is what
 makes up for the sizes of the two densities, by Bayes. That of the outliers is about (g Q + 5) e0, of Q queries; that of
 a known class enters by its root and is about m e10, of its members m = (1 - g) Q / N + 2 shots + 4 and the mean kernel
 e10 of a query to its ten nearest. So ::
 
-    law(g) = log(g / (1 - g)) + 1/2 log(m e10) - log((g Q + 5) e0) + 4 g (1 - g) - 1/2
+    law(g) = log(g / (1 - g)) + 1/2 log(m e10) - log((g Q + 5) e0) + 1/4 log(e10 / e0) + 5.4 g (1 - g) - 1.1
 
-of which only the last two terms were fitted.
+of which the last three terms were fitted: e10 / e0 tells how many clusters the pile falls into.
 
 A small pile cannot show its shares: with Q below 10 (N + 1) the bias is drawn towards bias_k = -log N,
 bias_out = law(share), by the part of the queries that lack.
@@ -36,8 +37,9 @@ Many shares are tried at once: arrays of logits are [B, G, N + 1, Q] for G share
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log
+from math import exp, log
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from handful.arrays import FLOOR, Array, at_least, logsumexp, one_hot, unit
@@ -47,7 +49,9 @@ LEAST_SPREAD = 0.02
 OUTLIER_FLOOR = 5.0  # times e0
 ENOUGH = 10  # queries for each class and the outliers, to hold shares by
 NEAREST = 10  # of e10
+NUDGE = exp(0.7)  # at most so much more or less weight for a class than is usual
 TINY = 1e-30  # inside logarithms of densities
+LARGE = 1e15  # the outliers' weight is no larger, nor smaller than 1 / LARGE
 
 
 @dataclass
@@ -82,6 +86,67 @@ def smooth(support: Array, query: Array, k: int = 10) -> Neighbours:
     root = 1 / xp.sqrt(at_least(degrees, FLOOR))
     y = unit(x + root[..., None] * (w @ (root[..., None] * x)) / 2)
     return Neighbours(x, y, degrees, min(k, n - 1))
+
+
+@dataclass
+class Graph:
+    """Each item's nearest others in one task whose items come and go: NumPy arrays without a batch.
+
+    It leads to the same `Neighbours` as `smooth`, but a change costs only the similarities it touches.
+    """
+
+    items: np.ndarray  # [n, D] as prepared
+    nearest: np.ndarray  # [n, k or n - 1]
+    similar: np.ndarray  # [n, k or n - 1]
+    k: int
+
+    @classmethod
+    def of(cls, items: np.ndarray, k: int) -> Graph:
+        nobody = cls(items[:0], np.empty((0, k), np.intp), np.empty((0, k), items.dtype), k)
+        return nobody.changed(np.arange(0), items)
+
+    def changed(self, keep: np.ndarray, new: np.ndarray) -> Graph:
+        """Only the items numbered in `keep`, in that order, and then the new ones [m, D]."""
+        old, n = len(keep), len(keep) + len(new)
+        width = min(self.k, n - 1)
+        items = np.concatenate([self.items[keep], new])
+        place = np.full(len(self.items), -1)
+        place[keep] = np.arange(old)
+        nearest, similar = place[self.nearest[keep]], self.similar[keep]
+        bereft = (nearest < 0).any(axis=1) | (nearest.shape[1] < width)  # a neighbour has left: they look at everyone
+        stay, rows = np.flatnonzero(~bereft), np.concatenate([np.flatnonzero(bereft), np.arange(old, n)])
+        g = items[rows] @ items.T
+        g[np.arange(len(rows)), rows] = -np.inf
+        to_new = g[len(rows) - len(new) :, stay].T
+        similar = np.concatenate([similar[stay], to_new], axis=1)
+        nearest = np.concatenate([nearest[stay], np.broadcast_to(np.arange(old, n), to_new.shape)], axis=1)
+
+        whole = Graph(items, np.empty((n, width), np.intp), np.empty((n, width), items.dtype), self.k)
+        best = _first(similar, width)
+        whole.nearest[stay] = np.take_along_axis(nearest, best, axis=1)
+        whole.similar[stay] = np.take_along_axis(similar, best, axis=1)
+        whole.nearest[rows] = best = _first(g, width)
+        whole.similar[rows] = np.take_along_axis(g, best, axis=1)
+        return whole
+
+    def ordered(self, order: np.ndarray) -> Graph:
+        return Graph(self.items[order], np.argsort(order)[self.nearest[order]], self.similar[order], self.k)
+
+    def neighbours(self) -> Neighbours:
+        from scipy.sparse import csr_array
+
+        (n, k), x = self.nearest.shape, self.items
+        w = csr_array((at_least(self.similar, 0.0).ravel(), self.nearest.ravel(), np.arange(n + 1) * k), shape=(n, n))
+        w = w + w.T
+        degrees = w.sum(axis=1)
+        root = (1 / np.sqrt(at_least(degrees, FLOOR)))[:, None]
+        y = unit(x + root * (w @ (root * x)) / 2)
+        return Neighbours(x[None], y[None], degrees[None], k)
+
+
+def _first(g: np.ndarray, k: int) -> np.ndarray:
+    """Where the k largest of each row are, [n, k], in no order."""
+    return np.argpartition(-g, max(k - 1, 0), axis=1)[:, :k] if g.size else np.empty((len(g), k), np.intp)
 
 
 def _nearest(g: Array, k: int) -> Array:
@@ -120,7 +185,8 @@ class Kernels:
         members = (1 - share) * self.queries / self.ways + 2 * self.shots + 4
         known = xp.log(members * at_least(e10, TINY)[:, None]) / 2
         outliers = xp.log((share * self.queries + OUTLIER_FLOOR) * self.e0[:, None])
-        return xp.log(share / (1 - share)) + 4 * share * (1 - share) - 0.5 + known - outliers
+        clusters = xp.log(at_least(e10, TINY) / self.e0)[:, None] / 4
+        return xp.log(share / (1 - share)) + known - outliers + clusters + 5.4 * share * (1 - share) - 1.1
 
 
 def kernels(near: Neighbours, labels: Array, ways: int) -> Kernels:
@@ -201,7 +267,7 @@ def densities(of: Kernels, share: Array, passes: int = 11, hold: bool = False) -
         odds = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
         weight = xp.zeros_like(target) + 1 if i < 2 else weight
         for _ in range(10 if i < 2 or i == passes - 1 else 1):
-            weight = weight * target / at_least(xp.mean(_parts(odds, weight), axis=-1), FLOOR)
+            weight = _nudged(weight * target / at_least(xp.mean(_parts(odds, weight), axis=-1), FLOOR))
         if trust < 1:
             bias = xp.log(weight)
             bias = bias - logsumexp(bias[..., :-1], axis=-1)  # its own zero is anywhere
@@ -211,6 +277,14 @@ def densities(of: Kernels, share: Array, passes: int = 11, hold: bool = False) -
         p = xp.concat([given, _parts(odds, weight)], axis=-1)
     bias = xp.log(weight)
     return Densities(logits + bias[..., None], bias, used, floor, of.beta, p[..., n_support:])
+
+
+def _nudged(weight: Array) -> Array:
+    """exp(bias) about a mean bias of 0 for the classes, theirs within a factor of it; only ratios mean something."""
+    xp = array_namespace(weight)
+    weight = weight / xp.exp(xp.mean(xp.log(weight[..., :-1]), axis=-1, keepdims=True))
+    known = xp.minimum(at_least(weight[..., :-1], 1 / NUDGE), xp.full_like(weight[..., :-1], NUDGE))
+    return xp.concat([known, at_least(-at_least(-weight[..., -1:], -LARGE), 1 / LARGE)], axis=-1)
 
 
 def score_items(near: Neighbours, end: Densities, items: Array) -> Array:

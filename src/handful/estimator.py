@@ -34,11 +34,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from handful.arrays import to_numpy
 from handful.checks import UNKNOWN, as_features, is_missing, label_array
 from handful.methods import get, list_methods, solve
+from handful.methods.growing import Growth
 from handful.methods.scores import SCORES
+from handful.parameters import is_auto
 from handful.task import Task, mark_unknown
 
 # Parameters that every estimator has, beside its method's own.
 SHARED = {"outlier_share": "auto", "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}
+
+AGAIN = 2  # a pile so many times as large as the one that was fitted whole is fitted whole again
 
 # What scikit-learn's `check_estimator` expects and these estimators mean otherwise.
 EXPECTED_FAILED_CHECKS = {
@@ -62,10 +66,15 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     classes_: [N], sorted; transduction_: [n] labels, -1 or "unknown" where unknown, given ones kept;
     label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
     scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
-    threshold_, n_iter_, n_features_in_.
+    threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, or -1,
+    and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by.
     """
 
     _method = ""
+    state_: dict[str, Any]
+    parameters_: dict[str, Any]
+    n_whole_: int
+    _kept: dict[str, Any]
 
     def fit(self, X: Any, y: Any) -> FewShotClassifier:
         """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
@@ -75,21 +84,87 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
             raise ValueError("y is -1 (or None) everywhere: give every class at least one labelled example")
         if not pile.any() and len(np.unique(y)) == 1:
             raise ValueError("y has only one class and no unlabelled item: add a pile (y of -1) to tell the class from")
-        examples, names, unlabelled = X[~pile], y[~pile], X[pile]
-        task = Task(examples, names, unlabelled) if pile.any() else Task.of_examples(examples, names)
-        result = solve(self._method, task, **self.get_params(deep=False))
-        self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
-        self.threshold_, self.outlier_share_ = float(result.threshold), float(result.outlier_share)
-        interval = result.outlier_share_interval
-        self.outlier_share_interval_ = None if interval is None else tuple(interval.tolist())
-        self.n_iter_ = max(1, result.made_by["steps"])
+        return self._fit_whole(X, y[~pile], pile)
 
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FewShotClassifier:
+        """Take in more items, and go on from what was learned: the attributes of `fit` then speak of all items so far.
+
+        y: as in `fit`, or None if none has a label; its labels are of the classes known. On a model that is not fitted
+        it is `fit`. classes: the names of all classes, if you like, as scikit-learn has it; they must be those known.
+
+        KDO goes on from where it was. The other methods are fitted again to all items, as that is quick, but the share
+        of unknowns, if it is estimated, is followed from where it was. When the pile has doubled, all is done from the
+        start: the mean that features are centred on would get old.
+        """
+        if not hasattr(self, "classes_"):
+            if y is None:
+                raise ValueError(f"{type(self).__name__} is not fitted yet: begin with labelled examples of each class")
+            self.fit(X, y)
+            self._codes([] if classes is None else label_array(classes))
+            return self
+        if not hasattr(self, "items_"):
+            raise ValueError(
+                "this model was read from a file that does not hold the items it was fitted to, so it cannot grow: fit "
+                "again with all items, or save models that shall grow with save(path, items=True)"
+            )
+        X, y = self._check_both(X, np.full(np.shape(X)[:1], UNKNOWN) if y is None else y, reset=False)
+        self._codes([] if classes is None else label_array(classes))
+        pile = _unlabelled(y)
+        codes = np.full(len(X), UNKNOWN)
+        codes[~pile] = self._codes(y[~pile])
+
+        method, before = get(self._method), self.given_ == UNKNOWN
+        X, codes = np.concatenate([self.items_, X]), np.concatenate([self.given_, codes])
+        pile = codes == UNKNOWN
+        names = self.classes_[codes[~pile]]
+        if pile.sum() >= AGAIN * self.n_whole_:
+            return self._fit_whole(X, names, pile)
+        counts = int((~before).sum()), int(before.sum())
+        task = Task(X[~pile], names, X[pile])
+        growth = Growth(task, self.state_, *counts, self.dtype, self._kept)
+        if getattr(method, "grow_from", None) is None:
+            return self._fit_whole(X, names, pile, growth)
+        solution = method.grow(growth, self.parameters_)
+        self.state_, self._kept = solution.state, solution.kept
+        self._take_share(solution.outlier_share, solution.share_interval)
+        self.n_iter_ = max(1, solution.n_iter)
+        return self._say(X, codes, solution.probabilities[0], solution.outlier_scores[0])
+
+    def _fit_whole(
+        self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, growth: Growth | None = None
+    ) -> FewShotClassifier:
+        """Fit to items, of which those that are not in the pile have these labels; growth: following the share."""
+        task = Task(X[~pile], names, X[pile]) if pile.any() else Task.of_examples(X[~pile], names)
+        parameters, found, kept = self.get_params(deep=False), None, {}
+        estimated = is_auto(self.outlier_share) and not getattr(get(self._method), "finds_share", False)
+        if growth is not None and estimated and self.outlier_share_interval_ is not None:
+            found, kept["share"] = growth.share()
+            parameters["outlier_share"] = float(found.estimate[0])
+        result = solve(self._method, task, **parameters)
+        self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
+        self.threshold_ = float(result.threshold)
+        self._take_share(result.outlier_share, result.outlier_share_interval if found is None else found.interval)
+        self.n_iter_ = max(1, result.made_by["steps"])
+        self._kept = kept
+        self.n_whole_ = int(pile.sum()) if found is None else self.n_whole_
+        codes = np.full(len(X), UNKNOWN)
+        codes[~pile] = task.labels[0]
+        return self._say(X, codes, result.probabilities, result.outlier_scores)
+
+    def _take_share(self, share: Any, interval: np.ndarray | None) -> None:
+        self.outlier_share_ = float(np.ravel(share)[0])
+        self.outlier_share_interval_ = None if interval is None else tuple(np.ravel(interval).tolist())
+
+    def _say(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> FewShotClassifier:
+        """Set what is said of the items: of those without a code by their probabilities [Q, N] and scores [Q]."""
+        pile = codes == UNKNOWN
+        self.items_, self.given_ = X, codes
         self.outlier_scores_ = np.empty(len(X))
-        self.outlier_scores_[pile] = result.outlier_scores
-        self.outlier_scores_[~pile] = self._score(examples)[1]
+        self.outlier_scores_[pile] = scores
+        self.outlier_scores_[~pile] = self._score(X[~pile])[1]
         self.label_distributions_ = np.empty((len(X), len(self.classes_)))
-        self.label_distributions_[pile] = _conditional(result.probabilities)
-        self.label_distributions_[~pile] = np.eye(len(self.classes_))[task.labels[0]]
+        self.label_distributions_[pile] = _conditional(probabilities)
+        self.label_distributions_[~pile] = np.eye(len(self.classes_))[codes[~pile]]
         self.unknown_ = pile & (self.outlier_scores_ > self.threshold_)
         closest = self.classes_[self.label_distributions_.argmax(axis=1)]
         self.transduction_ = mark_unknown(closest, self.unknown_)
@@ -124,21 +199,36 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average((self.predict(X) == y)[labelled], weights=weight))
 
-    def save(self, path: str | Path) -> Path:
-        """Write the fitted model as safetensors; `handful.load` reads it back."""
+    def save(self, path: str | Path, items: bool = False) -> Path:
+        """Write the fitted model as safetensors; `handful.load` reads it back.
+
+        items: also what it was fitted to, as it came, so that the model read back can grow by `partial_fit`.
+        """
         from handful.modelfile import save
 
-        return save(self, path)
+        return save(self, path, items)
 
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
         probabilities, scores = get(self._method).score(self.state_, X[None], self.dtype, self.parameters_)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
-    def _check_both(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _codes(self, names: Any) -> list[int]:
+        """The columns of these classes."""
+        known = {name: code for code, name in enumerate(self.classes_.tolist())}
+        names = np.asarray(names).tolist()
+        for name in names:
+            if name not in known:
+                raise ValueError(
+                    f"{name!r} is not among the classes that this model was fitted to, {', '.join(map(repr, known))}: "
+                    "to add a class, call fit with all items"
+                )
+        return [known[name] for name in names]
+
+    def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X = validate_data(self, X, **_CHECKS)
+        X = validate_data(self, X, reset=reset, **_CHECKS)
         X, y = as_features(X, "X"), label_array(y)
         if y.ndim == 2 and y.shape[1] == 1:
             message = "A column-vector y was passed when a 1d array was expected: it is read as y.ravel()"

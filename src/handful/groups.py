@@ -27,6 +27,7 @@ import numpy as np
 from handful.arrays import FLOOR, as_like, to_numpy, unit
 from handful.checks import UNKNOWN, UNKNOWN_NAME, as_features
 from handful.density import Neighbours, smooth
+from handful.parameters import AUTO
 from handful.prepare import Prepared, prepare
 from handful.task import Result, Task
 
@@ -69,7 +70,7 @@ class Promoted(NamedTuple):
 
     task: Task
     rest: np.ndarray
-    outlier_share: float  # what was expected before, less the groups that are classes now
+    outlier_share: float | str  # what was told before, less the groups that are classes now; or "auto" again
 
 
 def find_groups(features: Any, context: Any = None) -> np.ndarray:
@@ -117,14 +118,16 @@ def promote(result: Result, names: dict[int, Any], examples: int = 5) -> Promote
     labels += [names[number] for number, rows in picked.items() for _ in rows]
     support = np.concatenate([to_numpy(task.support[0]), query[taken]])
     part = sum(groups[number].size for number in names) / int(to_numpy(result.unknown).sum())
-    left = lower_share(float(result.outlier_share), part, len(rest) / len(result))
+    left: float | str = AUTO
+    if result.outlier_share_interval is None:  # it was told, not estimated
+        left = lower_share(float(result.outlier_share), part, len(rest) / len(result))
     shown, pile = as_like(support, task.support), as_like(query[rest], task.query)  # torch in, torch out
     return Promoted(Task(shown, labels, pile), rest, left)
 
 
 def lower_share(share: float, part: float, kept: float) -> float:
-    """An outlier share without this part of the unknowns, of a pile of which so much is left; never 0."""
-    return min(1.0, max(0.01, share * (1 - part) / kept))
+    """An outlier share without this part of the unknowns, of a pile of which so much is left; never 0 or 1."""
+    return min(0.99, max(0.01, share * (1 - part) / kept))
 
 
 def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list) -> None:

@@ -14,10 +14,11 @@ from handful.files import write_whole
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
+ITEMS = ("items_", "given_")  # what a model grows from; large, and only saved if asked for
 
 
-def save(model: FewShotClassifier, path: str | Path) -> Path:
-    """Write a fitted model; an existing file is replaced whole or not at all."""
+def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Path:
+    """Write a fitted model; an existing file is replaced whole or not at all. items: with what it was fitted to."""
     from safetensors.numpy import save as serialise
     from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +26,10 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
     path = Path(path)
     arrays = {f"state.{name}": value for name, value in model.state_.items()}
     arrays |= {f"learned.{name}": getattr(model, name) for name in LEARNED if name != "transduction_"}
+    if items:
+        if not hasattr(model, "items_"):
+            raise ValueError("this model was read from a file without its items: it can only be saved without them")
+        arrays |= {name: getattr(model, name) for name in ITEMS}
     parameters = model.get_params(deep=False)
     if parameters["base_mean"] is not None:
         arrays["parameter.base_mean"] = np.asarray(parameters.pop("base_mean"))
@@ -39,6 +44,7 @@ def save(model: FewShotClassifier, path: str | Path) -> Path:
         "outlier_share": model.outlier_share_,
         "outlier_share_interval": model.outlier_share_interval_,
         "n_iter": model.n_iter_,
+        "n_whole": model.n_whole_ if items else None,
         "n_features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
         "made_from": getattr(model, "made_from_", {}),
@@ -98,6 +104,9 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
     model.n_iter_, model.n_features_in_ = about["n_iter"], about["n_features"]
     model.made_from_ = about.get("made_from", {})
+    if "items_" in arrays:
+        model.items_, model.given_ = (arrays[name] for name in ITEMS)
+        model.n_whole_, model._kept = about["n_whole"], {}
     if about["feature_names"]:
         model.feature_names_in_ = np.asarray(about["feature_names"], dtype=object)
     for name in LEARNED:

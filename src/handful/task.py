@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
-from handful.arrays import Array, to_numpy
+from handful.arrays import Array, as_like, to_numpy
 from handful.checks import UNKNOWN, UNKNOWN_NAME, as_features, as_labels
 
 if TYPE_CHECKING:
@@ -162,13 +162,16 @@ class Result:
         """How sure the decision is.
 
         Where the outlier score is a probability, as EOL's is: P(class and known) of a known item, P(unknown) of an
-        unknown one. Where it is only a rank: P(class | known), and the rank among the pile, 1 for the highest score.
+        unknown one, calibrated like `p_unknown`. Where it is only a rank: P(class | known), and the rank in the pile,
+        1 for the highest score.
         """
         xp = array_namespace(self.probabilities)
         known = xp.sum(self.probabilities, axis=-1)  # 0 where a method is certain of an unknown
         best = xp.max(self.probabilities, axis=-1) / xp.where(known > 0, known, 1.0)
         if self.made_by.get("score") == "probability":
-            return xp.where(self.unknown, self.outlier_scores, best * (1 - self.outlier_scores))
+            calibrated = self.p_unknown
+            p = self.outlier_scores if calibrated is None else as_like(calibrated, self.outlier_scores)
+            return xp.where(self.unknown, p, best * (1 - p))
         order = xp.argsort(xp.argsort(self.outlier_scores, axis=-1), axis=-1)
         rank = xp.astype(order + 1, self.probabilities.dtype) / order.shape[-1]
         return xp.where(self.unknown, rank, best)
@@ -207,7 +210,7 @@ class Result:
         return promote(self, names, examples)
 
     def to_arrow(self) -> Any:
-        """One row an item: label, unknown, confidence, outlier_score, p_<class> (a `pyarrow.Table`)."""
+        """One row an item: label, unknown, confidence, outlier_score, p_unknown, p_<class> (a `pyarrow.Table`)."""
         import pyarrow as pa
 
         if self.unknown.ndim == 2:
@@ -219,6 +222,8 @@ class Result:
             "confidence": to_numpy(self.confidence),
             "outlier_score": to_numpy(self.outlier_scores),
         }
+        if self.p_unknown is not None:
+            columns["p_unknown"] = self.p_unknown
         probabilities = to_numpy(self.probabilities)
         columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
         return pa.table({name: pa.array(np.asarray(x).tolist()) for name, x in columns.items()})

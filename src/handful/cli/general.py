@@ -22,6 +22,9 @@ def demo(
 ) -> None:
     """Label a pile of handwritten digits, five kinds known by five drawings each, and write a report.
 
+    How much of the pile is of other digits is not told, but estimated. Figures over many piles stand beside those of
+    EOL, which is told, and of two yardsticks.
+
     Needs no data: the digits come with scikit-learn. Writes labels.csv, labels.parquet and report.html.
     """
     from rich.console import Console
@@ -38,8 +41,10 @@ def demo(
             method: {name: {"mean": mean, "half_width": half} for name, (mean, half) in of.items()}
             for method, of in found.figures.items()
         }
+        shares = {"true": found.share, "estimated": found.shares.tolist()}  # of the piles of the figures
         files = {name: str(path.resolve()) for name, path in paths.items()}
-        typer.echo(json.dumps({"seed": seed, "tasks": tasks, "figures": figures, "files": files}, indent=2))
+        said = {"seed": seed, "tasks": tasks, "figures": figures, "outlier_share": shares, "files": files}
+        typer.echo(json.dumps(said, indent=2))
         return
     console.print()
     for sentence in found.sentences:
@@ -95,6 +100,7 @@ def methods(as_json: Json = False) -> None:
     from dataclasses import asdict
 
     from handful.methods import get, list_methods
+    from handful.parameters import AUTO
 
     infos = list_methods()
     if as_json:
@@ -104,7 +110,7 @@ def methods(as_json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table()
+    table = Table(caption=f"{AUTO}, the default, is {get(AUTO).name}.", caption_justify="left")
     for column in ("name", "method", "year", "paradigm", "setting", "prepared by"):
         table.add_column(column)
     for info in infos:

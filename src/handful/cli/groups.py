@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from handful.cli.pictures import Overwrite, run
-from handful.cli.shared import Json, app
+from handful.cli.shared import Json, app, share_from
 
 
 @app.command()
@@ -28,9 +28,11 @@ def promote(
     ] = None,
     examples: Annotated[int, typer.Option(min=1, help="How many items of a group become examples, at most.")] = 5,
     outlier_share: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="About how much of the pile is of no class now. Default: as before, less the groups that are classes."
+            metavar="auto|SHARE",
+            help="About how much of the pile is of no class now. Default: estimated again; if it was told before, that "
+            "less the groups that are classes now.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -49,7 +51,8 @@ def promote(
     from handful.label.outputs import check_output
 
     place = output or _next(results)
-    job = promote_groups(results, _parse(names), place, examples=examples, outlier_share=outlier_share)
+    share = None if outlier_share is None else share_from(outlier_share)
+    job = promote_groups(results, _parse(names), place, examples=examples, outlier_share=share)
     check_decision(**job.decision)
     check_output(place, overwrite, job.formats, job.sort)
     run(job, place, as_json)

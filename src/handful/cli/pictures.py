@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, bars, console_for
+from handful.cli.shared import Json, app, bars, console_for, share_from
 
 if TYPE_CHECKING:
     from handful.label import Job, Labelled
@@ -37,8 +37,14 @@ def label(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
         "handful-out"
     ),
-    outlier_share: Annotated[float, typer.Option(help="About how much of the pile belongs to no class shown.")] = 0.5,
-    method: Annotated[str, typer.Option(help="See `handful methods`.")] = "eol",
+    outlier_share: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|SHARE",
+            help="About how much of the pile belongs to no class shown, between 0 and 1. auto: estimated from it.",
+        ),
+    ] = "auto",
+    method: Annotated[str, typer.Option(help="See `handful methods`.")] = "auto",
     backbone: Backbone = "efficientnet_lite0",
     size: Size = None,
     mean: Mean = None,
@@ -71,8 +77,8 @@ def label(
     from handful.label.outputs import check_output
 
     decision: dict[str, Any] = {
-        "method": method, "outlier_share": outlier_share, "threshold": threshold, "unknown_rate": unknown_rate,
-        "max_false_unknown": max_false_unknown,
+        "method": method, "outlier_share": share_from(outlier_share), "threshold": threshold,
+        "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown,
     }  # fmt: skip
     check_decision(**decision)
     _check_paths(examples, pile, output, sort)
@@ -126,6 +132,7 @@ def _for_machines(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             {"number": group.number, "name": group.name, "size": group.size, "items": [names[i] for i in group.items]}
             for group in labelled.groups
         ],
+        **labelled.share,
         "threshold": labelled.model.threshold_,
         "skipped": _as_rows(labelled.skipped),
         "files": {name: str(path.resolve()) for name, path in files.items()},

@@ -27,6 +27,14 @@ def console_for(as_json: bool) -> Console:
     return Console(stderr=as_json, highlight=False)
 
 
+def share_from(text: str) -> float | str:
+    """What --outlier-share says."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise ValueError(f"--outlier-share {text!r}: give auto, or a number between 0 and 1") from None
+
+
 @contextmanager
 def bars(console: Console, unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """A bar with the rate and the time left, one for each thing that is run."""

@@ -95,7 +95,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         paths = {"examples": str(job.examples.resolve()), "pile": job.pile and str(job.pile.resolve())}
         asked = own | paths | {"results": [str(folder.resolve()) for folder in job.results]}
     counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
-    return {"handful": handful.__version__, **counts, "groups": groups, "job": asked}
+    return {"handful": handful.__version__, **counts, **labelled.share, "groups": groups, "job": asked}
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -123,11 +123,12 @@ def _marks(items: Sequence[Sequence[str]]) -> list[Mark]:
 
 
 def promote_groups(
-    folder: Path, names: Mapping[int, str], output: Path, *, examples: int = 5, outlier_share: float | None = None
+    folder: Path, names: Mapping[int, str], output: Path, *, examples: int = 5, outlier_share: float | str | None = None
 ) -> Job:
     """The job that made the results in `folder`, with classes for groups: {2: "mushroom"}.
 
-    The share of unknowns that was given is lowered by what the groups were of them, unless another is given.
+    A share of unknowns that was told is lowered by what the groups were of them; one that was estimated is estimated
+    again. Either may be given here instead.
     """
     record = read_record(folder)
     job, groups = record["job"], record["groups"]
@@ -146,7 +147,7 @@ def promote_groups(
     kept = 1 - sum(min(examples, groups[number]["size"]) for number in names) / record["items"]
     decision = dict(job.decision)
     for name in ("outlier_share", "unknown_rate"):
-        if isinstance(decision.get(name), int | float):
+        if isinstance(decision.get(name), int | float):  # else it is "auto", or not asked for
             decision[name] = lower_share(decision[name], part, kept)
     if outlier_share is not None:
         decision["outlier_share"] = outlier_share

@@ -45,12 +45,17 @@ def label_studio(labelled: Labelled, places: Sequence[Path] | None = None) -> Ex
 
 def fiftyone(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
     """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`."""
-    numbers = zip(labelled.confidence.tolist(), labelled.scores.tolist(), strict=True)
-    rows = zip(_files(labelled, places), marked(labelled), numbers, strict=True)
+    attributes = {"outlier_score": labelled.scores.tolist()}
+    if (p := labelled.p_unknown) is not None:
+        attributes["p_unknown"] = p.tolist()
+    rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
     labels = {
-        file: {"label": label, "confidence": confidence, "attributes": {"outlier_score": score}}
-        for file, label, (confidence, score) in rows
-    }
+        file: {
+            "label": label, "confidence": confidence,
+            "attributes": {name: values[i] for name, values in attributes.items()},
+        }
+        for i, (file, label, confidence) in enumerate(rows)
+    }  # fmt: skip
     return "fiftyone.json", {"labels": labels}
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from handful.estimator import FewShotClassifier, estimator
 from handful.groups import Group, make_groups
 from handful.label.items import Items, check_twins
 from handful.methods import get
+from handful.parameters import AUTO, is_auto
+from handful.report.words import about, percent, span
 from handful.task import mark_unknown
 
 NEAREST = 3
@@ -31,7 +34,7 @@ class Labelled:
     examples: Items | None  # not known for items that a saved model labelled
     model: FewShotClassifier
     probabilities: np.ndarray  # [n, N] P(class | known)
-    scores: np.ndarray  # [n], high means unknown
+    scores: np.ndarray  # [n], high means unknown: what the decision is made by
     decision: str  # how the threshold was found, in words
     given: Mapping[int, str] = field(default_factory=dict)  # items of the pile that are examples too, and their class
 
@@ -51,18 +54,44 @@ class Labelled:
     @property
     def confidence(self) -> np.ndarray:
         """How sure the answer is: P(class) of a known item, P(unknown) of an unknown one, if that is a probability."""
-        best = self.probabilities.max(axis=1)
-        if not self.is_probability:
-            return best
-        return np.where(self.unknown, self.scores, best * (1 - self.scores))
+        return self._sure(self.unknown)
 
     @property
     def otherwise(self) -> np.ndarray:
         """How sure the other answer would be: unknown of a known item, its closest class of an unknown one."""
+        return self._sure(~self.unknown)
+
+    def _sure(self, unknown: np.ndarray) -> np.ndarray:
         best = self.probabilities.max(axis=1)
         if not self.is_probability:
             return best
-        return np.where(self.unknown, best * (1 - self.scores), self.scores)
+        calibrated = self.p_unknown
+        p = self.scores if calibrated is None else calibrated
+        return np.where(unknown, p, best * (1 - p))
+
+    @property
+    def p_unknown(self) -> np.ndarray | None:
+        """P(unknown) [n], calibrated on the pile: among items with 0.8 about 80 % are unknown.
+
+        None where scores only rank, and for items that a saved model labelled: they are no pile that has a share.
+        """
+        if self.examples is None or not self.is_probability:
+            return None
+        rest = [i for i in range(len(self.pile)) if i not in self.given]
+        p = np.zeros(len(self.pile))  # the given ones are known
+        p[rest] = _calibrate(self.model, self.scores[rest], self.examples)
+        return p
+
+    @property
+    def share(self) -> dict[str, Any]:
+        """How much of the pile is unknown: as told, as estimated (with an interval), or what was called so."""
+        told = self.model.get_params(deep=False)["outlier_share"]
+        interval = self.model.outlier_share_interval_
+        return {
+            "outlier_share": self.model.outlier_share_ if is_auto(told) else told,
+            "outlier_share_interval": None if interval is None else list(interval),
+            "outlier_share_told": not is_auto(told),
+        }
 
     @property
     def is_probability(self) -> bool:
@@ -106,7 +135,10 @@ class Labelled:
             each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(given) > 1)}"
             lines.append(f"{classes} shown by {each}; the pile holds {n} item{'s' * (n != 1)}.")
         was = "was" if n - unknown == 1 else "were"
-        lines.append(f"{n - unknown} {was} labelled ({found}) and {unknown} set aside as unknown ({unknown / n:.0%}).")
+        part = percent(unknown / n)
+        lines.append(f"{n - unknown} {was} labelled ({found}) and {unknown} set aside as unknown ({part}).")
+        if said := self._share_in_words():
+            lines.append(said)
         lines.append(self.decision)
         if self.groups:
             lines.append(self._in_groups())
@@ -115,6 +147,19 @@ class Labelled:
         if skipped := len(self.skipped):
             lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")
         return lines
+
+    def _share_in_words(self) -> str:
+        share, interval, told = self.share.values()
+        if self.examples is None or (not told and interval is None):  # the method has no use for it
+            return ""
+        if told:
+            return f"About {percent(share)} of the pile were said to be unknown (--outlier-share)."
+        n = len(self.pile) - len(self.given)
+        if n < decide.ENOUGH:
+            small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
+            return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
+        said = f"{about(share).capitalize()} of the pile look unknown{span(share, interval)}"
+        return f"{said}, as estimated from the pile itself; --outlier-share sets it by hand."
 
     def _in_groups(self) -> str:
         sizes = [group.size for group in self.groups]
@@ -139,6 +184,7 @@ class Labelled:
             "method": self.model._method,
             "parameters": {k: v for k, v in self.model.parameters_.items() if k != "history"},
             "threshold": self.model.threshold_,
+            **self.share,
             **self.pile.source,
         }
 
@@ -147,8 +193,8 @@ def label_items(
     examples: Items,
     pile: Items,
     *,
-    method: str = "eol",
-    outlier_share: float = 0.5,
+    method: str = AUTO,
+    outlier_share: float | str = AUTO,
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
@@ -157,9 +203,10 @@ def label_items(
 ) -> Labelled:
     """Label the pile from the examples; given: items of the pile, by their place, that are examples too.
 
-    outlier_share: about how much of the pile is of no class shown. By default an item is unknown if that is the
-    likelier answer; `threshold` moves that, `unknown_rate` calls just that share of the pile unknown, and
-    `max_false_unknown` lets at most that share of the known ones be called unknown, by the model's own probabilities.
+    outlier_share: about how much of the pile is of no class shown; "auto" estimates it. By default an item is unknown
+    if its score says that this is the likelier answer; `threshold` moves that, `unknown_rate` calls just that share of
+    the pile unknown, and `max_false_unknown` lets at most that share of the known ones be called unknown, by the
+    calibrated probabilities (`Labelled.p_unknown`).
     """
     check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
     if UNKNOWN_NAME in (examples.labels or ()):
@@ -171,21 +218,24 @@ def label_items(
     model = estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     scores = model.outlier_scores_[is_pile]
-    decision = "An item is called unknown where that is the likelier answer."
+    decision = f"An item is called unknown if its outlier score is above {model.threshold_:g}, where that is likelier."
     if get(method).info.score != "probability":
-        decision = f"The {outlier_share:.0%} of the pile with the highest outlier scores are called unknown."
+        share = model.outlier_share_ if is_auto(outlier_share) else float(outlier_share)
+        decision = f"The {percent(share)} of the pile with the highest outlier scores are called unknown."
     if threshold is not None:
         decision = f"An item is called unknown if its outlier score is above {threshold:g}."
     if unknown_rate is not None:
         _decide(model, is_pile, decide.at_share(scores, unknown_rate))
-        decision = f"The {unknown_rate:.0%} of the pile with the highest outlier scores are called unknown, as asked."
+        part = percent(unknown_rate)
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as asked."
         if abs(int(model.unknown_.sum()) - unknown_rate * len(pile)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     if max_false_unknown is not None:
-        _decide(model, is_pile, decide.at_false_unknown(scores, max_false_unknown))
-        decision = (
-            f"At most {max_false_unknown:.0%} of the known ones should be called unknown, by the model's estimate."
-        )
+        p = _calibrate(model, scores, examples)
+        count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
+        _decide(model, is_pile, decide.at_share(scores, count / len(pile)))
+        most = percent(max_false_unknown)
+        decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
     model.made_from_ = dict(pile.source)
     probabilities = model.label_distributions_[is_pile]
     if given:
@@ -217,8 +267,8 @@ def _move(examples: Items, pile: Items, given: Mapping[int, str]) -> tuple[Items
 
 
 def check_decision(
-    method: str,
-    outlier_share: float = 0.5,
+    method: str = AUTO,
+    outlier_share: float | str = AUTO,
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
@@ -228,14 +278,15 @@ def check_decision(
     said = [name for name, value in given.items() if value is not None]
     if len(said) > 1:
         raise ValueError(f"{said[0]} and {said[1]} both say what is unknown: give one of them")
-    shares = {"outlier_share": outlier_share, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
-    for name, share in shares.items():
+    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < outlier_share < 1):
+        raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
+    for name, share in {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}.items():
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"{name} is {share}: give a number between 0 and 1")
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
     if get(method).info.score != "probability" and max_false_unknown is not None:
-        raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or eol")
+        raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
 
 
 def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
@@ -249,6 +300,11 @@ def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
         items, None, model, model.predict_proba(items.features), -model.score_samples(items.features),
         f"An item is called unknown if its outlier score is above {model.threshold_:.3g}, as the model was saved.",
     )  # fmt: skip
+
+
+def _calibrate(model: FewShotClassifier, scores: np.ndarray, examples: Items) -> np.ndarray:
+    shots = len(examples) / len(model.classes_)
+    return decide.calibrate(scores[None], model.outlier_share_, shots)[0]
 
 
 def _are(count: int) -> str:

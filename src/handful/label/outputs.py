@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from errno import EIO
+from math import nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -99,7 +100,12 @@ def write_outputs(
 
 
 def table_of(labelled: Labelled) -> Any:
-    """One row an item: path, label, confidence, outlier_score, group, nearest ones, p_<class> (a `pyarrow.Table`)."""
+    """One row an item (a `pyarrow.Table`): path, label, closest class, confidence, ...
+
+    confidence: in the label, a probability. p_unknown: calibrated, so that about 80 % of those with 0.8 are unknown
+    (only where a pile was labelled, by a method with probabilities). outlier_score: the method's own number, which the
+    label is decided by. group: of an unknown. nearest_1, ...: the most similar examples. p_<class>: P(class | known).
+    """
     import pyarrow as pa
 
     shown: dict[str, Any] = {
@@ -107,8 +113,10 @@ def table_of(labelled: Labelled) -> Any:
         "label": marked(labelled),
         "closest": [str(name) for name in labelled.closest.tolist()],
         "confidence": labelled.confidence.astype(np.float64),
-        "outlier_score": labelled.scores.astype(np.float64),
     }
+    if (p := labelled.p_unknown) is not None:
+        shown["p_unknown"] = p
+    shown["outlier_score"] = labelled.scores.astype(np.float64)
     if labelled.examples is not None:
         shown["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
     nearest = labelled.nearest
@@ -158,7 +166,7 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
     shown = _most_telling(labelled)
     places = flat_map(pile, examples, shown)
     nearest, confidence, labels = labelled.nearest, labelled.confidence, marked(labelled)
-    otherwise, closest = labelled.otherwise, labelled.closest
+    otherwise, closest, p_unknown = labelled.otherwise, labelled.closest, labelled.p_unknown
     items = []
     for done, (i, xy) in enumerate(zip(shown, places, strict=False)):
         progress("report", done, len(shown))
@@ -167,6 +175,7 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
             PileItem(
                 pile.names[i], _thumbnail(pile, i), labels[i], str(closest[i]), float(confidence[i]),
                 float(labelled.scores[i]), xy, near, otherwise=float(otherwise[i]),
+                p_unknown=nan if p_unknown is None else float(p_unknown[i]),
             )
         )  # fmt: skip
     for k, name in enumerate((examples.labels if examples is not None else None) or ()):

@@ -29,6 +29,7 @@ from array_api_compat import array_namespace
 
 from handful import share
 from handful.arrays import Array
+from handful.methods.growing import Growth
 from handful.parameters import AUTO, Rule, is_auto
 from handful.prepare import prepare, replay
 from handful.task import Task
@@ -53,6 +54,7 @@ class Solution:
     n_iter: int = 1
     history: Array | None = None
     share_interval: np.ndarray | None = None  # [B, 2], where the share was estimated
+    kept: dict[str, Any] = field(default_factory=dict)  # what saves time when the pile grows; never on disk
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Method:
     together: float = 1
     finds_share: bool = False
     most: float = inf
+    grow_from: Callable[..., Solution] | None = None
 
     @property
     def name(self) -> str:
@@ -123,16 +126,32 @@ class Method:
         """A pile too large to be solved whole is scored by what a sample of it taught."""
         if query.shape[1] <= self.most or self.score_new is None:
             return self.solve(support, labels, query, **parameters)
-        xp = array_namespace(query)
         shown = share.sample(query.shape[1], int(self.most))
-        solution = self.solve(support, labels, query[:, shown], **parameters)
+        return self._spread(self.solve(support, labels, query[:, shown], **parameters), shown, query, parameters)
+
+    def _spread(self, solution: Solution, shown: np.ndarray, query: Array, parameters: Mapping[str, Any]) -> Solution:
+        """The solution of the queries `shown` as one of all."""
+        assert self.score_new is not None
+        xp, step = array_namespace(query), int(self.most)
+        rest = np.setdiff1d(np.arange(query.shape[1]), shown)
         parts = [
-            self.score_new(solution.state, query[:, i : i + int(self.most)], **parameters)
-            for i in range(0, query.shape[1], int(self.most))
+            self.score_new(solution.state, query[:, rest[i : i + step]], **parameters)
+            for i in range(0, len(rest), step)
         ]
-        probabilities, scores = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
-        probabilities[:, shown], scores[:, shown] = solution.probabilities, solution.outlier_scores
+        parts.append((solution.probabilities, solution.outlier_scores))
+        place = np.argsort(np.concatenate([rest, shown]))
+        probabilities, scores = (xp.concat(part, axis=1)[:, place] for part in zip(*parts, strict=True))
         return replace(solution, probabilities=probabilities, outlier_scores=scores)
+
+    def grow(self, growth: Growth, parameters: Mapping[str, Any]) -> Solution:
+        """Solve a task whose pile has grown, from where it stood; only for methods with a `grow_from`."""
+        assert self.grow_from is not None
+        solution = self.grow_from(growth, **parameters)
+        query = growth.task.query
+        if query.shape[1] > self.most:
+            solution = self._spread(solution, solution.state["shown"][0], growth.prepared(query), parameters)
+        solution.state |= {name: value for name, value in growth.state.items() if name.startswith("prepare.")}
+        return solution
 
     def score(
         self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]
@@ -155,6 +174,7 @@ def register(
     together: float = 1,
     finds_share: bool = False,
     most: float = inf,
+    grow: Callable[..., Solution] | None = None,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register a method under `name`.
 
@@ -164,6 +184,8 @@ def register(
     between which threads would pass the GIL around; fewer if its own matrices outgrow the features.
     `finds_share` says that it takes outlier_share="auto" itself; for others the share is estimated beforehand.
     `most` is how many queries it can solve together; of more, a sample is solved and `score_new` scores the rest.
+    `grow(growth, **parameters)` solves a task whose pile has grown from where it stood (`handful.methods.growing`), for
+    methods whose score is a probability; without it all items are solved again, which suits those that are quick.
     `info` is what `Info` holds, or as much of it as there is to say; for the methods of this package it is in
     `metadata.json`.
     """
@@ -173,7 +195,11 @@ def register(
         data["preparation"] = tuple(data["preparation"])
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
-        METHODS[name] = Method(Info(name=name, **data), solve, rules or {}, score_new, together, finds_share, most)
+        if grow is not None and data["score"] != "probability":  # its threshold would have to follow the pile
+            raise ValueError(f"{name!r} cannot grow, as its score is a rank: leave out grow=")
+        METHODS[name] = Method(
+            Info(name=name, **data), solve, rules or {}, score_new, together, finds_share, most, grow
+        )
         return solve
 
     return decorate

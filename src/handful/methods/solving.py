@@ -83,6 +83,7 @@ def solve(
     if threshold is None:
         if chosen.info.score == "rank" and is_auto(share):
             share, solution.share_interval = _estimate(task, threads)
+            solution.outlier_share = share
         limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
     else:
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)

@@ -237,16 +237,20 @@ byId("order").addEventListener("change", (event) => {
 byId("download").addEventListener("click", () => {
   const text = (value) => (Number.isNaN(value) ? "" : value);
   const rows = pile.map((item) => [
-    item.name, labelOf(item), data.classes[item.closest], text(sureOf(item)), text(item.score),
+    item.name, labelOf(item), data.classes[item.closest], text(sureOf(item)),
+    ...(calibrated ? [text(item.chance)] : []), text(item.score),
     ...(strips.length ? [(item.unknown && item.group) || ""] : []),
   ]);
-  const head = ["path", "label", "closest", "confidence", "outlier_score", ...(strips.length ? ["group"] : [])];
+  const head = ["path", "label", "closest", "confidence", ...(calibrated ? ["p_unknown"] : []), "outlier_score"];
+  if (strips.length) head.push("group");
   download("labels.csv", csv([head, ...rows]));
 });
 
 byId("low").textContent = `${range.text(range.low)} known`;
 byId("high").textContent = `unknown ${range.text(range.high)}`;
-byId("scale").textContent = data.probability
+byId("scale").textContent = calibrated
+  ? `The slider runs over the outlier score: above the threshold ${aThing} is set aside as unknown. Percentages are calibrated: of 100 ${thing}s with a P(unknown) of 80%, about 80 are unknown.`
+  : data.probability
   ? `The outlier score is the probability that ${aThing} is of none of the classes. Above the threshold it is set aside as unknown.`
   : `These outlier scores are ranks, not probabilities: only their order means something. The slider runs over the scores, from ${range.text(range.low)} to ${range.text(range.high)}; above the threshold ${aThing} is set aside as unknown.`;
 const lost = items.length - points.length;

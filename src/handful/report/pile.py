@@ -34,11 +34,12 @@ KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 
 @dataclass(frozen=True)
 class PileItem:
-    """One picture. A high `score` means more likely unknown.
+    """One picture. A high `score` means more likely unknown; the slider runs over it.
 
     thumbnail: a JPEG or PNG. label: `closest` or "unknown", or the class of an example. closest: its likeliest class.
     confidence: in that label; otherwise: in the other answer, for when the slider moves it there (nan: not said).
-    xy: its place on the map, nan for none. nearest: names of the examples most like it.
+    xy: its place on the map, nan for none. nearest: names of the examples most like it. p_unknown: a calibrated
+    probability, where there is one beside the score (nan: there is none).
     """
 
     name: str
@@ -51,6 +52,7 @@ class PileItem:
     nearest: Sequence[str]
     example: bool = False
     otherwise: float = math.nan
+    p_unknown: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _row(item: PileItem, classes: Mapping[str, int], examples: Mapping[str, int]
     kind = EXAMPLE if item.example else UNKNOWN if item.label == UNKNOWN_NAME else KNOWN
     numbers = [item.confidence, item.otherwise, item.score, *item.xy]
     near = [examples.get(name, _shown(name)) for name in item.nearest]
-    return [_shown(item.name), kind, classes[item.closest], *map(_number, numbers), near]
+    return [_shown(item.name), kind, classes[item.closest], *map(_number, numbers), near, _number(item.p_unknown)]
 
 
 def _picture(item: PileItem) -> str | None:

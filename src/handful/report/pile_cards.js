@@ -136,6 +136,7 @@ function showDetail(item) {
     if (item.unknown) fact("closest class", make("bdi", {}, data.classes[item.closest]));
     if (item.unknown && item.group) fact("group", make("bdi", {}, groupName(item)));
     fact("confidence", percent(sureOf(item)) || "n/a");
+    if (calibrated) fact("P(unknown)", percent(item.chance) || "n/a");
     fact("outlier score", `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
   }
   const close = make("button", { type: "button", autofocus: "" }, "Close");

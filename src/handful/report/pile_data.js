@@ -16,14 +16,16 @@ function takeData(id) {
 
 const data = takeData("data");
 const pictures = takeData("pictures");
-const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near], id) => ({
+const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance], id) => ({
   id, name, closest, near, small: name.toLowerCase(),
   example: kind === 2,
   given: kind === 1, // unknown at the threshold the labels were made with
   unknown: kind === 1,
   confidence: number(confidence), otherwise: number(otherwise), score: number(score), x: number(x), y: number(y),
+  chance: number(chance), // that it is unknown, calibrated
 }));
 const pile = items.filter((item) => !item.example);
+const calibrated = pile.some((item) => !Number.isNaN(item.chance));
 const thing = pictures.some(Boolean) ? "picture" : "item";
 const aThing = thing === "item" ? "an item" : "a picture";
 const things = (n) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;

@@ -1,0 +1,81 @@
+"""The pictures of outlier-share.md, made of the embedded digits: `python docs/outlier_share.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+import handful
+from handful import density, share
+from handful.features import Protocol, digits, draw
+from handful.prepare import prepare
+
+matplotlib.use("agg")
+from matplotlib import pyplot as plt
+
+PICTURE = Path(__file__).with_name("outlier-share.png")
+SIXTHS = (1, 2, 3, 4, 5)
+
+
+def tasks(known: int, outlier: int, shots: int = 5, n: int = 20):
+    return draw(*digits(), Protocol(shots=shots, queries=known, outlier_queries=outlier), seed=11, tasks=n)
+
+
+def requested_and_predicted(axes: plt.Axes) -> None:
+    """EOL's mean predicted share on piles that hold half unknowns, and on piles that hold what is asked for."""
+    asked = np.linspace(0.05, 0.95, 19)
+    half = tasks(15, 15)
+    found = [handful.solve("eol", half.task, outlier_share=g).outlier_scores.mean() for g in asked]
+    axes.plot([0, 1], [0, 1], color="0.7", lw=1)
+    axes.plot(asked, found, "o-", ms=3, label="the pile holds one half")
+    right = [5 * k / 30 for k in SIXTHS]
+    own = [
+        handful.solve("eol", tasks(30 - 5 * k, 5 * k).task, outlier_share=g).outlier_scores.mean()
+        for k, g in zip(SIXTHS, right, strict=True)
+    ]
+    axes.plot(right, own, "s", ms=6, label="the pile holds what is asked")
+    axes.set(title="EOL: asked and predicted", xlabel="share asked for", ylabel="mean predicted share", aspect="equal")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def pressures(axes: plt.Axes) -> None:
+    """What it takes to hold the unknowns at g, less the law; for piles of three true shares."""
+    tried = np.array([share.TRIED], np.float32)
+    axes.axhline(0, color="0.7", lw=1)
+    for k, colour in zip((1, 3, 5), ("C0", "C1", "C2"), strict=True):
+        task = tasks(30 - 5 * k, 5 * k).task
+        prepared = prepare(task.support, task.query, share.PREPARATION)
+        of = density.kernels(density.smooth(prepared.support, prepared.query), task.labels, 5)
+        excess = density.densities(of, tried, share.PASSES, hold=True).pressure - of.law(tried)
+        axes.plot(tried[0], excess.mean(axis=0), "o-", ms=3, color=colour, label=f"{k}/6 are unknown")
+        axes.axvline(k / 6, color=colour, ls=":", lw=1)
+    axes.set(title="Pressure less the law", xlabel="share held, g", ylabel="r(g)", ylim=(-2.5, 2.5))
+    axes.legend(frameon=False, fontsize=8)
+
+
+def estimates(axes: plt.Axes) -> None:
+    axes.plot([0, 1], [0, 1], color="0.7", lw=1)
+    for shots, shift in ((1, -0.012), (5, 0), (10, 0.012)):
+        mean, spread = [], []
+        for k in (0, *SIXTHS):
+            task = tasks(30 - 5 * k, 5 * k, shots).task
+            found = share.of_task(task.support, task.labels, task.query).estimate
+            mean.append(found.mean())
+            spread.append(found.std())
+        truth = np.arange(6) / 6 + shift
+        axes.errorbar(truth, mean, spread, fmt="o", ms=4, capsize=2, label=f"{shots}-shot")
+    axes.set(title="Estimated (20 piles each)", xlabel="true share", ylabel="estimate, ± 1 s.d.", aspect="equal")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def main() -> None:
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+    for ax, panel in zip(axes, (requested_and_predicted, pressures, estimates), strict=True):
+        panel(ax)
+    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main()
