@@ -24,9 +24,9 @@ makes up for the sizes of the two densities, by Bayes. That of the outliers is a
 a known class enters by its root and is about m e10, of its members m = (1 - g) Q / N + 2 shots + 4 and the mean kernel
 e10 of a query to its ten nearest. So ::
 
-    law(g) = log(g / (1 - g)) + 1/2 log(m e10) - log((g Q + 5) e0) + 1/4 log(e10 / e0) + 5.4 g (1 - g) - 1.1
+    law(g) = log(g / (1 - g)) + 1/2 log(m e10) - log((g Q + 5) e0) + 5.2 g (1 - g) - 1/2
 
-of which the last three terms were fitted: e10 / e0 tells how many clusters the pile falls into.
+of which only the last two terms were fitted.
 
 A small pile cannot show its shares: with Q below 10 (N + 1) the bias is drawn towards bias_k = -log N,
 bias_out = law(share), by the part of the queries that lack.
@@ -185,8 +185,7 @@ class Kernels:
         members = (1 - share) * self.queries / self.ways + 2 * self.shots + 4
         known = xp.log(members * at_least(e10, TINY)[:, None]) / 2
         outliers = xp.log((share * self.queries + OUTLIER_FLOOR) * self.e0[:, None])
-        clusters = xp.log(at_least(e10, TINY) / self.e0)[:, None] / 4
-        return xp.log(share / (1 - share)) + known - outliers + clusters + 5.4 * share * (1 - share) - 1.1
+        return xp.log(share / (1 - share)) + known - outliers + 5.2 * share * (1 - share) - 0.5
 
 
 def kernels(near: Neighbours, labels: Array, ways: int) -> Kernels:

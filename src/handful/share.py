@@ -5,14 +5,14 @@ things are read off::
 
     c(g) = mean_i H(p_out,i) / H(g)                       how undecided the items are, against a coin with that bias
     r(g) = pressure(g) - law(g)                           above 0 where g is too much, below where it is too little
-    m    = 0.3 - 3.5 cover, within [0, 1]                 from what the examples cover
+    m    = 0.3 - 4 cover, within [0, 1]                   from what the examples cover
 
 r is the slope of what holding the outliers at g costs, so R(g), the sum of r up to g, is lowest at the true share even
 where r crosses 0 more than once. `cover` needs no passes: with one example of each class, how similar is the best one
 to a query, against the best of N queries drawn at random, in units of the spread of similarities? Classes that the
 examples do not show push it below 0. Then ::
 
-    cost(g) = log c(g) + 3.5 R(g) + 1/2 min(r(g)^2, 3) + 3.5 (g - m)^2,     weight(g) ~ exp(-100 cost(g))
+    cost(g) = log c(g) + 4 R(g) + 1/2 min(r(g)^2, 3) + 3 (g - m)^2,     weight(g) ~ exp(-100 cost(g))
 
 and the estimate is the weighted mean of g; of a pile of fewer than 10 (N + 1) items it is drawn towards one half, by
 the square of the part that lacks. The numbers were chosen on other pictures' features than any that results
@@ -81,9 +81,9 @@ def estimate(of: Kernels, labels: Array) -> Share:
     unsure, excess = (to_numpy(x).astype(np.float64) for x in (unsure, excess))
 
     unsure, excess = unsure @ _LINES, excess @ _LINES  # [B, F]
-    middle = np.clip(0.3 - 3.5 * cover(of, labels), 0, 1)[:, None]
-    cost = np.log(unsure + 0.02) + 3.5 * np.cumsum(excess * _STEPS, axis=1) + np.minimum(excess**2, 3) / 2
-    cost += 3.5 * (FINE - middle) ** 2
+    middle = np.clip(0.3 - 4 * cover(of, labels), 0, 1)[:, None]
+    cost = np.log(unsure + 0.02) + 4 * np.cumsum(excess * _STEPS, axis=1) + np.minimum(excess**2, 3) / 2
+    cost += 3 * (FINE - middle) ** 2
     cost -= cost.min(axis=1, keepdims=True)
     enough = min(1.0, of.queries / (ENOUGH * (of.ways + 1)))
     found = _weights(cost, SHARP * enough) @ FINE
