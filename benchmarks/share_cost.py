@@ -2,8 +2,8 @@
 
     python benchmarks/share_cost.py
 
-5-way 5-shot, 150 queries, 64, 640 and 1280 features: Gaussian clusters as in `speed.py`, batches of 40 tasks. Contenders
-take turns; medians over the rounds of one run.
+5-way 5-shot, 150 queries, 64, 640 and 1280 features: Gaussian clusters as in `speed.py`, batches of 40 tasks.
+Contenders take turns; medians over the rounds of one run.
 """
 
 from __future__ import annotations
