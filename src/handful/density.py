@@ -49,6 +49,7 @@ LEAST_SPREAD = 0.02
 OUTLIER_FLOOR = 5.0  # times e0
 ENOUGH = 10  # queries for each class and the outliers, to hold shares by
 NEAREST = 10  # of e10
+ALONE = 0.2  # the share of unknowns among what will come, where there is no pile to see it in
 NUDGE = exp(0.7)  # at most so much more or less weight for a class than is usual
 TINY = 1e-30  # inside logarithms of densities
 LARGE = 1e15  # the outliers' weight is no larger, nor smaller than 1 / LARGE
@@ -253,7 +254,8 @@ def densities(of: Kernels, share: Array, passes: int = 11, hold: bool = False) -
     trust = 1.0 if hold else min(1.0, n_query / (ENOUGH * (ways + 1)))
 
     p = xp.concat([given, xp.zeros((batch, tried, ways + 1, n_query), dtype=of.h.dtype)], axis=-1)
-    if not n_query:  # new items will come: the examples are all there is
+    if not n_query:  # new items will come: the examples are all there is, and few of what comes is taken for unknown
+        usual[..., -1] = of.law(xp.zeros_like(share) + ALONE)
         return Densities(p[..., :0], usual, p, floor, of.beta, p[..., :0])
     weight = xp.zeros_like(target) + 1  # exp(bias)
     bias = usual
