@@ -680,7 +680,8 @@ def test_where_the_score_is_a_probability_confidence_is_that_of_the_decision():
     result = answer(method="eol")
     assert result.unknown.any()
     assert not result.unknown.all()
-    joint = np.where(result.unknown, result.outlier_scores, result.probabilities.max(axis=-1))
+    p, known = result.p_unknown, result.probabilities.sum(axis=-1)
+    joint = np.where(result.unknown, p, result.probabilities.max(axis=-1) / known * (1 - p))
     np.testing.assert_allclose(result.confidence, joint, rtol=1e-5)
 
 

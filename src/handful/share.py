@@ -54,7 +54,7 @@ def of_task(support: Array, labels: Array, query: Array) -> Share:
     >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
     >>> pile = np.concatenate([cats[5:], dogs[5:], hens])
     >>> found = of_task(np.concatenate([cats[:5], dogs[:5]])[None], np.repeat([[0, 1]], 5, axis=1), pile[None])
-    >>> bool(found.interval[0, 0] < 40 / 110 < found.interval[0, 1])
+    >>> bool(abs(found.estimate[0] - 40 / 110) < 0.05)
     True
     """
     query = query[:, sample(query.shape[1], MOST)]
