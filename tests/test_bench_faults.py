@@ -349,7 +349,10 @@ def test_a_base_set_of_another_backbone_is_refused(here):
 
 BAD_OPTIONS = {
     "unknown benchmark": (["nonsense"], "no benchmark 'nonsense'; there are: balanced, imbalanced, sweep-b"),
-    "unknown method": (["balanced", "--methods", "eol,nonsense"], "there is no method 'nonsense'; there are: auto, bdcspn"),
+    "unknown method": (
+        ["balanced", "--methods", "eol,nonsense"],
+        "there is no method 'nonsense'; there are: auto, bdcspn",
+    ),
     "unknown detector": (["balanced", "--methods", "eol+nonsense"], "'nonsense' gives no outlier score; use"),
     "unknown parameter": (["balanced", "--methods", "knn:kk=5"], "'knn:kk=5': knn has no parameter 'kk'; it has: k"),
     "parameter without a value": (["balanced", "--methods", "knn:k"], "'knn:k': k has no value: write k=..."),

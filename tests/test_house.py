@@ -35,7 +35,8 @@ ROOMS = {
     "bench": {"task", "methods", "features", "metrics", "descent"},
     "images": {"features"},
     "label": {"task", "methods", "features", "images", "report", "decide", "estimator", "modelfile", "groups"},
-    "cli": {"demo", "features", "methods", "bench", "images", "label"},
+    "workbench": {"features", "images", "label", "decide", "report"},
+    "cli": {"demo", "features", "methods", "bench", "images", "label", "workbench"},
     "__main__": {"cli"},
 }
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from handful.cli import bench as _bench  # noqa: F401
-from handful.cli import general, groups, pictures  # noqa: F401  # they register their commands, in the order of --help
+from handful.cli import general, groups, pictures, workbench  # noqa: F401  # they register their commands, in the order of --help
 from handful.cli.shared import app
 
 

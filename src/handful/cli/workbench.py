@@ -1,0 +1,115 @@
+"""`handful workbench` and `handful serve`: servers for this machine alone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli.shared import Json, app, console_for
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any port that is free.")]
+Host = Annotated[str, typer.Option(help="Only this machine's own address: others are refused.")]
+
+
+@app.command()
+def workbench(
+    pictures: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PICTURES_OR_TABLE",
+            help="A folder of pictures; or a table of embeddings (.parquet, .csv) with a column `path`.",
+        ),
+    ],
+    project: Annotated[
+        Path | None,
+        typer.Option(help="Folder that keeps your work. Default: PICTURES/.handful-workbench, or TABLE.workbench."),
+    ] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="See `handful backbones`. Default: the one used before, or efficientnet_lite0.")
+    ] = None,
+    port: Port = 0,
+    host: Host = "127.0.0.1",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page; print its address.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Label a folder of pictures on a page in your browser, from a handful of examples.
+
+    Add a class, click a few pictures of it, press Run: the rest is labelled, what belongs to no class is set aside and
+    grouped. Correct, accept, make a class of a group, run again; export as CSV, Parquet, COCO, FiftyOne, Label Studio.
+
+    Your pictures are not touched and leave your machine by no way. Every click is kept at once: stop with Ctrl-C and go
+    on another day with the same command.
+
+    Example: handful workbench holiday-pictures/
+    """
+    _need_web("the workbench")
+    from handful.workbench import Project, default_folder
+    from handful.workbench.app import make_app
+    from handful.workbench.serve import bind, serve
+
+    console = console_for(as_json)
+    listening = bind(host, port)
+    try:
+        opened = Project(pictures, project or default_folder(pictures), backbone=backbone)
+    except BaseException:
+        listening.close()
+        raise
+
+    def ready(address: str, token: str) -> None:
+        url = f"{address}?token={token}"
+        if as_json:
+            facts = {"url": url, "address": address, "token": token, "project": str(opened.folder.resolve())}
+            typer.echo(json.dumps(facts | {"items": opened.summary()["items"]}))
+        else:
+            console.print(f"{opened.summary()['items']:,} pictures; your work is kept in {opened.folder}", markup=False)
+            console.print(f"\nThe workbench: {url}", markup=False, soft_wrap=True, style="bold")
+            console.print("\nStop it with Ctrl-C; go on with the same command.", markup=False)
+        if not no_browser:
+            webbrowser.open(url)
+
+    try:
+        serve(lambda token, number: make_app(opened, token=token, port=number), listening, ready)
+    finally:
+        opened.close()
+
+
+@app.command()
+def serve(
+    port: Port = 0,
+    host: Host = "127.0.0.1",
+    as_json: Json = False,
+) -> None:
+    """Answer requests of other programs on this machine: examples and a pile as JSON in, labels out.
+
+    POST /api/v1/solve {"support": [[..]], "labels": [..], "query": [[..]]} and GET /api/v1/health; every request needs
+    the header `Authorization: Bearer TOKEN` with the token that is printed. /api/v1/openapi.json describes both.
+
+    Example: handful serve --port 8123
+    """
+    _need_web("handful serve")
+    from handful.workbench.serve import bind, make_service
+    from handful.workbench.serve import serve as run
+
+    console = console_for(as_json)
+
+    def ready(address: str, token: str) -> None:
+        if as_json:
+            typer.echo(json.dumps({"address": address, "token": token}))
+            return
+        header = shlex.quote(f"Authorization: Bearer {token}")
+        console.print(f"Listening at {address}; stop with Ctrl-C. To see that it does:\n", markup=False)
+        console.print(f"curl -H {header} {address}api/v1/health", markup=False, soft_wrap=True)
+
+    run(lambda token, number: make_service(token=token, port=number), bind(host, port), ready)
+
+
+def _need_web(purpose: str) -> None:
+    from handful.images.extras import need
+
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        need(module, purpose, '"handful[web]"')

@@ -1,0 +1,164 @@
+// What a person can do. Every change goes to the server first-come-first-served, and the page then reads what is so.
+
+import { read, write } from "./api.js";
+import { pictures } from "./dom.js";
+import { assume, forget, itemOf, loadOrder } from "./items.js";
+import { calm, complain, say } from "./notes.js";
+import { classOf, className, select, show, state, targets, tell } from "./state.js";
+
+let reading = false;
+let again = false;
+let signature = "";
+
+// ---- What is so ----------------------------------------------------------------------------------------------------
+
+// Everything but the progress of a job: when this is as before, the pictures are too.
+const signatureOf = ({ job, ready, ...rest }) => JSON.stringify(rest);
+
+export async function refresh(force = false) {
+  if (reading) {
+    again = true;
+    return;
+  }
+  reading = true;
+  try {
+    do {
+      again = false;
+      take(await read("/project"), force);
+    } while (again);
+  } finally {
+    reading = false;
+  }
+}
+
+// From an event. One that arrives while we ask may be older or newer than the answer: ask again.
+export function hear(project) {
+  if (reading) again = true;
+  else take(project);
+}
+
+function take(project, force = false) {
+  const before = state.project;
+  state.project = project;
+  const now = signatureOf(project);
+  const changed = force || now !== signature;
+  signature = now;
+  if (before?.job?.state === "running" && project.job?.state === "failed") complain(new Error(project.job.message || "The run failed."));
+  if (changed) {
+    forget();
+    if (!before || state.view !== "all" || state.search || before.items !== project.items) loadOrder();
+    else tell("details");
+  }
+  tell("project");
+  if (changed) tell("content");
+}
+
+export function heard({ kind, done, total }) {
+  if (!state.project) return;
+  state.project.job = { ...state.project.job, kind, done, total, state: "running" };
+  tell("project");
+}
+
+// ---- Changes -------------------------------------------------------------------------------------------------------
+
+let latest = Promise.resolve(); // the last change, and the reading after it
+
+// Gives the answer, or null after a complaint that offers to try again.
+export function change(...request) {
+  const done = send(...request);
+  latest = Promise.all([latest, done]);
+  return done;
+}
+
+async function send(method, path, body, { retry = true, force = true } = {}) {
+  let answer = null;
+  try {
+    answer = (await write(method, path, body)) ?? {};
+    calm();
+  } catch (error) {
+    complain(error, retry ? () => change(method, path, body, { retry, force }) : null);
+  }
+  await refresh(force).catch((error) => answer && complain(error, () => refresh(true)));
+  return answer;
+}
+
+export async function label(id, ids = targets()) {
+  if (!ids.length) return say("Select pictures first: click them, or move with the arrow keys and press space.");
+  assume(ids, { class: id });
+  select([]);
+  const answer = await change("POST", "/labels", { items: ids, class: id });
+  if (!answer) return;
+  const what = id === null ? "lost their given label" : "are now given as " + className(id);
+  say(`${pictures(ids.length)} ${ids.length === 1 ? what.replace("are", "is").replace("lost their", "lost its") : what}.`);
+}
+
+export function labelByKey(digit) {
+  const one = state.project.classes.find(({ key }) => key === digit);
+  if (one) return label(one.id);
+  say(`No class has the key ${digit} yet.`);
+}
+
+export async function accept(ids = targets()) {
+  if (!ids.length) return say("Select the pictures whose decision is right, then press Enter.");
+  for (const id of ids) {
+    const decision = itemOf(id)?.decision ?? null;
+    if (decision !== null) assume([id], { class: decision });
+  }
+  select([]);
+  const answer = await change("POST", "/accept", { items: ids });
+  if (answer) say(answer.changed ? `${pictures(answer.changed)} accepted.` : "Nothing to accept: these have no decision yet, or are given already.");
+}
+
+export async function addClass(name) {
+  const answer = await change("POST", "/classes", { name });
+  if (answer) say(`Class ${answer.name} is there${answer.key ? `: key ${answer.key}` : ""}.`);
+  return answer;
+}
+
+export async function removeClass(id) {
+  const { name } = classOf(id);
+  show({ view: "all", search: "" });
+  if (await change("DELETE", `/classes/${id}`)) say(`Class ${name} is gone, with its labels. Undo brings it back.`);
+}
+
+export const editClass = (id, changes) => change("PATCH", `/classes/${id}`, changes);
+
+export async function run(share) {
+  const job = state.project?.job;
+  if (job?.state === "running" && job.kind === "solve") return say("A run is under way.");
+  await change("POST", "/run", { method: "auto", outlier_share: share === "auto" ? share : Number(share) });
+}
+
+export const cancel = () => change("DELETE", "/job");
+
+export function undo(way) {
+  latest = latest.then(() => turn(way)); // z z z in a row: each looks at what the one before has left
+  return latest;
+}
+
+async function turn(way) {
+  if (!state.project?.[way]) return say(`There is nothing to ${way}.`);
+  const answer = await send("POST", `/${way}`, {});
+  if (answer) say(`${way === "undo" ? "Undone" : "Done again"}: ${answer.text}.`);
+}
+
+export async function promote(number, name, examples) {
+  const answer = await change("POST", `/groups/${number}/promote`, { name, examples });
+  if (answer) say(`Class ${answer.name} is there, with ${pictures(answer.examples ?? examples)} as examples. Run again to find the rest.`);
+  return answer;
+}
+
+export async function upload(files) {
+  const form = new FormData();
+  for (const file of files) form.append("files", file);
+  const answer = await change("POST", "/upload", form);
+  if (!answer) return;
+  say(`${pictures(answer.added)} added.`);
+  const [first] = answer.refused;
+  if (first) complain(new Error(`${pictures(answer.refused.length)} could not be added. ${first.name}: ${first.reason}.`));
+}
+
+export function similar(id = targets()[0]) {
+  if (id === undefined || id === null) return say("Select a picture first, then press s for those like it.");
+  show({ view: "all", search: "", similar: id });
+}

@@ -1,0 +1,120 @@
+// The keyboard: every key, what it does, and the list of them that ? shows.
+
+import { accept, label, labelByKey, run, similar, undo } from "./actions.js";
+import { byId, key, make } from "./dom.js";
+import { closeDetail, openDetail } from "./detail.js";
+import { openExport, openSheet } from "./dialogs.js";
+import { resizeTiles, step, toggle } from "./grid.js";
+import { inGrid, select, show, state } from "./state.js";
+import { viewNames } from "./views.js";
+
+const HELP = [
+  ["Label", [
+    ["1 … 9", "give the selected pictures (or the one under the cursor) that class"],
+    ["u", "given as unknown: none of the classes"],
+    ["0 or ⌫", "take the given label away"],
+    ["⏎", "accept the decision as it is"],
+    ["n", "name a new class"],
+  ]],
+  ["Select", [
+    ["click", "one; ctrl-click one more; shift-click all between"],
+    ["← ↑ → ↓", "move the cursor; with shift select on the way"],
+    ["space", "select or deselect the one under the cursor"],
+    ["a", "select all of this view"],
+    ["esc", "deselect; once more: close the details"],
+    ["drag", "onto a class, to label"],
+  ]],
+  ["Look", [
+    ["d", "details of the picture under the cursor"],
+    ["s", "pictures like it"],
+    ["/", "search by name"],
+    ["[ and ]", "the view before, the view after"],
+    ["m", "the map"],
+    ["g", "groups of unknowns"],
+    ["+ and -", "larger and smaller pictures"],
+  ]],
+  ["Do", [
+    ["r", "run"],
+    ["z", "undo"],
+    ["shift z", "redo"],
+    ["e", "export"],
+    ["?", "this list"],
+  ]],
+];
+
+export function openHelp() {
+  const parts = HELP.map(([title, rows]) => make("section", {}, make("h3", {}, title), make("dl", { class: "keys" },
+    ...rows.flatMap(([keys, what]) => [make("dt", {}, ...keys.split(/ (or|and|…) /).map((part) => (["or", "and", "…"].includes(part) ? ` ${part} ` : make("kbd", {}, part)))), make("dd", {}, what)]))));
+  openSheet("Keys", make("div", { class: "help" }, ...parts));
+}
+
+function turn(by) {
+  const place = viewNames.indexOf(state.view);
+  show({ view: viewNames[(place + by + viewNames.length) % viewNames.length] ?? "all", search: "" });
+}
+
+const plain = {
+  u: () => label(0),
+  0: () => label(null),
+  Backspace: () => label(null),
+  Delete: () => label(null),
+  Enter: () => accept(),
+  r: () => run(byId("share").value),
+  z: () => undo("undo"),
+  Z: () => undo("redo"),
+  "/": () => byId("search").focus(),
+  "?": openHelp,
+  a: () => {
+    if (!inGrid()) return;
+    select(state.order);
+    byId("grid").focus({ preventScroll: true }); // so that Enter accepts them, whatever was clicked before
+  },
+  s: () => similar(),
+  d: () => (state.details ? closeDetail() : openDetail()),
+  n: () => byId("new-class").focus(),
+  m: () => show({ view: "map", search: "" }),
+  g: () => show({ view: "groups", search: "" }),
+  e: openExport,
+  "[": () => turn(-1),
+  "]": () => turn(1),
+  "+": () => resizeTiles(1),
+  "=": () => resizeTiles(1),
+  "-": () => resizeTiles(-1),
+  " ": () => inGrid() && toggle(Math.max(0, state.cursor)),
+  Escape: () => (state.selected.size ? select([]) : closeDetail()),
+};
+const commands = { a: plain.a, z: plain.z, Z: plain.Z, y: plain.Z }; // with ctrl or the command key
+
+function press(event) {
+  const { target, key: name } = event;
+  if (event.defaultPrevented || event.altKey || event.isComposing || byId("dialog").open || !state.project) return;
+  const slider = target.matches?.("input[type=range]");
+  if (target.matches?.("input, textarea, select") && !slider) return;
+  const own = target.closest?.("button, a, summary") ? ["Enter", " "] : slider || target.matches?.("canvas") ? ["Arrow", "Home", "End", "Page"] : [];
+  if (own.some((start) => name.startsWith(start))) return;
+  if (event.ctrlKey || event.metaKey) {
+    if (!commands[name]) return;
+    event.preventDefault();
+    return commands[name]();
+  }
+  if (/^[1-9]$/.test(name)) {
+    event.preventDefault();
+    return labelByKey(Number(name));
+  }
+  if (step(name, event.shiftKey)) {
+    event.preventDefault();
+    return byId("grid").focus({ preventScroll: true });
+  }
+  const call = plain[name] ?? plain[name.length === 1 && !event.shiftKey ? name.toLowerCase() : name];
+  if (!call || (event.repeat && name !== " ")) return;
+  event.preventDefault();
+  call();
+}
+
+export function startKeys() {
+  document.addEventListener("click", (event) => {
+    // What a mouse has pressed gives the keyboard back to the pictures
+    if (event.detail && event.target.closest?.("nav button, .chip button, .picked button, .tools button:not(#export, #help)")) byId("grid").focus({ preventScroll: true });
+  });
+  document.addEventListener("keydown", press);
+}

@@ -1,0 +1,46 @@
+// The bar that appears with a selection: what can be done with it, by mouse or finger.
+
+import { accept, label, similar } from "./actions.js";
+import { byId, count, key, make } from "./dom.js";
+import { on, select, state } from "./state.js";
+import { openDetail } from "./detail.js";
+
+const bar = byId("picked");
+const many = make("b", { role: "status" });
+const choose = make("select", { id: "give", "aria-label": "Give the selected pictures a class" });
+const tools = {
+  accept: make("button", { onclick: () => accept(), title: "The decision is right: make it a given label (Enter)" }, "Accept ", key("⏎")),
+  unknown: make("button", { onclick: () => label(0), title: "None of the classes (u)" }, "Unknown ", key("u")),
+  clear: make("button", { onclick: () => label(null), title: "Take the given label away (0)" }, "Clear ", key("0")),
+  similar: make("button", { onclick: () => similar(), title: "Show pictures like this one (s)" }, "Similar ", key("s")),
+  details: make("button", { onclick: () => openDetail(), title: "Look closer (d)" }, "Details ", key("d")),
+  none: make("button", { onclick: () => select([]), "aria-label": "Deselect", title: "Deselect (escape)" }, "✕"),
+};
+
+function draw() {
+  const n = state.selected.size;
+  bar.hidden = !n;
+  document.body.classList.toggle("picking", n > 0);
+  if (!n) return;
+  many.textContent = `${count(n)} selected`;
+  tools.accept.hidden = !state.project?.run;
+  tools.similar.hidden = n !== 1;
+  tools.details.hidden = n !== 1 || state.details;
+}
+
+function drawClasses() {
+  const classes = state.project?.classes ?? [];
+  choose.replaceChildren(make("option", { value: "" }, "Give a class…"),
+    ...classes.map((one) => make("option", { value: one.id }, one.key ? `${one.key}  ${one.name}` : one.name)));
+}
+
+export function startPicked() {
+  choose.addEventListener("change", () => {
+    const id = Number(choose.value);
+    choose.value = "";
+    if (id) label(id);
+  });
+  bar.replaceChildren(many, choose, ...Object.values(tools));
+  on("selection project layout", draw);
+  on("content", drawClasses);
+}

@@ -1,0 +1,68 @@
+// What the page knows, and who wants to hear when it changes.
+
+export const state = {
+  project: null,
+  view: "all", // or unlabelled, examples, class:ID, unknown, unsure, changed, group:N, groups, map
+  search: "",
+  similar: null, // the id of a picture
+  order: [], // ids as the view shows them
+  selected: new Set(), // ids
+  cursor: -1, // place in order; -1: nowhere yet
+  anchor: 0, // where a range with shift begins
+  details: false, // whether the panel is open
+};
+
+const listeners = new Map();
+
+export function on(events, call) {
+  for (const event of events.split(" ")) listeners.set(event, [...(listeners.get(event) ?? []), call]);
+}
+
+export function tell(event) {
+  for (const call of listeners.get(event) ?? []) call();
+}
+
+export const classOf = (id) => state.project?.classes.find((one) => one.id === id);
+export const className = (id) => (id === 0 ? "unknown" : (classOf(id)?.name ?? "?"));
+export const inGrid = () => state.view !== "groups" && state.view !== "map";
+export const cursorId = () => (inGrid() ? (state.order[state.cursor] ?? null) : state.pointed ?? null);
+
+// What a command is about: the selected pictures, or the one under the cursor.
+export function targets() {
+  if (state.selected.size) return [...state.selected];
+  const id = cursorId();
+  return id === null ? [] : [id];
+}
+
+export function select(ids) {
+  state.selected = new Set(ids);
+  tell("selection");
+}
+
+// ---- The view is part of the address: reload and back work ----------------------------------------------------------
+
+export function show({ view = state.view, search = state.search, similar = null }) {
+  const wanted = new URLSearchParams({ view });
+  if (search) wanted.set("search", search);
+  if (similar !== null) wanted.set("similar", similar);
+  const hash = `#${wanted}`;
+  if (location.hash === hash) return;
+  location.hash = hash;
+}
+
+function readAddress() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  state.view = asked.get("view") ?? "all";
+  state.search = asked.get("search") ?? "";
+  state.similar = asked.has("similar") ? Number(asked.get("similar")) : null;
+  state.selected = new Set();
+  state.cursor = -1;
+  state.anchor = 0;
+  state.pointed = null;
+  tell("view");
+}
+
+export function followAddress() {
+  addEventListener("hashchange", readAddress);
+  readAddress();
+}

@@ -1,0 +1,144 @@
+// The list of views, the heading of the one that is open, and what is said where there is nothing to show yet.
+
+import { editClass, removeClass } from "./actions.js";
+import { byId, count, isolate, key, make, paintTone, pictures } from "./dom.js";
+import { fetchItems, itemOf } from "./items.js";
+import { classOf, inGrid, on, show, state } from "./state.js";
+import { redraw, toTop } from "./grid.js";
+
+const VIEWS = [
+  ["all", "All", (p) => p.items],
+  ["unlabelled", "Not labelled by you"],
+  ["examples", "Labelled by you"],
+  ["unsure", "Least sure first", null, true],
+  ["changed", "Changed", (p) => p.run?.counts.changed, true],
+  ["unknown", "Unknown", (p) => p.run?.counts.unknown, true],
+  ["groups", "Groups of unknowns", null, true],
+  ["map", "Map", null, true],
+];
+export const viewNames = VIEWS.map(([view]) => view);
+
+const nav = byId("views");
+const lead = byId("lead");
+const empty = byId("empty");
+
+function drawNav() {
+  const { project } = state;
+  const held = nav.contains(document.activeElement) ? document.activeElement.dataset.view : null;
+  const all = VIEWS.map(([view, name, total, late]) => {
+    const many = total?.(project);
+    const current = state.view === view && state.similar === null;
+    return make("button", { "data-view": view, "aria-current": current ? "page" : null, class: late && !project.run ? "late" : null,
+      onclick: () => show({ view, search: "" }) }, name, many === undefined || many === null ? null : make("b", {}, count(many)));
+  });
+  nav.replaceChildren(...all);
+  if (held) nav.querySelector(`[data-view="${held}"]`)?.focus();
+}
+
+// ---- Heading -------------------------------------------------------------------------------------------------------
+
+async function drawLead() {
+  const { view, search, similar, project } = state;
+  const [kind, number] = view.split(":");
+  const title = make("h2");
+  const extra = [];
+  if (similar !== null) {
+    title.append("Like ", isolate(itemOf(similar)?.name ?? `picture ${similar}`));
+    extra.push(make("button", { onclick: () => show({ view: "all", search: "" }) }, "Show all again"));
+    if (!itemOf(similar)) fetchItems([similar]).then(([item]) => item && state.similar === similar && drawLead(), () => {});
+  } else if (kind === "class") {
+    const one = classOf(Number(number));
+    title.append(paintTone(make("span", { class: "dot" }), Number(number)), isolate(one?.name ?? "A class that is gone"));
+    if (one) extra.push(...classTools(one));
+  } else if (kind === "group") {
+    title.append(`Group ${number} of the unknowns`);
+    extra.push(make("button", { onclick: () => show({ view: "groups", search: "" }) }, "All groups"));
+  } else title.append(VIEWS.find(([one]) => one === view)?.[1] ?? view);
+  if (search) title.append(make("small", {}, " with ", isolate(`“${search}”`), " in the name"));
+  if (inGrid()) title.append(make("small", { class: "note", id: "found" }, ` ${pictures(state.order.length)}`));
+  const held = lead.contains(document.activeElement) ? document.activeElement.id : null;
+  if (held === "rename" && byId("rename").value !== byId("rename").defaultValue) return; // half a name typed in
+  lead.replaceChildren(make("div", { class: "title" }, title, make("div", { class: "extra" }, ...extra)), coach(project) ?? "");
+  if (held) byId(held)?.focus();
+}
+
+function classTools({ id, name, key: digit }) {
+  const rename = make("input", { id: "rename", value: name, "aria-label": "Name of this class", maxlength: 200, dir: "auto" });
+  rename.addEventListener("change", () => rename.value.trim() && rename.value.trim() !== name && editClass(id, { name: rename.value.trim() }));
+  rename.addEventListener("keydown", (event) => event.key === "Enter" && rename.blur());
+  const keys = make("select", { id: "class-key", "aria-label": "Key of this class", onchange: (event) =>
+    editClass(id, { key: event.target.value ? Number(event.target.value) : null }) },
+    make("option", { value: "" }, "no key"));
+  for (let one = 1; one <= 9; one += 1) {
+    keys.append(make("option", { value: one, selected: digit === one }, `key ${one}`)); // whoever had it loses it
+  }
+  return [rename, keys, make("button", { id: "remove", onclick: () => removeClass(id) }, "Delete class")];
+}
+
+// ---- What to do next, until the first run is done -------------------------------------------------------------------
+
+function coach(project) {
+  if (!project || project.run || !project.items || state.similar !== null) return null;
+  const bare = project.classes.filter((one) => !one.examples);
+  if (!project.classes.length) {
+    return step(1, "Name what you want to find.", "Press ", key("n"), " or use the field above: one class for each kind of picture, “cat”, “dog”. Two or more.");
+  }
+  if (bare.length) {
+    return step(2, "Show a few pictures of each.", "Click one, ", key("ctrl"), "-click more, then press the class's number or drag them onto it. About five each. Still without: ",
+      ...bare.slice(0, 4).flatMap((one, n) => [n ? ", " : "", isolate(one.name)]), bare.length > 4 ? ` and ${bare.length - 4} more.` : ".");
+  }
+  return step(3, "Run.", "Press ", key("r"), ": every other picture gets one of your classes, or is set aside as unknown. You can correct and run again as often as you like.");
+}
+
+function step(n, title, ...words) {
+  return make("div", { class: "coach" }, make("b", {}, `${n} of 3`), make("p", {}, make("strong", {}, title), " ", ...words));
+}
+
+// ---- Nothing to show -----------------------------------------------------------------------------------------------
+
+function nothing() {
+  const { project, view, search, similar } = state;
+  const [kind] = view.split(":");
+  if (!project) return null;
+  if (!project.items) return ["No pictures yet.", "The folder holds none that could be read. Add some with the button above, or start the workbench on another folder."];
+  if (!project.run && ["unsure", "changed", "unknown", "groups", "map", "group"].includes(kind)) {
+    return ["No run yet.", "Name your classes, give each a few examples, and press r. What is decided then shows up here."];
+  }
+  if (!inGrid() || state.order.length) return null;
+  if (similar !== null) return ["Nothing to compare with yet.", "The pictures are still being looked at; try again when that is done."];
+  if (search) return ["No picture has this in its name.", "Press escape in the search field to see all again."];
+  if (kind === "examples") return ["No examples yet.", "Select pictures in “All”, then press the number of their class."];
+  if (kind === "class") return ["Nothing in this class yet.", "Give it examples: select pictures in “All” and press its number. After a run, what is decided shows up here too."];
+  if (kind === "unlabelled") return ["Every picture has a label.", "Export takes them with you."];
+  if (kind === "changed") return ["Nothing changed with the last run.", "Corrections and new examples change decisions at the next run."];
+  if (kind === "unknown") return ["Nothing is unknown.", "Lower the threshold to set more pictures aside."];
+  return ["Nothing here.", "Another view may have more."];
+}
+
+let waiting = true;
+export function drawMain() {
+  if (!state.project) return;
+  const words = waiting && inGrid() && state.project.items ? null : nothing();
+  empty.hidden = !words;
+  if (words) empty.replaceChildren(make("h2", {}, words[0]), make("p", {}, words[1]));
+  byId("grid").hidden = Boolean(words) || !inGrid();
+  byId("groups").hidden = Boolean(words) || state.view !== "groups";
+  byId("map").hidden = Boolean(words) || state.view !== "map";
+  drawLead();
+  redraw();
+}
+
+export function startViews() {
+  on("project view", () => state.project && drawNav());
+  on("view", () => {
+    waiting = true;
+    toTop();
+    byId("search").value = state.search;
+  });
+  on("order", () => {
+    waiting = false;
+    drawMain();
+  });
+  on("content view", drawMain);
+  on("details selection cursor", redraw);
+}

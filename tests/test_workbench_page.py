@@ -1,0 +1,535 @@
+"""The workbench's page, used in a headless Chromium against the real server: name, label, run, correct, export."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from handful.features import digits
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("python_multipart")
+
+NAMES = ["zero", "one", "two", "three", "four"]
+NASTY = [
+    "<img src=x onerror='pwned = 1'>.png",
+    "<script>pwned = 2<\u2215script>.png",
+    "\"quoted\" 'name' & ${css}.png",
+    "\u202egpj.exe.png",
+    "=1+1,2.png",
+]
+TEXT = "document.getElementById('{}').textContent.trim()"
+REFUSED = "Failed to load resource"  # what Chromium logs of any answer that is a refusal
+
+
+def write_pile(folder, names, which):
+    """PNGs of the digits' drawings, and a table of their pixels: no backbone is needed."""
+    features, _ = digits()
+    features = np.asarray(features, np.float32)[which]
+    for name, drawing in zip(names, features, strict=True):
+        grey = 255 - np.kron(drawing.reshape(8, 8) / max(1.0, drawing.max()) * 255, np.ones((8, 8)))
+        Image.fromarray(grey.astype(np.uint8)).save(folder / name)
+    table = pa.table({"path": names, "embedding": list(features)})
+    pq.write_table(table, folder / "pile.parquet")
+    return folder / "pile.parquet"
+
+
+def mixed(known=30, unknown=20):
+    """Drawings of 0..4 and 5..9; the first 25 are 0 1 2 3 4 0 1 2 ..., the rest in any order: places, digits."""
+    _, labels = digits()
+    labels = np.asarray(labels)
+    places = [np.flatnonzero(labels == digit)[: known if digit < 5 else unknown] for digit in range(10)]
+    first = np.stack([part[:5] for part in places[:5]], axis=1).ravel()
+    rest = np.setdiff1d(np.concatenate(places), first)
+    which = np.concatenate([first, np.random.default_rng(0).permutation(rest)])
+    return which, labels[which].tolist()
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Start the workbench on a table as its own process; gives the address to open."""
+    running = []
+
+    def start(opened):
+        command = [sys.executable, "-m", "handful", "workbench", str(opened), "--no-browser", "--port", "0", "--json"]
+        quiet = os.environ | {"OMP_NUM_THREADS": "1", "HANDFUL_CACHE": str(tmp_path / "cache")}
+        log = (tmp_path / "server.log").open("a")
+        running.append((subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=quiet), log))
+        line = running[-1][0].stdout.readline()
+        assert line, (tmp_path / "server.log").read_text()
+        return json.loads(line)["url"]
+
+    start.running = running
+    yield start
+    for process, log in running:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+        log.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("needs Chromium")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open the page. Whatever the test does: no error is logged that it does not expect, no request leaves."""
+    contexts, problems, allowed = [], [], set()
+
+    def open_page(url, width=1280, height=900, scheme="light", expect=()):
+        allowed.update(expect)
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda r: r.url.startswith(url.split("?")[0]) or problems.append(r.url))
+        page.goto(url)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [text for text in problems if not any(part in text for part in allowed)] == []
+
+
+def settled(page):
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def until(page, what, wanted=None, seconds=20):
+    """Ask until it is so. (Playwright's own way is an eval in the page, which the page forbids.)"""
+    end = time.monotonic() + seconds
+    while not (page.evaluate(what) == wanted if wanted is not None else page.evaluate(what)):
+        assert time.monotonic() < end, (what, page.evaluate(what), wanted)
+        page.wait_for_timeout(50)
+
+
+def add_class(page, name):
+    page.keyboard.press("n")
+    page.keyboard.insert_text(name)
+    page.keyboard.press("Enter")
+    page.locator(".chip bdi", has_text=re.compile(f"^{re.escape(name)}$")).wait_for()
+    page.keyboard.press("Escape")
+
+
+def tile(page, name):
+    return page.locator(f"xpath=//*[@role='option' and @title={json.dumps(name)} and not(@hidden)]")
+
+
+def chip(page, name):
+    return page.locator(".chip", has=page.locator("bdi", has_text=re.compile(f"^{re.escape(name)}$")))
+
+
+def pick(page, names):
+    page.keyboard.press("Escape")
+    for name in names:
+        tile(page, name).click(modifiers=["Control"])
+
+
+def starred(page, name, n):
+    chip(page, name).locator(".total", has_text=f"★{n}").wait_for()
+
+
+def run(page):
+    """Press r and wait for the sentence of a new run."""
+    before = told(page)["run"]
+    page.keyboard.press("r")
+    end = time.monotonic() + 60
+    while (now := told(page)["run"]) is None or (before and now["id"] == before["id"]):
+        assert time.monotonic() < end, told(page)["job"]
+        page.wait_for_timeout(100)
+    until(page, TEXT.format("said"), now["sentence"])
+    return now["sentence"]
+
+
+def told(page):
+    return page.evaluate("fetch('/api/v1/project').then(r => r.json())")
+
+
+def labels_in(folder):
+    """{name: class} as the database holds them, and the names of classes."""
+    with closing(sqlite3.connect(f"file:{folder / 'workbench.sqlite'}?mode=ro", uri=True)) as db:
+        classes = dict(db.execute("SELECT id, name FROM classes").fetchall()) | {0: "unknown"}
+        rows = db.execute("SELECT name, class FROM labels JOIN items ON items.id = labels.item").fetchall()
+    return {name: classes[code] for name, code in rows}, set(classes.values()) - {"unknown"}
+
+
+# ---- The whole way --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pile(tmp_path):
+    which, truth = mixed()
+    names = [f"{n:04}.png" for n in range(len(which))]
+    return write_pile(tmp_path, names, which), dict(zip(names, truth, strict=True))
+
+
+def label_five_each(page, truth):
+    """By number keys, by a click on the class, by a drag onto it."""
+    for digit, name in enumerate(NAMES):
+        add_class(page, name)
+        examples = [file for file, said in truth.items() if said == digit][:5]
+        pick(page, examples)
+        assert page.inner_text("#picked b") == "5 selected"
+        if digit == 3:
+            chip(page, name).locator(".name").click()
+        elif digit == 4:
+            tile(page, examples[0]).drag_to(chip(page, name))
+        else:
+            page.keyboard.press(str(digit + 1))
+        starred(page, name, 5)
+        assert not page.locator("#picked").is_visible()
+
+
+def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
+    table, truth = pile
+    page = visit(serve(table))
+    assert "token" not in page.url
+    assert "Name what you want to find" in page.inner_text(".coach")
+    label_five_each(page, truth)
+    assert "3 of 3" in page.inner_text(".coach")
+
+    labelled, unknown = map(int, re.match(r"([\d,]+) labelled, ([\d,]+) unknown", run(page)).groups())
+    assert labelled + unknown == len(truth) - 25
+    until(page, TEXT.format("split"), f"{labelled} labelled, {unknown} unknown")
+    assert page.locator(".coach").count() == 0
+    page.click("[data-view=unknown]")
+    until(page, TEXT.format("found"), f"{unknown} pictures")
+
+    page.click("[data-view=unsure]")
+    page.locator(".lead h2", has_text="Least sure").wait_for()
+    page.locator(".tile.decided").first.wait_for()
+    corrected = {}
+    for _ in range(3):  # each leaves the view, the next moves up
+        page.locator("#grid").focus()
+        page.keyboard.press("Home")
+        settled(page)
+        name = page.locator(".tile.cursor").get_attribute("title")
+        digit = truth[name]
+        page.keyboard.press("u" if digit > 4 else str(digit + 1))
+        corrected[name] = "unknown" if digit > 4 else NAMES[digit]
+        until(page, f"document.querySelector('.tile.cursor')?.title !== {json.dumps(name)}")
+    assert re.search(r"\d+ changed since the last run", run(page))
+    assert labels_in(table.with_suffix(".workbench"))[0].items() >= corrected.items()
+
+    page.keyboard.press("g")
+    group = page.locator(".group").first
+    group.get_by_label(re.compile("^Name for")).fill("something else")
+    group.get_by_role("button", name="Make this a class").click()
+    starred(page, "something else", 5)
+    assert "something else" in labels_in(table.with_suffix(".workbench"))[1]
+    assert "something else" in page.get_attribute("#undo", "aria-label")
+    page.locator("#views [data-view=all]").click()
+    page.keyboard.press("z")
+    chip(page, "something else").wait_for(state="detached")
+    assert "something else" in page.get_attribute("#redo", "aria-label")
+
+    page.keyboard.press("e")
+    page.get_by_label("Parquet").check()
+    page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    folder = Path(page.locator("#exported-to").inner_text())
+    assert set(page.locator(".exported li").all_inner_texts()) == {"labels.csv", "labels.parquet"}
+    with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["path"] for row in rows] == sorted(truth)
+    given, _ = labels_in(table.with_suffix(".workbench"))
+    assert {row["path"]: row["label"] for row in rows if row["labelled_by"] == "person"} == given
+    assert len(given) == 28
+    decided = [row for row in rows if row["labelled_by"] != "person"]
+    right = sum(row["label"] == NAMES[truth[row["path"]]] for row in decided if truth[row["path"]] < 5)
+    assert right > 0.7 * sum(truth[row["path"]] < 5 for row in decided)
+    page.keyboard.press("Escape")
+
+    before = told(page), page.inner_text("#classes")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    page.locator(".tile.given").first.wait_for()
+    assert (told(page), page.inner_text("#classes")) == before
+
+
+def test_work_survives_the_process(serve, visit, pile):
+    table, _ = pile
+    page = visit(serve(table), expect=[REFUSED, "ERR_"])
+    add_class(page, "zero")
+    pick(page, ["0000.png", "0005.png"])
+    page.keyboard.press("1")
+    starred(page, "zero", 2)
+    serve.running[0][0].kill()
+    page.locator("#error:not([hidden])").wait_for()
+    assert "does not answer" in page.inner_text("#error")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    page.get_by_role("button", name="Try again").wait_for()
+    again = visit(serve(table))
+    starred(again, "zero", 2)
+    assert labels_in(table.with_suffix(".workbench"))[0] == {"0000.png": "zero", "0005.png": "zero"}
+
+
+# ---- Keys, selection, views -----------------------------------------------------------------------------------------
+
+
+def chosen(page):
+    settled(page)
+    return sorted(page.locator(".tile.chosen").evaluate_all("nodes => nodes.map(n => n.title)"))
+
+
+def test_selection_by_mouse_and_keyboard(serve, visit, pile):
+    page = visit(serve(pile[0]))
+    tile(page, "0002.png").click()
+    assert chosen(page) == ["0002.png"]
+    tile(page, "0005.png").click(modifiers=["Shift"])
+    assert chosen(page) == [f"{n:04}.png" for n in range(2, 6)]
+    tile(page, "0003.png").click(modifiers=["Control"])
+    assert chosen(page) == ["0002.png", "0004.png", "0005.png"]
+    page.keyboard.press("Escape")
+    assert chosen(page) == []
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    assert chosen(page) == ["0000.png", "0002.png"]
+    page.keyboard.press("Escape")
+    page.keyboard.press("Shift+ArrowRight")
+    assert chosen(page) == ["0002.png", "0003.png"]
+    page.keyboard.press("a")
+    assert page.inner_text("#picked b") == "250 selected"
+    page.keyboard.press("End")
+    settled(page)
+    assert page.locator(".tile.cursor").get_attribute("aria-posinset") == "250"
+    assert page.locator(".tile").count() < 120  # only those in sight are in the page
+    page.keyboard.press("?")
+    assert "take the given label away" in page.inner_text("dialog")
+    page.keyboard.press("Escape")
+    assert not page.locator("dialog").is_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("014")
+    until(page, TEXT.format("found"), "11 pictures")  # 0014, 0140..0149
+
+
+def test_a_label_is_given_cleared_undone_and_done_again(serve, visit, pile):
+    page = visit(serve(pile[0]))
+    folder = pile[0].with_suffix(".workbench")
+    add_class(page, "zero")
+    tile(page, "0000.png").click()
+    page.keyboard.press("1")
+    starred(page, "zero", 1)
+    until(page, "document.querySelector('[title=\"0000.png\"]').ariaLabel", "0000.png, given: zero")
+    for key, then in [("0", {}), ("z", {"0000.png": "zero"}), ("Shift+Z", {}), ("u", {"0000.png": "unknown"})]:
+        page.keyboard.press(key)
+        shown = "document.querySelector('[title=\"0000.png\"] .tag bdi').textContent"
+        until(page, shown, then.get("0000.png", ""))
+        kept(folder, then)
+    for key in "zzz":  # as fast as they come: unknown, and both before it; the class stays
+        page.keyboard.press(key)
+    kept(folder, {})
+    until(page, TEXT.format("undo"), "\u21b6Undo: class zero added")
+
+
+def kept(folder, wanted, seconds=10):
+    """The page shows a label before it is kept: wait for the database."""
+    end = time.monotonic() + seconds
+    while (found := labels_in(folder)[0]) != wanted:
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def ran(serve, visit, pile):
+    """A page after its first run."""
+
+    def open_page(**how):
+        page = visit(serve(pile[0]), **how)
+        label_five_each(page, pile[1])
+        run(page)
+        return page
+
+    return open_page
+
+
+def test_threshold_map_details_and_what_is_similar(ran, pile):
+    page = ran()
+    before = told(page)["run"]["counts"]["unknown"]
+    slider = page.locator("#threshold")
+    slider.focus()
+    page.keyboard.press("Home")
+    until(page, f"Number(/(\\d+) unknown/.exec(document.getElementById('split').textContent)[1]) > {before}")
+    assert told(page)["run"]["counts"]["unknown"] > before
+    page.keyboard.press("End")
+    until(page, "/ 0 unknown/.test(document.getElementById('split').textContent)")
+
+    page.keyboard.press("m")
+    page.wait_for_selector("#points[data-points]")
+    assert int(page.get_attribute("#points", "data-points")) >= 225
+    box = page.locator("#points").bounding_box()
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    for x, y in [(0.5, 0.004), (0.995, 0.004), (0.995, 0.5), (0.995, 0.995), (0.5, 0.995), (0.004, 0.995)]:
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.mouse.up()
+    settled(page)
+    assert page.inner_text("#picked b") == f"{page.get_attribute('#points', 'data-points')} selected"
+    page.keyboard.press("Escape")
+    page.select_option("#choose", label=page.locator("#choose option").nth(1).inner_text())
+    named = int(re.search(r"\((\d+)\)", page.locator("#choose option").nth(1).inner_text())[1])
+    assert page.inner_text("#picked b") == f"{named} selected"
+    page.keyboard.press("2")  # all of zero are one now
+    starred(page, "one", named + 5)
+
+    page.click("[data-view=all]")
+    tile(page, "0030.png").click()
+    page.keyboard.press("d")
+    page.locator(".detail .near li").first.wait_for()
+    assert page.inner_text(".detail h2") == "0030.png"
+    assert set(page.locator(".detail .near bdi").all_inner_texts()) <= set(NAMES)
+    assert page.locator(".detail .chances li").count() >= 5
+    page.keyboard.press("s")
+    page.locator(".lead h2", has_text="Like 0030.png").wait_for()
+    until(page, "document.querySelector('[aria-posinset=\"1\"]')?.title", "0030.png")
+
+
+def test_errors_are_told_in_one_place_and_what_was_typed_stays(serve, visit, pile):
+    page = visit(serve(pile[0]), expect=[REFUSED])
+    add_class(page, "zero")
+    page.fill("#new-class", "Zero")
+    page.keyboard.press("Enter")
+    page.locator("#error:not([hidden])").wait_for()
+    assert "already" in page.inner_text("#error")
+    assert page.get_attribute("#error", "role") == "alert"
+    until(page, "document.getElementById('new-class').value", "Zero")
+    page.get_by_role("button", name="Close this message").click()
+    assert not page.locator("#error").is_visible()
+    page.click("#run")
+    page.locator("#error:not([hidden])").wait_for()
+
+
+def test_a_label_that_did_not_get_through_is_not_lost(serve, visit, pile):
+    page = visit(serve(pile[0]), expect=[REFUSED])
+    add_class(page, "zero")
+    page.route("**/api/v1/labels", lambda route: route.abort(), times=1)
+    tile(page, "0000.png").click()
+    page.keyboard.press("1")
+    page.get_by_role("button", name="Try again").wait_for()
+    until(page, "document.querySelector('.tile.given') === null")  # what is shown is what was kept
+    assert labels_in(pile[0].with_suffix(".workbench"))[0] == {}
+    page.get_by_role("button", name="Try again").click()
+    starred(page, "zero", 1)
+    assert labels_in(pile[0].with_suffix(".workbench"))[0] == {"0000.png": "zero"}
+    assert not page.locator("#error").is_visible()
+
+
+# ---- Names, widths, colours -----------------------------------------------------------------------------------------
+
+
+def test_hostile_names_are_text_wherever_they_appear(serve, visit, tmp_path):
+    which, _ = mixed()
+    names = [*NASTY, *(f"{n:04}.png" for n in range(len(which) - len(NASTY)))]
+    page = visit(serve(write_pile(tmp_path, names, which)))
+    classes = ["<img src=x onerror=pwned=3>", "</script><script>pwned=4</script>", "${x}'\"&amp;"]
+    for n, name in enumerate(classes):
+        add_class(page, name)
+        tile(page, f"{n:04}.png").click()
+        page.keyboard.press(str(n + 1))
+        starred(page, name, 1)
+    page.keyboard.press("/")
+    page.keyboard.insert_text("<img")
+    page.locator("#found", has_text="1 picture").wait_for()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Home")
+    page.keyboard.press("d")
+    page.locator(".detail h2").wait_for()
+    assert page.inner_text(".detail h2") == NASTY[0]
+    page.keyboard.press("1")
+    starred(page, classes[0], 2)
+    page.click(".chip .total >> nth=0")
+    page.locator(".lead h2", has_text=classes[0]).wait_for()
+    assert page.evaluate("typeof pwned") == "undefined"
+    assert page.locator("script").count() == 1
+
+
+def overflowing(page):
+    return page.evaluate("document.documentElement.scrollWidth > innerWidth || document.body.scrollWidth > innerWidth")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_view_fits_the_window(ran, width, scheme):
+    page = ran(scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 844})
+    for view in ["all", "unlabelled", "examples", "unsure", "changed", "unknown", "groups", "map", "class:1"]:
+        page.evaluate("view => { location.hash = new URLSearchParams({view}).toString(); }", view)
+        page.wait_for_timeout(150)
+        assert not overflowing(page), view
+        assert page.locator(".lead h2").is_visible(), view
+    page.evaluate("location.hash = 'view=all'")
+    page.locator(".tile.given").first.wait_for()
+    tile(page, "0000.png").click()
+    page.keyboard.press("d")
+    page.locator(".detail h2").wait_for()
+    assert not overflowing(page)
+    for button in page.locator("header button:visible").all():
+        box = button.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", paper))) < 60) == (scheme == "dark")
+
+
+def test_scrolling_through_many_stays_smooth(serve, visit, tmp_path):
+    """Far more items than tiles. The bound is generous: benchmarks, not tests, tell how fast it is."""
+    which = np.arange(50)
+    names = [f"{n:02}.png" for n in which]
+    table = write_pile(tmp_path, names, which)
+    many = 8_000
+    for n in range(many):
+        os.link(tmp_path / names[n % 50], tmp_path / f"x{n:05}.png")
+    features = np.random.default_rng(0).normal(size=(many, 4)).astype(np.float32)
+    pq.write_table(pa.table({"path": [f"x{n:05}.png" for n in range(many)], "embedding": list(features)}), table)
+    page = visit(serve(table))
+    until(page, TEXT.format("found"), "8,000 pictures")
+    deltas = page.evaluate(SCROLL)
+    assert len(deltas) == 90
+    assert 1000 / np.median(deltas) > 20
+    assert page.locator(".tile").count() < 150
+    assert min(page.locator(".tile:not([hidden])").evaluate_all("all => all.map(n => +n.ariaPosInSet)")) > 300
+
+
+# Scrolls by two thirds of a row in each of 90 frames; gives the time from each frame to the next.
+SCROLL = """() => new Promise(done => {
+  const grid = document.getElementById('grid');
+  const deltas = [];
+  let last = performance.now();
+  const step = now => {
+    deltas.push(now - last);
+    last = now;
+    grid.scrollTop += 120;
+    if (deltas.length < 90) requestAnimationFrame(step);
+    else done(deltas);
+  };
+  requestAnimationFrame(now => { last = now; requestAnimationFrame(step); });
+})"""
