@@ -190,6 +190,32 @@ def pile(tmp_path):
     return write_pile(tmp_path, names, which), dict(zip(names, truth, strict=True))
 
 
+def write_photographs(folder, photographs, known=19, unknown=10):
+    """Photographs of ten classes, named so that the first 25 are examples of five: the file of each, and its class."""
+    kinds = [sorted(kind.glob("*.jpg")) for kind in sorted(photographs.iterdir()) if kind.is_dir()][:10]
+    first = [(kinds[k][i], k) for i in range(5) for k in range(5)]
+    rest = [(path, k) for k in range(10) for path in (kinds[k][5 : 5 + known] if k < 5 else kinds[k][:unknown])]
+    order = np.random.default_rng(0).permutation(len(rest))
+    truth = {}
+    folder.mkdir()
+    for n, (path, k) in enumerate(first + [rest[i] for i in order]):
+        shutil.copyfile(path, folder / f"{n:04}.jpg")
+        truth[f"{n:04}.jpg"] = k
+    return folder, truth
+
+
+@pytest.fixture(params=["digits", "photographs"])
+def any_pile(request, tmp_path):
+    """What is opened, where its work is kept, and the truth: a table of pixels, and photographs for the backbone."""
+    if request.param == "digits":
+        table, truth = request.getfixturevalue("pile")
+        return table, table.with_suffix(".workbench"), truth
+    pytest.importorskip("onnxruntime")
+    photographs = request.getfixturevalue("shared") / "images" / "grocery"
+    folder, truth = write_photographs(tmp_path / "photographs", photographs)
+    return folder, folder / ".handful-workbench", truth
+
+
 def label_five_each(page, truth):
     """By number keys, by a click on the class, by a drag onto it."""
     for digit, name in enumerate(NAMES):
@@ -207,9 +233,9 @@ def label_five_each(page, truth):
         assert not page.locator("#picked").is_visible()
 
 
-def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
-    table, truth = pile
-    page = visit(serve(table))
+def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, any_pile):
+    opened, kept, truth = any_pile
+    page = visit(serve(opened))
     assert "token" not in page.url
     assert "Name what you want to find" in page.inner_text(".coach")
     label_five_each(page, truth)
@@ -236,14 +262,14 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
         corrected[name] = "unknown" if digit > 4 else NAMES[digit]
         until(page, f"document.querySelector('.tile.cursor')?.title !== {json.dumps(name)}")
     assert re.search(r"\d+ changed since the last run", run(page))
-    assert labels_in(table.with_suffix(".workbench"))[0].items() >= corrected.items()
+    assert labels_in(kept)[0].items() >= corrected.items()
 
     page.keyboard.press("g")
     group = page.locator(".group").first
     group.get_by_label(re.compile("^Name for")).fill("something else")
     group.get_by_role("button", name="Make this a class").click()
     starred(page, "something else", 5)
-    assert "something else" in labels_in(table.with_suffix(".workbench"))[1]
+    assert "something else" in labels_in(kept)[1]
     assert "something else" in page.get_attribute("#undo", "aria-label")
     page.locator("#views [data-view=all]").click()
     page.keyboard.press("z")
@@ -258,7 +284,7 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["path"] for row in rows] == sorted(truth)
-    given, _ = labels_in(table.with_suffix(".workbench"))
+    given, _ = labels_in(kept)
     assert {row["path"]: row["label"] for row in rows if row["labelled_by"] == "person"} == given
     assert len(given) == 28
     decided = [row for row in rows if row["labelled_by"] != "person"]
