@@ -1,0 +1,96 @@
+"""How smoothly the workbench scrolls through many pictures: frames a second in a headless Chromium. ::
+
+    python benchmarks/workbench_scroll.py              # 50,000 synthetic pictures
+
+The pictures are different from one another, the server makes their thumbnails as they are asked for. The grid is
+scrolled by so many pixels in each of 240 frames; what counts is the time from one frame to the next.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+LEAST = 30  # frames a second
+SPEEDS = (40, 120, 600, 20_000)  # pixels a frame
+SCROLL = """([pixels, frames]) => new Promise(done => {
+  const grid = document.getElementById('grid');
+  const deltas = [];
+  let last = performance.now();
+  const step = now => {
+    deltas.push(now - last);
+    last = now;
+    grid.scrollTop += pixels;
+    if (deltas.length < frames) requestAnimationFrame(step);
+    else done(deltas);
+  };
+  grid.scrollTop = 0;
+  requestAnimationFrame(now => { last = now; requestAnimationFrame(step); });
+})"""
+
+
+def write_pictures(folder: Path, count: int) -> Path:
+    rng = np.random.default_rng(0)
+    names = [f"p{n:06}.png" for n in range(count)]
+    for n, name in enumerate(names):
+        colours = rng.integers(0, 255, size=(4, 4, 3), dtype=np.uint8)
+        colours[0, 0] = (n % 256, n // 256 % 256, n // 65536)  # no two alike
+        Image.fromarray(np.kron(colours, np.ones((16, 16, 1), np.uint8))).save(folder / name, compress_level=1)
+    features = rng.normal(size=(count, 8)).astype(np.float32)
+    pq.write_table(pa.table({"path": names, "embedding": list(features)}), folder / "pile.parquet")
+    return folder / "pile.parquet"
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--pictures", type=int, default=50_000)
+    arguments = parser.parse_args()
+    console = Console()
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    table = Table("pixels a frame", "frames a second, median", "worst frame, ms", "frames below 30 a second")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        with console.status(f"Making {arguments.pictures:,} pictures …"):
+            pile = write_pictures(Path(folder), arguments.pictures)
+        command = [sys.executable, "-m", "handful", "workbench", str(pile), "--no-browser", "--json"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            url = json.loads(server.stdout.readline())["url"]
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            start = time.perf_counter()
+            page.goto(url)
+            page.wait_for_selector("html[data-ready]")
+            page.locator(".tile").first.wait_for()
+            console.print(f"{arguments.pictures:,} pictures; the page opened in {time.perf_counter() - start:.1f} s")
+            medians = []
+            for pixels in SPEEDS:
+                deltas = np.array(page.evaluate(SCROLL, [pixels, 240])[1:])
+                medians.append(1000 / np.median(deltas))
+                slow = f"{100 * np.mean(deltas > 1000 / LEAST + 1):.0f} %"
+                table.add_row(f"{pixels:,}", f"{medians[-1]:.0f}", f"{deltas.max():.0f}", slow)
+            browser.close()
+        finally:
+            server.terminate()
+            server.wait()
+    console.print(table)
+    console.print(f"At least {LEAST} frames a second: {'met' if min(medians) >= LEAST else 'MISSED'}.")
+
+
+if __name__ == "__main__":
+    main()
