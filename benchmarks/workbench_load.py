@@ -184,7 +184,15 @@ def measure_load(folder: Path, clients: int, seconds: float) -> tuple[Section, l
 # ---- kills
 
 
+def check_kept(number: int, there: dict[int, int], said: dict[int, int], maybe: dict[int, set[int]]) -> None:
+    for item, code in said.items():
+        if there.get(item) != code and there.get(item) not in maybe.get(item, ()):
+            raise SystemExit(f"kill {number}: item {item} is {there.get(item)}, and {code} was acknowledged")
+
+
 def measure_kills(folder: Path, kills: int, seed: int) -> list[str]:
+    import httpx
+
     rng, table = random.Random(seed), write_table(folder, 1500)
     said: dict[int, int] = {}
     maybe: dict[int, set[int]] = {}  # asked for, and killed before the answer: either is right
@@ -192,9 +200,7 @@ def measure_kills(folder: Path, kills: int, seed: int) -> list[str]:
     for number in range(kills):
         server = Server(table)
         there = labels_in(server.database)
-        for item, code in said.items():
-            if there.get(item) != code and there.get(item) not in maybe.get(item, ()):
-                raise SystemExit(f"kill {number}: item {item} is {there.get(item)}, and {code} was acknowledged")
+        check_kept(number, there, said, maybe)
         said, maybe = dict(there), {}
         if number == 0:
             for name in "abc":
@@ -215,11 +221,12 @@ def measure_kills(folder: Path, kills: int, seed: int) -> list[str]:
                     try:
                         server.ask("POST", "/run", {})
                         waits += 1
-                    except Exception as error:
-                        if "409" not in str(error):
+                    except httpx.HTTPStatusError as error:
+                        if error.response.status_code != 409:  # one run at a time
                             raise
-        except Exception:
+        except httpx.TransportError:  # the kill; any other answer than a good one is a fault
             server.process.wait()
+    check_kept(kills, labels_in(server.database), said, maybe)
     return [
         f"{kills} kills at random moments, {kills // 2} of them with runs under way ({waits} begun, {runs} kept): "
         "every acknowledged label was there again, and the database whole, each time."

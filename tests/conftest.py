@@ -1,6 +1,7 @@
 """Shared fixtures. Tests that ask for `shared` need data that is not on a user's machine, and skip without it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +69,16 @@ def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
     kinds = rng.integers(0, 2 * len(shots), size=n_query)
     query = centres[:, kinds] + rng.normal(size=(batch, n_query, dimension))
     return support.astype(dtype), np.tile(labels, (batch, 1)), query.astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium without a window, for the pages."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("needs Chromium")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()

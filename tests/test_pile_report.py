@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import shutil
 from base64 import b64encode
 from html.parser import HTMLParser
 
@@ -59,18 +58,6 @@ def a_report(items=(*PILE, *EXAMPLES), **changes):
         "score_is_probability": True, "skipped": [("notes.txt", "is not a picture")], "made_by": {"method": "eol"},
     }  # fmt: skip
     return PileReport(**values | changes)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("needs Chromium")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
