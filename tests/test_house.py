@@ -14,7 +14,7 @@ from handful.methods import get, list_methods
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
-LEAVES = {"arrays", "checks", "files", "parameters", "__init__"}  # anyone may call these; they call no other room
+LEAVES = {"arrays", "checks", "files", "parameters", "threads", "__init__"}  # anyone may call these; they call no room
 ROOMS = {
     "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities
     "prepare": {"task"},
@@ -26,7 +26,8 @@ ROOMS = {
     "groups": {"task", "prepare", "density"},
     "decide": {"task"},
     "metrics": set(),
-    "methods": {"task", "prepare", "descent", "decide", "density", "share"},
+    "stream": {"prepare", "descent", "features"},
+    "methods": {"task", "prepare", "descent", "decide", "density", "share", "stream"},
     "estimator": {"methods", "task", "prepare", "modelfile"},
     "modelfile": {"estimator", "task"},
     "features": {"task"},
@@ -35,8 +36,9 @@ ROOMS = {
     "bench": {"task", "methods", "features", "metrics", "descent"},
     "images": {"features"},
     "label": {"task", "methods", "features", "images", "report", "decide", "estimator", "modelfile", "groups"},
+    "scale": {"bench", "methods", "features", "images", "label", "stream"},
     "workbench": {"features", "images", "label", "decide", "report"},
-    "cli": {"demo", "features", "methods", "bench", "images", "label", "workbench"},
+    "cli": {"demo", "features", "methods", "bench", "images", "label", "workbench", "scale"},
     "__main__": {"cli"},
 }
 

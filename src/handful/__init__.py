@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from handful.estimator import estimator
     from handful.methods import Solution, list_methods, register, solve, solve_each
     from handful.modelfile import load
+    from handful.stream import Shards
     from handful.task import UNKNOWN, UNKNOWN_NAME, Result, Task
 
 __all__ = [
     "UNKNOWN",
     "UNKNOWN_NAME",
     "Result",
+    "Shards",
     "Solution",
     "Task",
     "__version__",
@@ -40,6 +42,7 @@ _HOMES = {
     "handful.task": ("UNKNOWN", "UNKNOWN_NAME", "Result", "Task"),
     "handful.methods": ("Solution", "list_methods", "register", "solve", "solve_each"),
     "handful.modelfile": ("load",),
+    "handful.stream": ("Shards",),
 }
 
 

@@ -95,18 +95,29 @@ class InfoMax:
         if query.shape[-2]:
             p = self.probabilities(query)  # [B, Q, K]
             count = query.shape[-2]
-            log_p = xp.log(p + FLOOR)
-            m = w * xp.mean(p, axis=-2, keepdims=True)  # [B, 1, K]
-            log_m = xp.log(m + FLOOR)
+            log_p, mean = xp.log(p + FLOOR), xp.mean(p, axis=-2, keepdims=True)
+            m = w * mean  # [B, 1, K]
             loss = loss - xp.sum(co * xp.mean(p * log_p, axis=-2, keepdims=True), axis=(-2, -1))
-            loss = loss + xp.sum(ma * m * log_m, axis=(-2, -1))
-            a = ma * w * (log_m + m / (m + FLOOR)) - co * (log_p + p / (p + FLOOR))  # Q dL/dp
-            slope_query = p * (a - xp.sum(p * a, axis=-1, keepdims=True)) / count
+            loss = loss + xp.sum(ma * m * xp.log(m + FLOOR), axis=(-2, -1))
+            slope_query = self.bend(p, log_p, self.of_marginal(mean)) / count
         else:
             slope_query = self.extend(query)
-        return loss, self._fold(slope_support, ways), self._fold(slope_query, ways)
+        return loss, self.fold(slope_support, ways), self.fold(slope_query, ways)
 
-    def _fold(self, slope: Array, ways: int) -> Array:
+    def of_marginal(self, mean: Array) -> Array:
+        """What the mean prediction [B, 1, K] adds to Q dL/dp of every query."""
+        xp = array_namespace(mean)
+        ma, w = (_row(as_like(x, mean)) for x in (self.ma, self.w))
+        m = w * mean
+        return ma * w * (xp.log(m + FLOOR) + m / (m + FLOOR))
+
+    def bend(self, p: Array, log_p: Array, of_marginal: Array | float) -> Array:
+        """Q dL/d(K logits) of queries with probabilities p [B, Q, K]."""
+        xp = array_namespace(p)
+        a = of_marginal - _row(as_like(self.co, p)) * (log_p + p / (p + FLOOR))  # Q dL/dp
+        return p * (a - xp.sum(p * a, axis=-1, keepdims=True))
+
+    def fold(self, slope: Array, ways: int) -> Array:
         """dL/d(K logits) to dL/d(N class logits)."""
         if isinstance(self.outlier, str):  # the outlier logit is minus their mean
             return slope[..., :ways] - slope[..., ways:] / ways
@@ -208,7 +219,7 @@ def _descend(support, onehot, query, head, temperature, steps, learning_rate, le
         losses.append(loss)
         for name in learn:
             adam[name].move(at[name], gradients[name])
-    logits = _forward(at, items, temperature)[-1]
+    logits = forward(at, items, temperature)[-1]
     of_support, of_query = logits[..., :n_support, :], logits[..., n_support:, :]
     if history:
         losses.append(head(of_support, onehot, of_query)[0])
@@ -241,7 +252,7 @@ def loss_and_gradients(
 ) -> tuple[Array, dict[str, Array]]:
     """Loss [B] and its gradients with respect to the parameters `at`; `items` are unit, the support first."""
     xp = array_namespace(items)
-    norm, direction, cosine, scale, logits = _forward(at, items, temperature)
+    norm, direction, cosine, scale, logits = forward(at, items, temperature)
     n_support = onehot.shape[-2]
     loss, of_support, of_query = head(logits[..., :n_support, :], onehot, logits[..., n_support:, :])
     slope = xp.concat([of_support, of_query], axis=-2)  # dL/dl [B, M, N]
@@ -253,7 +264,7 @@ def loss_and_gradients(
     return loss, gradients
 
 
-def _forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
+def forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
     xp = array_namespace(items)
     norm = at_least(norms(at["prototypes"]), FLOOR)
     direction = at["prototypes"] / norm

@@ -25,6 +25,7 @@ from array_api_compat import array_namespace
 from handful.arrays import FLOOR, Array, as_like, at_least, norms, unit
 
 STEPS = ("task", "base", "none", "l2", "power", "signed", "qr")
+MANY = 500  # items; the sum of more loses digits in float32, and an item near the mean is moved far by a mean that is off
 POWERS = ("power", "signed")  # may be written with an exponent
 
 
@@ -55,12 +56,12 @@ def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean:
     learned = []
     own = False  # whether support and query are ours to change in place, no longer the caller's
     for name in parse(steps):
-        kind, argument = _split(name)
+        kind, argument = split(name)
         if kind == "base" and base_mean is None:
             kind = "task"
-        value = _learn(kind, argument, support, query, base_mean)
+        value = learn(kind, argument, support, query, base_mean)
         learned.append((kind, value))
-        support, query = _apply(kind, value, support, own), _apply(kind, value, query, own)
+        support, query = apply(kind, value, support, own), apply(kind, value, query, own)
         own = own or kind != "none"
     return Prepared(support, query, tuple(learned))
 
@@ -72,7 +73,7 @@ def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
         raise ValueError(f'preparation must be names of steps, as "task, l2" or ("task", "l2"), got {steps!r}')
     names = tuple(s.strip().lower() for s in given)
     for name in names:
-        kind, argument = _split(name)
+        kind, argument = split(name)
         if kind not in STEPS or (argument is not None and kind not in POWERS):
             raise ValueError(f"preparation {name!r} is not known: use any of {', '.join(STEPS)}, or power(0.6)")
     return names
@@ -82,20 +83,22 @@ def replay(state: Mapping[str, Array], x: Array) -> Array:
     """Prepare items [B, n, D] by what `Prepared.state` holds; other entries of `state` are passed over."""
     names = [name for name in state if name.startswith("prepare.")]
     for name in sorted(names, key=lambda name: int(name.split(".")[1])):
-        x = _apply(name.split(".")[2], state[name], x, own=False)
+        x = apply(name.split(".")[2], state[name], x, own=False)
     return x
 
 
-def _split(name: str) -> tuple[str, float | None]:
+def split(name: str) -> tuple[str, float | None]:
     match = re.fullmatch(r"(\w+)\((\d+\.?\d*|\.\d+)\)", name)
     return (match[1], float(match[2])) if match else (name, None)
 
 
-def _learn(kind: str, argument: float | None, support: Array, query: Array, base_mean: Any) -> Array:
+def learn(kind: str, argument: float | None, support: Array, query: Array, base_mean: Any) -> Array:
     xp = array_namespace(support)
     if kind == "task":
-        total = xp.sum(support, axis=1, keepdims=True) + xp.sum(query, axis=1, keepdims=True)
-        return total / (support.shape[1] + query.shape[1])
+        count = support.shape[1] + query.shape[1]
+        wide = xp.float64 if count > MANY else support.dtype
+        total = sum(xp.sum(x, axis=1, keepdims=True, dtype=wide) for x in (support, query))
+        return xp.astype(total / count, support.dtype, copy=False)
     if kind == "base":
         try:
             mean = as_like(base_mean, support)
@@ -117,7 +120,7 @@ def _learn(kind: str, argument: float | None, support: Array, query: Array, base
     return support[:, 0, :0]  # nothing to learn: [B, 0]
 
 
-def _apply(kind: str, value: Array, x: Array, own: bool) -> Array:
+def apply(kind: str, value: Array, x: Array, own: bool) -> Array:
     if kind in ("task", "base"):
         if own:
             x -= value

@@ -74,6 +74,22 @@ class Task:
         task.query = task.query[:, :0]
         return task
 
+    @classmethod
+    def in_pieces(cls, support: Any, labels: Any, pile: Any) -> Task:
+        """One task whose pile is read in pieces: `pile` is a `handful.Shards`, which is checked as it is read."""
+        task = cls.of_examples(support, labels)
+        if is_torch_array(task.support):
+            raise TypeError("support is a torch tensor and the pile is read in pieces: give NumPy arrays")
+        if not task.single:
+            raise ValueError("support holds a batch of tasks: a pile that is read in pieces is of one task, [S, D]")
+        if task.support.shape[-1] != pile.dimension:
+            raise ValueError(
+                f"support has {task.support.shape[-1]} features per item and the pile has {pile.dimension}: "
+                "both must come from the same backbone"
+            )
+        task.query = pile
+        return task
+
     @property
     def batch(self) -> int:
         return self.support.shape[0]

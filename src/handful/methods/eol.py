@@ -39,9 +39,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.arrays import Array, as_like, class_count, softmax
-from handful.descent import BACKENDS, PARAMETERS, InfoMax, descend, logits_to
+from handful.descent import BACKENDS, PARAMETERS, Descent, InfoMax, descend, logits_to
 from handful.methods.registry import Solution, register
 from handful.parameters import SHARE, Number, OneOf, Rule, SomeOf
+from handful.stream.descending import Descended, descend_in_passes
+from handful.stream.passes import Learned, Passes, View
 
 RULES: dict[str, Rule] = {
     "outlier_share": SHARE,
@@ -70,7 +72,20 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return xp.sum(p[..., :ways], axis=-1, keepdims=True) * refined, p[..., ways]
 
 
-@register("eol", rules=RULES, score_new=score_new)
+def in_passes(
+    support: Array, labels: Array, count: int, view: View,
+    *, outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma, temperature, steps, learning_rate, learn, **_,
+) -> Passes[Learned]:  # fmt: skip
+    """Over a pile in pieces."""
+    head, balanced = _head(labels, class_count(labels), outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma)
+    end = yield from descend_in_passes(
+        support, labels, count, view, head,
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=True,
+    )  # fmt: skip
+    return Learned(_state(end, balanced), outlier_share if b is None else share_of(b), steps)
+
+
+@register("eol", rules=RULES, score_new=score_new, passes=in_passes)
 def eol(
     support: Array,
     labels: Array,
@@ -96,27 +111,39 @@ def eol(
     history: keep the loss before each step and after the last.
     """
     xp = array_namespace(support)
-    batch, ways = support.shape[0], class_count(labels)
-    share = outlier_share if b is None else share_of(b)
-    balanced = np.broadcast_to(balance(outlier_share) if b is None else b, (batch,))[:, None]  # b, [B, 1]
-
-    per_class = ways if class_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
-    head = InfoMax(
-        ce=lambda_ce,
-        co=np.r_[np.full(ways, lambda_co / ways), 0.0],
-        ma=np.r_[np.full(ways, lambda_ma / ways), lambda_ma],
-        w=np.concatenate([np.broadcast_to(per_class / (1 - balanced), (batch, ways)), 1 / balanced], axis=1),
-        outlier=np.log(ways / balanced[:, 0]),
-    )
+    ways = class_count(labels)
+    head, balanced = _head(labels, ways, outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma)
     end = descend(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=learn, refine=True, history=history, backend=backend,
     )  # fmt: skip
-    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
-    state["b"] = as_like(balanced[:, 0], support)
     p = end.query_probabilities  # [B, Q, N + 1]
     known = xp.sum(p[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
+    share = outlier_share if b is None else share_of(b)
+    state = _state(end, balanced)
     return Solution(known * softmax(end.refined_logits), p[..., ways], state, share, steps, end.history)
+
+
+def _head(
+    labels: Array, ways: int, share: Any, b: Any, class_weight: str, ce: float, co: float, ma: float
+) -> tuple[InfoMax, np.ndarray]:
+    """The loss, and b [B]."""
+    batch = len(labels)
+    balanced = np.broadcast_to(balance(share) if b is None else b, (batch,))[:, None]
+    per_class = ways if class_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
+    head = InfoMax(
+        ce=ce,
+        co=np.r_[np.full(ways, co / ways), 0.0],
+        ma=np.r_[np.full(ways, ma / ways), ma],
+        w=np.concatenate([np.broadcast_to(per_class / (1 - balanced), (batch, ways)), 1 / balanced], axis=1),
+        outlier=np.log(ways / balanced[:, 0]),
+    )
+    return head, balanced[:, 0]
+
+
+def _state(end: Descent | Descended, balanced: np.ndarray) -> dict[str, Array]:
+    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
+    return state | {"b": as_like(balanced, end.eta)}
 
 
 def balance(share: Any) -> Any:

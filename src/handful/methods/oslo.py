@@ -13,11 +13,15 @@ past the prototypes of each round, and moves none.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax
+from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax, unit
 from handful.methods.registry import Solution, register
 from handful.parameters import Number
+from handful.stream.passes import Learned, Pass, Passes, Rows, View
 
 
 def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
@@ -37,9 +41,34 @@ def score_new(
     return softmax(cosine_to(items, rounds[:, -1])), sigmoid(-logit)
 
 
+def _weigh(rows: Rows, directions: np.ndarray, lambda_xi: float, lambda_z: float) -> dict[str, np.ndarray]:
+    """The last of the rounds so far, directions [rounds, N, D], for some items of a pile in pieces."""
+    z: Any = 1 / directions.shape[1]
+    for each in directions:
+        logit, z = _assign(rows.cosines(each).T, z, lambda_xi, lambda_z)
+    weight = sigmoid(logit) * z.T  # [N, n]
+    return {"pull": rows.sums(weight), "weight": weight.sum(axis=1)}
+
+
+def in_passes(
+    support: Array, labels: Array, count: int, view: View, *, rounds: int, lambda_xi: float, lambda_z: float
+) -> Passes[Learned]:
+    """A pass for each round, which goes through the earlier ones again: assignments are not kept."""
+    onehot = one_hot(labels, class_count(labels), like=support)
+    of_support, shots = onehot[0].T @ support[0], onehot[0].sum(axis=0)
+    path = [class_means(support, onehot)[0]]
+    for k in range(rounds):
+        arrays = {"directions": unit(np.stack(path)), "lambda_xi": lambda_xi, "lambda_z": lambda_z}
+        sums = yield Pass(_weigh, arrays, view, rounds - 1 - k)
+        c = (of_support + sums["pull"]) / (shots + sums["weight"])[:, None]
+        path.append(c.astype(support.dtype))
+    return Learned({"rounds": np.stack(path)[None]}, n_iter=rounds)
+
+
 @register(
     "oslo",
     score_new=score_new,
+    passes=in_passes,
     rules={"rounds": Number(1, closed=True, whole=True), "lambda_xi": Number(0), "lambda_z": Number(0)},
 )
 def oslo(

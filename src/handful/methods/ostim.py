@@ -12,10 +12,14 @@ Centring on the task mean first makes c_j - mu the parameter: the same descent, 
 
 from __future__ import annotations
 
+from typing import Any
+
 from handful.arrays import Array, class_count, cosine_to, softmax
 from handful.descent import BACKENDS, InfoMax, descend
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.parameters import Number, OneOf
+from handful.stream.descending import prototypes_in_passes
+from handful.stream.passes import Learned, Passes, View
 
 
 def _head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
@@ -29,9 +33,18 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return softmax(logits), _head(logits.shape[-1]).probabilities(logits)[..., -1]
 
 
+def in_passes(
+    support: Array, labels: Array, count: int, view: View, *, lambda_co: float, lambda_ma: float, **knobs: Any
+) -> Passes[Learned]:
+    """Over a pile in pieces."""
+    head = _head(class_count(labels), lambda_co, lambda_ma)
+    return prototypes_in_passes(support, labels, count, view, head, **knobs)
+
+
 @register(
     "ostim",
     score_new=score_new,
+    passes=in_passes,
     rules={
         "temperature": Number(0),
         "steps": Number(0, closed=True, whole=True, optional=True),

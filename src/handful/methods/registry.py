@@ -32,6 +32,7 @@ from handful.arrays import Array
 from handful.methods.growing import Growth
 from handful.parameters import AUTO, Rule, is_auto
 from handful.prepare import prepare, replay
+from handful.stream.passes import Learned, Passes
 from handful.task import Task
 
 METHODS: dict[str, Method] = {}
@@ -87,6 +88,7 @@ class Method:
     finds_share: bool = False
     most: float = inf
     grow_from: Callable[..., Solution] | None = None
+    passes: Callable[..., Passes[Learned]] | None = None
 
     @property
     def name(self) -> str:
@@ -175,6 +177,7 @@ def register(
     finds_share: bool = False,
     most: float = inf,
     grow: Callable[..., Solution] | None = None,
+    passes: Callable[..., Passes[Learned]] | None = None,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register a method under `name`.
 
@@ -186,6 +189,8 @@ def register(
     `most` is how many queries it can solve together; of more, a sample is solved and `score_new` scores the rest.
     `grow(growth, **parameters)` solves a task whose pile has grown from where it stood (`handful.methods.growing`), for
     methods whose score is a probability; without it all items are solved again, which suits those that are quick.
+    `passes(support, labels, count, view, **parameters)` solves a task over a pile in pieces (`handful.stream.passes`);
+    an inductive method, or one that says `most`, needs none.
     `info` is what `Info` holds, or as much of it as there is to say; for the methods of this package it is in
     `metadata.json`.
     """
@@ -198,7 +203,7 @@ def register(
         if grow is not None and data["score"] != "probability":  # its threshold would have to follow the pile
             raise ValueError(f"{name!r} cannot grow, as its score is a rank: leave out grow=")
         METHODS[name] = Method(
-            Info(name=name, **data), solve, rules or {}, score_new, together, finds_share, most, grow
+            Info(name=name, **data), solve, rules or {}, score_new, together, finds_share, most, grow, passes
         )
         return solve
 

@@ -6,13 +6,11 @@ chunks are spread over threads. Every step is independent between tasks, so the 
 
 from __future__ import annotations
 
-import os
 import platform
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,10 +21,13 @@ from handful import decide
 from handful.arrays import Array, as_like, to_numpy
 from handful.descent import choose_backend
 from handful.methods.registry import Method, Solution, get
+from handful.methods.streaming import SMALL, Streaming, is_large, is_on_disk, solve_pile
 from handful.parameters import AUTO, Number, OneOf, OrAuto, check, is_auto
 from handful.prepare import parse
 from handful.share import of_task as share_of_unknowns
+from handful.stream import Shards
 from handful.task import Result, Task
+from handful.threads import available_threads, one_blas_thread
 
 CHUNK = 2 << 20, 8 << 20  # bytes of features in a chunk of tasks: worth a thread of its own, and still near its core
 DTYPES = ("float32", "float64")
@@ -43,6 +44,11 @@ def solve(
     dtype: str = "float32",
     threshold: float | None = None,
     threads: int | None = None,
+    engine: Any = None,
+    chunk: int | None = None,
+    checkpoint: Any = None,
+    out: Any = None,
+    progress: Callable[[int, int], object] | None = None,
     **parameters: Any,
 ) -> Result:
     """Label the query items of one task, or of a batch of tasks, and find those of no known class.
@@ -55,6 +61,12 @@ def solve(
     default. threads: at most so many (default: one a core). parameters: the method's own knobs, and `outlier_share`:
     how much of the pile is unknown. By default it is estimated, from the task alone: see `Result.outlier_share`.
 
+    A query set that need not fit into memory is read in pieces: a memory-mapped array, a path of .npy or .parquet files
+    or a folder of them, or `handful.Shards`. For such: engine (threads of this machine by default, or
+    `handful.scale.Actors` on a cluster), chunk (rows that a worker holds at a time), checkpoint (a file that a killed
+    solve goes on from), out (a folder that the probabilities and scores are written to, mapped instead of held),
+    progress (called with the passes over the pile that are made, and of how many).
+
     >>> rng = np.random.default_rng(0)
     >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
     >>> support, labels = np.concatenate([cats[:5], dogs[:5]]), ["cat"] * 5 + ["dog"] * 5
@@ -62,7 +74,8 @@ def solve(
     >>> [str(result.labels[i]) for i in (0, 15, 30)]
     ['cat', 'dog', 'unknown']
     """
-    method, task = _method_and_task(method, support, labels, query)
+    how = Streaming(engine, chunk, checkpoint, out, progress)
+    method, task, pile = _method_and_task(method, support, labels, query, how)
     chosen = get(method)
     options = {"dtype": dtype, "threshold": threshold, "threads": threads}
     check(options, {"dtype": OneOf(DTYPES), "threshold": Number(optional=True), "threads": _THREADS}, "solve")
@@ -73,17 +86,24 @@ def solve(
     parameters = complete(chosen, parameters, task)
     steps = None if preparation is None else parse(preparation)
     plain = not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history")
+    if pile is None and not plain and parameters.get("backend", "auto") == "auto" and is_large(task, chosen):
+        pile = Shards(task.query[0])
     if parameters.get("backend") == "auto":
         items = task.support.shape[1] + task.query.shape[1]
         work = (task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
         parameters["backend"] = "array" if plain else choose_backend(*work)
 
-    solution = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
+    if pile is not None:
+        look = threshold is None and chosen.info.score == "rank" and is_auto(share)
+        solution = solve_pile(chosen, task, pile, steps, base_mean, dtype, parameters, threads, how, look)
+    else:
+        solution = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
 
     if threshold is None:
         if chosen.info.score == "rank" and is_auto(share):
-            share, solution.share_interval = _estimate(task, threads)
-            solution.outlier_share = share
+            if pile is None:
+                solution.outlier_share, solution.share_interval = _estimate(task, threads)
+            share = solution.outlier_share
         limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
     else:
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
@@ -108,13 +128,26 @@ def solve(
     return result[0] if task.single else result
 
 
-def _method_and_task(method: Any, support: Any, labels: Any, query: Any) -> tuple[str, Task]:
-    """What `solve` was given, whether or not a method's name came first."""
+def _method_and_task(
+    method: Any, support: Any, labels: Any, query: Any, how: Streaming
+) -> tuple[str, Task, Shards | None]:
+    """What `solve` was given, whether or not a method's name came first; and its pile, if that is read in pieces."""
     if not isinstance(method, str):
         if query is not None:
             raise TypeError(f"the method is a {type(method).__name__}: give a name, or none: solve(support, ...)")
         method, support, labels, query = AUTO, method, support, labels
-    return method, support if isinstance(support, Task) else Task(support, labels, query)
+    pile = None
+    if isinstance(support, Task):
+        task = support
+    elif is_on_disk(query, how, get(method)):
+        pile = Shards(query)
+        if pile.rows > SMALL:
+            task = Task.in_pieces(support, labels, pile)
+        else:  # the same to the last bit, whatever its pieces
+            task, pile = Task(support, labels, pile.take(np.arange(pile.rows))), None
+    else:
+        task = Task(support, labels, query)
+    return method, task, pile
 
 
 def solve_each(method: Any = AUTO, tasks: Iterable[Task] = (), **options: Any) -> list[Result]:
@@ -172,10 +205,10 @@ def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) ->
         return method.run(task[part], steps, base_mean, dtype, own)
 
     if workers == 1:
-        with _one_blas_thread() if threads == 1 else nullcontext():
+        with one_blas_thread() if threads == 1 else nullcontext():
             parts = [one(part) for part in slices]
     else:
-        with ThreadPoolExecutor(workers) as pool, _one_blas_thread():
+        with ThreadPoolExecutor(workers) as pool, one_blas_thread():
             parts = list(pool.map(one, slices))
     return parts[0] if len(parts) == 1 else _join(parts)
 
@@ -218,29 +251,6 @@ def _join(parts: list[Solution]) -> Solution:
 
 def _is_each_task(method: Method, name: str, value: Any) -> bool:
     return getattr(method.rules.get(name), "each_task", False) and np.ndim(value) == 1
-
-
-def available_threads() -> int:
-    """The cores this process may use, or fewer if OMP_NUM_THREADS says so."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) else cores
-
-
-def _one_blas_thread() -> Any:
-    """Threads over tasks and threads inside the BLAS would fight for the same cores."""
-    controller = _blas(len(sys.modules))
-    return controller.limit(limits=1, user_api="blas") if controller else nullcontext()
-
-
-@lru_cache(1)
-def _blas(_modules: int) -> Any:
-    """Found anew when modules were imported since: SciPy brings a BLAS of its own."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:  # pragma: no cover - scikit-learn brings it
-        return None
-    return ThreadpoolController()
 
 
 @cache

@@ -10,11 +10,15 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
+from typing import Any
+
 from handful.arrays import Array, class_count, cosine_to, softmax
 from handful.descent import BACKENDS, InfoMax, descend
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
 from handful.parameters import Number, OneOf
+from handful.stream.descending import prototypes_in_passes
+from handful.stream.passes import Learned, Passes, View
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
@@ -23,9 +27,22 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return p, maxprob(p)
 
 
+def _head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
+    return InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways)
+
+
+def in_passes(
+    support: Array, labels: Array, count: int, view: View, *, lambda_co: float, lambda_ma: float, **knobs: Any
+) -> Passes[Learned]:
+    """Over a pile in pieces."""
+    head = _head(class_count(labels), lambda_co, lambda_ma)
+    return prototypes_in_passes(support, labels, count, view, head, **knobs)
+
+
 @register(
     "tim_gd",
     score_new=score_new,
+    passes=in_passes,
     rules={
         "temperature": Number(0),
         "steps": Number(0, closed=True, whole=True),
@@ -48,9 +65,8 @@ def tim_gd(
     backend: str = "auto",
 ) -> Solution:
     """Mutual information between queries and classes, with the support's cross-entropy."""
-    ways = class_count(labels)
     end = descend(
-        support, labels, query, InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways),
+        support, labels, query, _head(class_count(labels), lambda_co, lambda_ma),
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
     p = softmax(end.query_logits)
