@@ -35,7 +35,8 @@ def two_nodes():
     from ray.cluster_utils import Cluster
 
     size = {"num_cpus": 1, "object_store_memory": OBJECT_STORE}
-    cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False, "_system_config": QUICK})
+    head = {**size, "include_dashboard": False, "_system_config": QUICK}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         node = cluster.add_node(**size)
         cluster.wait_for_nodes()

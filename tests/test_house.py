@@ -26,7 +26,7 @@ ROOMS = {
     "groups": {"task", "prepare", "density"},
     "decide": {"task"},
     "metrics": set(),
-    "stream": {"prepare", "descent", "features"},
+    "stream": {"prepare", "descent", "kernels", "_tiles", "features"},
     "methods": {"task", "prepare", "descent", "decide", "density", "share", "stream"},
     "estimator": {"methods", "task", "prepare", "modelfile"},
     "modelfile": {"estimator", "task"},

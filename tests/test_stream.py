@@ -99,21 +99,35 @@ def test_in_double_precision_nothing_but_the_order_of_sums_differs(method, ways)
     assert furthest(found, whole) <= 1e-10
 
 
+@pytest.mark.parametrize("backend", ["array", "fast"])
 @pytest.mark.parametrize("method", ["eol", "ostim", "tim_gd"])  # a constant outlier logit, a mean one, none
-def test_one_pass_a_step_and_two_are_the_same_descent(method, monkeypatch):
+def test_one_pass_a_step_and_two_are_the_same_descent(method, backend, monkeypatch):
     support, labels, query = some_task(2, 4, 5, 300, 24, np.float64)
     found, made = {}, {}
     for outputs in (0, 99):
         monkeypatch.setattr(descending, "PAIRED", outputs)
         passes = []
         found[outputs] = handful.solve(
-            method, support, labels, Shards(query), outlier_share=0.5, dtype="float64", steps=20,
+            method, support, labels, Shards(query), outlier_share=0.5, dtype="float64", steps=20, backend=backend,
             progress=lambda done, total, passes=passes: passes.append((done, total)),
         )  # fmt: skip
         made[outputs] = len(passes)
         assert passes[-1][0] == passes[-1][1]
     assert made[0] - made[99] == 20
     assert furthest(found[0], found[99]) <= 1e-10
+    whole = handful.solve(method, support, labels, query, outlier_share=0.5, dtype="float64", steps=20)
+    assert furthest(found[0], whole) <= 1e-10
+
+
+@pytest.mark.parametrize("method", ["eol", "ostim", "tim_gd"])
+@pytest.mark.parametrize("ways", [2, 7, 30])  # all that fits a tile, one pass, two passes
+def test_the_fused_passes_give_what_one_array_gives(method, ways):
+    support, labels, query = some_task(7, ways, 5, 2100, 37)
+    options = {"outlier_share": 0.3, "preparation": "signed(0.6), l2, task, l2"}
+    whole = handful.solve(method, support, labels, query, **options)
+    for pile, chunk in ((Shards(query), None), (Shards([query[:1001], query[1001:]]), 300)):
+        found = handful.solve(method, support, labels, pile, backend="fast", chunk=chunk, **options)
+        assert furthest(found, whole) <= 1e-5
 
 
 def test_the_default_estimates_its_share_from_the_same_sample(tmp_path):

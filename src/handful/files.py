@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and names of files."""
 
 from __future__ import annotations
 
@@ -26,3 +26,14 @@ def write_whole(path: Path, content: Any, mark: str = "") -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def printable(name: str) -> str:
+    """File names may hold bytes that are no text: those are written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def first_folder(name: str) -> str:
+    """The first folder of a relative path, which is a picture's label; "" if it lies in none."""
+    parts = Path(name).parts
+    return parts[0] if len(parts) > 1 else ""

@@ -25,7 +25,7 @@ from array_api_compat import array_namespace
 from handful.arrays import FLOOR, Array, as_like, at_least, norms, unit
 
 STEPS = ("task", "base", "none", "l2", "power", "signed", "qr")
-MANY = 500  # items; the sum of more loses digits in float32, and an item near the mean is moved far by a mean that is off
+MANY = 500  # items; sums of more lose digits in float32, and a mean that is off moves an item near it far
 POWERS = ("power", "signed")  # may be written with an exponent
 
 

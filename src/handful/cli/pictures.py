@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, bars, console_for, share_from
+from handful.cli.shared import Address, Engine, Json, app, bars, check_engine, console_for, share_from
 
 if TYPE_CHECKING:
-    from handful.label import Job, Labelled
+    from handful.label import Items, Job, Labelled
+    from handful.scale.embedding import Sharded
 
 Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
 Size = Annotated[int | None, typer.Option(help="Pixels a side that an .onnx file takes, if it does not say.")]
@@ -23,6 +24,13 @@ Std = Annotated[str | None, typer.Option(help="Their deviation: 0.229,0.224,0.22
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there under that name.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep features of pictures seen before.")]
+ShardSize = Annotated[
+    int, typer.Option(min=1, help="With --engine ray: how many pictures go to a machine at a time, and into a file.")
+]
+
+REMEMBERED = "Pictures seen so far are remembered: the same command will be quicker."
+SHARDS_KEPT = "What is embedded so far is kept: the same command goes on from there."
+FEATURES = "features"  # the folder of shards, in that of the labels
 
 
 @app.command()
@@ -63,12 +71,18 @@ def label(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier results in the folder.")] = False,
     strict: Strict = False,
     no_cache: NoCache = False,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
 
     Writes labels.csv, labels.parquet, the model, and report.html to look at. What is set aside is also put into groups
     that look alike, which `handful promote` makes classes of.
+
+    With --engine ray the machines of a cluster embed the pictures, which must be under the same path on all of them, as
+    the output must. The cache of features is not used then, as its file cannot be locked on a network drive: features
+    are kept in the output folder, in features/, where the same command and `handful promote` find them.
 
     Example: handful label examples/ pile/ -o out
     """
@@ -81,24 +95,30 @@ def label(
         "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown,
     }  # fmt: skip
     check_decision(**decision)
-    _check_paths(examples, pile, output, sort)
+    check_engine(engine, address)
+    _check_paths(examples, pile, output, sort, engine)
     check_output(output, overwrite, export or (), sort)
     job = Job(
         examples, pile, decision, backbone, _numbers(size=size, mean=mean, std=std), strict, not no_cache,
-        export or (), sort, [output],
+        export or (), sort, [output], engine=engine,
     )  # fmt: skip
-    run(job, output, as_json)
+    run(job, output, as_json, address)
 
 
-def run(job: Job, output: Path, as_json: bool) -> None:
+def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
     """Label a pile, write the results and tell of them."""
     from handful.label import label_items, write_outputs
     from handful.label.outputs import SORTED
     from handful.label.sorting import UNDO
 
     console = console_for(as_json)
-    with _stoppable(console, job.cache, output / SORTED / UNDO), bars(console, "pictures") as progress:
-        shown, found, given = job.read(progress)
+    kept = SHARDS_KEPT if job.engine == "ray" else REMEMBERED * job.cache
+    with (
+        _stoppable(console, kept, output / SORTED / UNDO),
+        bars(console, "pictures") as progress,
+        _embedder(job, output, address) as embedder,
+    ):
+        shown, found, given = job.read(progress, embedder)
         labelled = label_items(shown, found, given=given, **job.decision)
         files = write_outputs(labelled, output, formats=job.formats, sort=job.sort, job=job, progress=progress)
     if as_json:
@@ -120,8 +140,19 @@ def run(job: Job, output: Path, as_json: bool) -> None:
     console.print(report, markup=False, soft_wrap=True, style="bold")
 
 
+def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
+    if job.engine != "ray":
+        return nullcontext()
+    from handful.scale.embedding import ClusterEmbedder
+    from handful.scale.making import Recipe
+
+    first = job.results[0]  # whoever promotes from these results finds the features that were made for them there
+    place = (first if first.is_dir() else output) / FEATURES
+    return ClusterEmbedder(Recipe(job.backbone, job.backbone_options), place, address)
+
+
 def _for_machines(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
-    from handful.label.items import printable
+    from handful.files import printable
 
     names = [printable(name) for name in labelled.pile.names]
     return {
@@ -159,20 +190,21 @@ def predict(
     from handful.features import read_partly
     from handful.images.loading import shown
     from handful.label import Items, predict_items, read_pile
+    from handful.label.items import of_pictures
     from handful.label.outputs import check_file, table_of, write_table
 
     console = console_for(as_json or output is None)  # labels that are printed are all of standard output
     if output is not None:
         check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
-    if items.is_dir():
+    if of_pictures(items):
         from handful.images import load_backbone
 
         made = getattr(fitted, "made_from_", {})
         net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
             raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
-        with _stoppable(console, not no_cache), bars(console, "pictures") as progress:
+        with _stoppable(console, REMEMBERED * (not no_cache)), bars(console, "pictures") as progress:
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
         table = read_partly(items)
@@ -197,9 +229,14 @@ def predict(
 @app.command()
 def embed(
     pictures: Annotated[Path, typer.Argument(help="A folder of pictures; folders in it become labels.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help=".parquet, .npz, .safetensors ...")] = Path(
-        "features.parquet"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help=".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts.",
+        ),
+    ] = Path("features.parquet"),
     backbone: Backbone = "efficientnet_lite0",
     size: Size = None,
     mean: Mean = None,
@@ -207,43 +244,71 @@ def embed(
     overwrite: Overwrite = False,
     strict: Strict = False,
     no_cache: NoCache = False,
+    engine: Engine = "local",
+    address: Address = None,
+    shard_size: ShardSize = 256,
     as_json: Json = False,
 ) -> None:
     """Turn pictures into features, for `handful bench`, `handful label` or anything else.
 
     A picture's label is the first folder it lies in, below PICTURES; those that lie in none are labelled "", which
     means unlabelled to `handful label`.
-    """
-    import numpy as np
 
-    from handful.features import FeatureSet, write
+    With --engine ray the machines of a cluster share the work. PICTURES and the output must be under the same path on
+    all of them. Parts that are done are kept, so that the same command goes on where it was stopped; the cache of
+    features is not used, as its file cannot be locked on a network drive.
+    """
     from handful.features.featureset import WRITERS
+    from handful.files import first_folder, printable
     from handful.images import load_backbone
-    from handful.label import read_pile
-    from handful.label.items import printable
     from handful.label.outputs import check_file
+    from handful.scale.embedding import embed_folder, into_parts
+    from handful.scale.making import Recipe
 
     console = console_for(as_json)
+    check_engine(engine, address)
     if not pictures.is_dir():
         raise ValueError(f"{str(pictures)!r} is not a folder of pictures")
-    check_file(output, overwrite, tuple(WRITERS))
-    with _stoppable(console, not no_cache), bars(console, "pictures") as progress:
-        net = load_backbone(backbone, **_numbers(size=size, mean=mean, std=std))
-        found = read_pile(pictures, net, progress=progress, strict=strict, cache=not no_cache)
-    names = [printable(name) for name in found.names]
-    labels = [Path(name).parts[0] if len(Path(name).parts) > 1 else "" for name in names]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write(FeatureSet(found.features, np.array(labels), np.array(names), name=pictures.name), output)
+    if engine != "ray" or not into_parts(output):
+        check_file(output, overwrite, tuple(WRITERS))
+    options = _numbers(size=size, mean=mean, std=std)
+    found: Items | Sharded
+    kept = SHARDS_KEPT if engine == "ray" else REMEMBERED * (not no_cache)
+    with _stoppable(console, kept), bars(console, "pictures") as progress:
+        net = load_backbone(backbone, **options)
+        if engine == "ray":
+            found = embed_folder(
+                pictures, Recipe(backbone, options), output, net, size=shard_size, address=address, replace=overwrite,
+                strict=strict, progress=lambda done, total: progress("pile", done, total),
+            )  # fmt: skip
+        else:
+            found = _embed_here(pictures, output, net, progress, strict, not no_cache)
+    labels = {first_folder(printable(name)) for name in found.names} - {""}
     if as_json:
         said = {
-            "items": len(found), "features": found.features.shape[1], "skipped": _as_rows(found.skipped),
+            "items": len(found.names), "features": net.dimension, "skipped": _as_rows(found.skipped),
             "file": str(output.resolve()),
         }  # fmt: skip
         typer.echo(json.dumps(said, indent=2))
         return
-    said_all = f"{len(found):,} pictures, {len(set(labels) - {''})} labels, {found.features.shape[1]} features each"
+    said_all = f"{len(found.names):,} pictures, {len(labels)} labels, {net.dimension} features each"
     console.print(f"{said_all}: {output}", markup=False, soft_wrap=True)
     _say_skipped(console, found.skipped)
+
+
+def _embed_here(pictures: Path, output: Path, net: Any, progress: Any, strict: bool, cache: bool) -> Items:
+    import numpy as np
+
+    from handful.features import FeatureSet, write
+    from handful.files import first_folder, printable
+    from handful.label import read_pile
+
+    found = read_pile(pictures, net, progress=progress, strict=strict, cache=cache)
+    names = [printable(name) for name in found.names]
+    labels = list(map(first_folder, names))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write(FeatureSet(found.features, np.array(labels), np.array(names), name=pictures.name), output)
+    return found
 
 
 @app.command()
@@ -292,14 +357,12 @@ def undo(
 
 
 @contextmanager
-def _stoppable(console: Any, remembered: bool, journal: Path | None = None) -> Iterator[None]:
-    """Ctrl-C ends a command without a word of Python's, and says what is left of the work."""
+def _stoppable(console: Any, kept: str, journal: Path | None = None) -> Iterator[None]:
+    """Ctrl-C ends a command without a word of Python's, and says what is left of the work: `kept`, a sentence."""
     try:
         yield
     except KeyboardInterrupt:
-        said = "Stopped."
-        if remembered:
-            said += " Pictures seen so far are remembered: the same command will be quicker."
+        said = f"Stopped. {kept}".rstrip()
         if journal is not None and journal.exists():
             said += f" Pictures that were moved go back with: handful undo {journal}"
         console.print(said, markup=False, soft_wrap=True)
@@ -318,17 +381,21 @@ def _numbers(**given: Any) -> dict[str, Any]:
     return said
 
 
-def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None) -> None:
+def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str) -> None:
+    from handful.label.items import of_pictures
+
     for path in filter(None, (examples, pile)):
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    if examples.is_dir() and pile is None:
+    if of_pictures(examples) and pile is None:
         raise ValueError("name the folder of pictures to label too: handful label EXAMPLES/ PILE/")
-    if pile is not None and examples.is_dir() != pile.is_dir():
+    if pile is not None and of_pictures(examples) != of_pictures(pile):
         raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
-    if sort is not None and not examples.is_dir():
+    if sort is not None and not of_pictures(examples):
         raise ValueError("--sort sorts pictures, and a table has none: leave it out")
-    if examples.is_dir() and examples.resolve() in (output.resolve(), *output.resolve().parents):
+    if engine != "local" and not of_pictures(examples):
+        raise ValueError(f"--engine {engine} embeds pictures, and a table has none: leave it out")
+    if of_pictures(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(f"{str(output)!r} lies in the folder of examples, where each folder is a class: give another")
 
 

@@ -18,6 +18,15 @@ app = typer.Typer(
     help="Few-shot open-set recognition: label a pile from a handful of examples and set the unknowns aside.",
 )
 Json = Annotated[bool, typer.Option("--json", help="Print for machines: one JSON document, nothing else.")]
+Engine = Annotated[str, typer.Option(help="local, or ray: over the machines of a Ray cluster, see docs/scale.md.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: where the cluster is, HOST:PORT, or auto: the one that runs here. "
+        "Default: this machine alone."
+    ),
+]
+ENGINES = ("local", "ray")
 
 
 def console_for(as_json: bool) -> Console:
@@ -33,6 +42,18 @@ def share_from(text: str) -> float | str:
         return text if text == "auto" else float(text)
     except ValueError:
         raise ValueError(f"--outlier-share {text!r}: give auto, or a number between 0 and 1") from None
+
+
+def check_engine(engine: str, address: str | None) -> None:
+    """Refuse, before anything is read, an engine that there is not, one that is not installed, and half an option."""
+    if engine not in ENGINES:
+        raise ValueError(f"there is no engine {engine!r}; there are: {', '.join(ENGINES)}")
+    if address is not None and engine != "ray":
+        raise ValueError(f"--address {address} is where a Ray cluster is: give --engine ray too, or leave it out")
+    if engine == "ray":
+        from handful.scale.cluster import need
+
+        need()
 
 
 @contextmanager

@@ -4,5 +4,18 @@ from handful.features.embedded import digits
 from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.featureset import FeatureSet, describe, read, write
 from handful.features.partly import Partly, read_partly
+from handful.features.shards import is_sharded
 
-__all__ = ["Episodes", "FeatureSet", "Partly", "Protocol", "describe", "digits", "draw", "read", "read_partly", "write"]
+__all__ = [
+    "Episodes",
+    "FeatureSet",
+    "Partly",
+    "Protocol",
+    "describe",
+    "digits",
+    "draw",
+    "is_sharded",
+    "read",
+    "read_partly",
+    "write",
+]

@@ -1,6 +1,7 @@
 """Feature sets: embeddings with their labels, in memory and on disk.
 
-    read, write     .parquet, .npz, .npy, .safetensors, a folder of Hugging Face `datasets`; pickles are read only
+    read, write     .parquet, .npz, .npy, .safetensors, a folder of Hugging Face `datasets`; pickles are read only, and
+                    folders of Parquet parts, which `handful embed --engine ray` writes
     describe        what is in a set, and which tasks can be drawn from it
 
 A set is checked when it is made: features are finite, every row has a label. What lies behind can trust it.
@@ -21,7 +22,7 @@ import numpy as np
 
 from handful.arrays import norms, to_numpy
 from handful.checks import as_features, is_missing, label_array
-from handful.features import formats, tables
+from handful.features import formats, shards, tables
 from handful.features.columns import Columns
 from handful.features.episodes import Protocol
 from handful.features.pickles import read_pickle
@@ -126,7 +127,8 @@ class FeatureSet:
 
 
 def read(path: str | Path, *, embedding: str = "embedding", label: str = "label") -> FeatureSet:
-    """Read a feature set; the suffix says how. A folder is a dataset of Hugging Face `datasets`.
+    """Read a feature set; the suffix says how. A folder holds part-00000.parquet and so on, or is a dataset of Hugging
+    Face `datasets`.
 
     `embedding` and `label` name the columns of a table. In .npz and .safetensors the arrays are called `features` and
     `labels`, unless other names are given; .npy files and pickles have no names.
@@ -134,7 +136,8 @@ def read(path: str | Path, *, embedding: str = "embedding", label: str = "label"
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    reader = tables.read_dataset if path.is_dir() else READERS.get(path.suffix.lower())
+    of_folder = shards.read_shards if shards.is_sharded(path) else tables.read_dataset
+    reader = of_folder if path.is_dir() else READERS.get(path.suffix.lower())
     if reader is None:
         raise ValueError(
             f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}, or a dataset folder"

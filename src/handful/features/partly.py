@@ -12,6 +12,7 @@ import numpy as np
 from handful.arrays import to_numpy
 from handful.checks import UNKNOWN, as_features
 from handful.features.columns import damaged
+from handful.features.shards import is_sharded, read_parts
 from handful.features.tables import vectors_of
 
 BESIDE = ("label", "path", "split")  # columns of a CSV that are no features
@@ -27,17 +28,19 @@ class Partly(NamedTuple):
 
 
 def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = "label") -> Partly:
-    """Read a .parquet or .csv table. A blank label or -1 means unlabelled; without that column, every row is.
+    """Read a .parquet or .csv table, or a folder of Parquet parts.
 
-    Features are the list column `embedding` (in a CSV: a JSON list), or else every column of numbers.
+    A blank label or -1 means unlabelled; without that column, every row is. Features are the list column `embedding`
+    (in a CSV: a JSON list), or else every column of numbers.
     """
     path = Path(path)
-    if not path.is_file():
+    parts = is_sharded(path)
+    if not parts and not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
-    if path.suffix.lower() not in (".parquet", ".csv"):
+    if not parts and path.suffix.lower() not in (".parquet", ".csv"):
         raise ValueError(f"{str(path)!r}: tables of embeddings are .parquet or .csv, or give folders of pictures")
     try:
-        table = _read(path, (embedding, label, "path"))
+        table = read_parts(path) if parts else _read(path, (embedding, label, "path"))
         features = _features(table, embedding, label)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -28,16 +28,20 @@ def read_parquet(path: Path, embedding: str, label: str) -> Columns:
             table = file.read(columns=wanted)  # other columns, pictures perhaps, stay on disk
     except (pa.ArrowException, OSError) as error:
         raise damaged("parquet", error) from None
-    return _from_arrow(table, names, embedding, label)
+    return from_arrow(table, names, embedding, label)
 
 
 def write_parquet(columns: Columns, path: Path) -> None:
-    from pyarrow.parquet import write_table
-
-    table = _to_arrow(columns)
-    names = [name for name in table.column_names if name != "embedding"]
     with path.open("wb") as file:
-        write_table(table, file, compression="zstd", use_dictionary=names, row_group_size=2**16)
+        write_table(columns, file)
+
+
+def write_table(columns: Columns, file: IO[bytes], metadata: dict[bytes, bytes] | None = None) -> None:
+    from pyarrow import parquet
+
+    table = _to_arrow(columns).replace_schema_metadata(metadata)
+    names = [name for name in table.column_names if name != "embedding"]
+    parquet.write_table(table, file, compression="zstd", use_dictionary=names, row_group_size=2**16)
 
 
 # ---- a folder as Hugging Face `datasets` saves it
@@ -77,7 +81,7 @@ def read_dataset(path: Path, embedding: str, label: str) -> Columns:
         except (pa.ArrowException, OSError) as error:
             raise damaged(f"{file.name}: Arrow", error) from None
     table = pa.concat_tables(tables)
-    return _from_arrow(
+    return from_arrow(
         table, table.column_names, embedding, label, read_json(path / "dataset_info.json").get("features")
     )
 
@@ -117,7 +121,7 @@ def write_dataset(columns: Columns, path: Path) -> None:
 # ---- Arrow tables, for both of the above
 
 
-def _from_arrow(
+def from_arrow(
     table: Any, names: list[str], embedding: str, label: str, features: dict[str, Any] | None = None
 ) -> Columns:
     """`features` is what `datasets` knows of the columns; in parquet files of its making it is in the schema."""
@@ -177,22 +181,24 @@ def _to_arrow(columns: Columns) -> Any:
     features = columns.features
     data = {
         "embedding": pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), features.shape[1]),
-        "label": pa.array(_utf8(columns.labels, "label")),
-        "path": columns.paths if columns.paths is None else pa.array(_utf8(columns.paths, "path")),
-        "split": columns.splits if columns.splits is None else pa.array(_utf8(columns.splits, "split")),
+        "label": _texts(columns.labels, "label"),
+        "path": columns.paths if columns.paths is None else _texts(columns.paths, "path"),
+        "split": columns.splits if columns.splits is None else _texts(columns.splits, "split"),
     }
     return pa.table({name: values for name, values in data.items() if values is not None})
 
 
-def _utf8(values: np.ndarray, what: str) -> list[Any]:
+def _texts(values: np.ndarray, what: str) -> Any:
     """As Python's own: Arrow would end NumPy's strings at a zero character."""
+    import pyarrow as pa
+
     plain = values.tolist()
     for row, value in enumerate(plain if values.dtype.kind == "U" else ()):
         try:
             value.encode()
         except UnicodeEncodeError:
             raise ValueError(f"{what} {value!r} of row {row} is no valid Unicode: rename it, or write .npz") from None
-    return plain
+    return pa.array(plain, pa.string() if values.dtype.kind == "U" else None)  # said, as no values have no type
 
 
 def _first_null(column: Any) -> int:

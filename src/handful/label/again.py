@@ -15,7 +15,16 @@ from typing import Any
 
 import handful
 from handful.groups import check_names, lower_share
-from handful.label.items import Items, Progress, printable, read_examples, read_pile, read_table
+from handful.label.items import (
+    Embedder,
+    Items,
+    Progress,
+    of_pictures,
+    printable,
+    read_examples,
+    read_pile,
+    read_table,
+)
 from handful.label.job import Labelled
 
 RECORD = "results.json"
@@ -37,15 +46,18 @@ class Job:
     sort: str | None = None
     results: Sequence[Path] = ()  # folders of results, which are no pile
     promoted: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
+    engine: str = "local"
 
-    def read(self, progress: Progress) -> tuple[Items, Items, dict[int, str]]:
+    def read(self, progress: Progress, embedder: Embedder | None = None) -> tuple[Items, Items, dict[int, str]]:
         """Examples and pile, and which items of the pile are examples too: their place and class."""
-        if self.pile is None or not self.examples.is_dir():
+        if self.pile is None or not of_pictures(self.examples):
             shown, found = read_table(self.examples, self.pile)
         else:
             from handful.images import load_backbone
 
-            options: dict[str, Any] = {"progress": progress, "strict": self.strict, "cache": self.cache}
+            options: dict[str, Any] = {
+                "progress": progress, "strict": self.strict, "cache": self.cache, "embedder": embedder,
+            }  # fmt: skip
             net = load_backbone(self.backbone, **self.backbone_options)
             shown = read_examples(self.examples, net, **options)
             found = read_pile(self.pile, net, without=shown.files or (), results=self.results, **options)
@@ -158,7 +170,7 @@ def _classes(job: Job) -> list[str]:
     """Names that are taken, found without looking at a picture."""
     from handful.features import read_partly
 
-    if job.examples.is_dir():
+    if of_pictures(job.examples):
         names = [printable(part.name) for part in job.examples.iterdir() if part.is_dir()]
     else:
         names = [label for label in read_partly(job.examples).labels if label is not None]

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handful.features import read_partly
+from handful.features import is_sharded, read_partly
+from handful.files import printable
+
+if TYPE_CHECKING:
+    from handful.images import Embedded
 
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
+# Embeds pictures elsewhere: the folder they lie below, the pictures, the backbone, what they are, progress, strict
+Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], "Embedded"]
 
 
 @dataclass
@@ -37,7 +43,15 @@ class Items:
         return Items(names, self.features[list(places)], labels, files, hashes, self.skipped, self.source)  # type: ignore[arg-type]
 
 
-def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bool = False, cache: Any = True) -> Items:
+def read_examples(
+    folder: Path,
+    backbone: Any,
+    *,
+    progress: Progress,
+    strict: bool = False,
+    cache: Any = True,
+    embedder: Embedder | None = None,
+) -> Items:
     """Pictures in a folder for each class, `folder/<class>/...`."""
     from handful.images import find_pictures
     from handful.images.loading import LITTER
@@ -64,7 +78,7 @@ def read_examples(folder: Path, backbone: Any, *, progress: Progress, strict: bo
     for stray in within:
         if not stray.is_dir():
             skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
-    items = _embed(paths, backbone, "examples", progress, strict, cache)
+    items = _embed(folder, paths, backbone, "examples", progress, strict, cache, embedder)
     of_path = dict(zip(map(str, paths), labels, strict=True))
     items.labels = [of_path[str(file)] for file in items.files or ()]
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
@@ -85,6 +99,7 @@ def read_pile(
     results: Sequence[Path] = (),
     strict: bool = False,
     cache: Any = True,
+    embedder: Embedder | None = None,
 ) -> Items:
     """All pictures below a folder, but for those that are examples already and those in folders of results in it."""
     from handful.images import find_pictures
@@ -95,7 +110,7 @@ def read_pile(
     within = {place.resolve() for place in results if folder.resolve() in place.resolve().parents}
     if within:
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
-    items = _embed(paths, backbone, "pile", progress, strict, cache)
+    items = _embed(folder, paths, backbone, "pile", progress, strict, cache, embedder)
     items.skipped = [(s.path, s.reason) for s in left] + items.skipped
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
     if not len(items):
@@ -136,12 +151,24 @@ def _rows(names: list[str], features: np.ndarray, keep: np.ndarray, source: dict
     return Items(chosen, features[keep], source=source)
 
 
-def _embed(paths: list[Path], backbone: Any, what: str, progress: Progress, strict: bool, cache: Any) -> Items:
+def _embed(
+    folder: Path,
+    paths: list[Path],
+    backbone: Any,
+    what: str,
+    progress: Progress,
+    strict: bool,
+    cache: Any,
+    embedder: Embedder | None,
+) -> Items:
     from handful.images import embed_pictures
 
-    found = embed_pictures(
-        paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
-    )
+    if embedder is not None:
+        found = embedder(folder, paths, backbone, what, progress, strict)
+    else:
+        found = embed_pictures(
+            paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
+        )
     source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
     return Items(
         list(found.paths), found.features, None, [Path(path) for path in found.paths], list(found.hashes),
@@ -149,9 +176,9 @@ def _embed(paths: list[Path], backbone: Any, what: str, progress: Progress, stri
     )  # fmt: skip
 
 
-def printable(name: str) -> str:
-    """File names may hold bytes that are no text: those are written as escapes."""
-    return name.encode("utf-8", "backslashreplace").decode()
+def of_pictures(path: Path) -> bool:
+    """Whether it is a folder of pictures; one of features is a table."""
+    return path.is_dir() and not is_sharded(path)
 
 
 def check_twins(items: Items) -> None:

@@ -74,13 +74,14 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
 
 def in_passes(
     support: Array, labels: Array, count: int, view: View,
-    *, outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma, temperature, steps, learning_rate, learn, **_,
+    *, outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma,
+    temperature, steps, learning_rate, learn, backend, **_,
 ) -> Passes[Learned]:  # fmt: skip
     """Over a pile in pieces."""
     head, balanced = _head(labels, class_count(labels), outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma)
     end = yield from descend_in_passes(
         support, labels, count, view, head,
-        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=True,
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=True, backend=backend,
     )  # fmt: skip
     return Learned(_state(end, balanced), outlier_share if b is None else share_of(b), steps)
 

@@ -88,7 +88,7 @@ def solve(
     plain = not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history")
     if pile is None and not plain and parameters.get("backend", "auto") == "auto" and is_large(task, chosen):
         pile = Shards(task.query[0])
-    if parameters.get("backend") == "auto":
+    if parameters.get("backend") == "auto" and pile is None:
         items = task.support.shape[1] + task.query.shape[1]
         work = (task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
         parameters["backend"] = "array" if plain else choose_backend(*work)

@@ -15,6 +15,7 @@ PATIENCE = 10  # seconds for a cluster to answer
 def need() -> Any:
     """The `ray` module, or how to get it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")  # and Python's `print` stays what it is
     try:
         import ray
     except ImportError as error:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from handful.descent import PARAMETERS, Adam, InfoMax, forward
 from handful.stream.passes import Learned, Pass, Passes, Rows, Sums, View
 
 PAIRED = 8  # outputs at most, for one pass a step
+WORTH = 1e11  # multiply-adds: some ten seconds of NumPy's, what compiling the kernel takes where it never was
 
 
 @dataclass
@@ -49,6 +51,7 @@ def descend_in_passes(
     learning_rate: float,
     learn: tuple[str, ...] = PARAMETERS,
     refine: bool = False,
+    backend: str = "auto",
 ) -> Passes[Descended]:
     """As `handful.descent.descend` on prepared support [1, S, D] and a pile of `count` rows."""
     ways = class_count(labels)
@@ -60,10 +63,13 @@ def descend_in_passes(
     learn = tuple(name for name in PARAMETERS if name in learn)
     adam = {name: Adam(at[name], learning_rate) for name in learn}
     paired = outputs <= PAIRED
+    if backend == "auto":
+        backend = _choose(count * support.shape[2] * ways * steps)
+    fused = {"fused": backend == "fast"}
     left = steps * (1 if paired else 2) + refine
     for _ in range(steps):
         norm, direction, _, scale, logits = forward(at, items, temperature)
-        arrays = {"head": head, "direction": direction[0], **_affine(at, temperature)}
+        arrays = {"head": head, "direction": direction[0], **_affine(at, temperature), **fused}
         if paired:
             left -= 1
             sums = yield Pass(_pairs, arrays, view, left)
@@ -89,7 +95,7 @@ def descend_in_passes(
     end = Descended(**at)
     if refine:
         *_, direction, _, _, logits = forward(at, items, temperature)
-        arrays = {"head": head, "direction": direction[0], **_affine(at, temperature)}
+        arrays = {"head": head, "direction": direction[0], **_affine(at, temperature), **fused}
         sums = yield Pass(_refined, arrays, view)
         p = head.probabilities(logits)[0, :, :ways].astype(np.float64)
         refined = (p.T @ support[0] + sums["pull"]) / (p.sum(axis=0) + sums["p"])[:, None]
@@ -107,18 +113,23 @@ def prototypes_in_passes(
     temperature: float,
     steps: int,
     learning_rate: float,
-    **_: Any,
+    backend: str,
 ) -> Passes[Learned]:
     """The descent of a method that learns prototypes alone."""
     end = yield from descend_in_passes(
         support, labels, count, view, head,
-        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",),
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
     return Learned({"prototypes": end.prototypes}, n_iter=steps)
 
 
 def _affine(at: dict[str, np.ndarray], temperature: float) -> dict[str, np.ndarray]:
     return {"scale": temperature * np.exp(at["eta"][0]), "shift": temperature * at["delta"][0]}
+
+
+def _choose(work: float) -> str:
+    """ "fast" where the fused kernel is installed and saves more than compiling it may cost: always the same choice."""
+    return "fast" if work > WORTH and find_spec("numba") is not None else "array"
 
 
 def _probabilities(rows: Rows, head: InfoMax, direction: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> Any:
@@ -129,22 +140,34 @@ def _probabilities(rows: Rows, head: InfoMax, direction: np.ndarray, scale: np.n
     return head.probabilities(logits.T[None])
 
 
-def _mean(rows: Rows, head: InfoMax, **affine: np.ndarray) -> Sums:
+def _mean(rows: Rows, head: InfoMax, fused: bool, **affine: np.ndarray) -> Sums:
+    if fused:
+        return _fused("MEAN", rows, head, **affine)
     return {"p": _probabilities(rows, head, **affine)[0].sum(axis=0)}
 
 
-def _slopes(rows: Rows, head: InfoMax, g: np.ndarray, **affine: np.ndarray) -> Sums:
+def _slopes(rows: Rows, head: InfoMax, fused: bool, g: np.ndarray, **affine: np.ndarray) -> Sums:
     """Q dL/dl, the mean prediction being known: items summed by it, and itself."""
+    if fused:
+        return _fused("SLOPES", rows, head, g=g, **affine)
     p = _probabilities(rows, head, **affine)
     slope = head.fold(head.bend(p, np.log(p + FLOOR), g), len(affine["scale"]))[0].T  # [N, n]
     return {"slope": rows.unit_sums(slope), "total": slope.sum(axis=1)}
 
 
-def _pairs(rows: Rows, head: InfoMax, **affine: np.ndarray) -> Sums:
+def _pairs(rows: Rows, head: InfoMax, fused: bool, **affine: np.ndarray) -> Sums:
     """The part of the slopes that does not depend on the mean, and what those that do are made of."""
+    if fused:
+        return _fused("PAIRS", rows, head, **affine)
     p = _probabilities(rows, head, **affine)
     weights = np.concatenate([head.bend(p, np.log(p + FLOOR), 0.0)[0].T, _products(p[0].T)])  # [K + K (K - 1) / 2, n]
     return {"p": p[0].sum(axis=0), "slope": rows.unit_sums(weights), "total": weights.sum(axis=1)}
+
+
+def _fused(what: str, rows: Rows, head: InfoMax, **arrays: np.ndarray) -> Sums:
+    from handful.stream import fused  # numba is imported only where it is used
+
+    return fused.sums(getattr(fused, what), rows.source, rows.centre, rows.by_length, head, **arrays)
 
 
 def _products(p: np.ndarray) -> np.ndarray:
@@ -167,7 +190,9 @@ def _fold(head: InfoMax, slope: np.ndarray, ways: int) -> np.ndarray:
     return np.moveaxis(head.fold(np.moveaxis(slope, 0, -1), ways), -1, 0)
 
 
-def _refined(rows: Rows, head: InfoMax, **affine: np.ndarray) -> Sums:
+def _refined(rows: Rows, head: InfoMax, fused: bool, **affine: np.ndarray) -> Sums:
+    if fused:
+        return _fused("REFINED", rows, head, **affine)
     p = _probabilities(rows, head, **affine)[0].T[: len(affine["scale"])]
     return {"pull": rows.sums(p), "p": p.sum(axis=1)}
 

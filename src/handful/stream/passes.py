@@ -22,6 +22,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -49,26 +50,45 @@ class View:
         """The block prepared; in `room`, [at least as many rows, D] of the block's dtype, if that is given."""
         steps = [step for step in self.steps if step[0] != "none"]
         by_length = bool(steps) and steps[-1][0] == "l2"
+        if by_length:
+            steps = steps[:-1]
+        centre = None
+        if steps and steps[-1][0] in ("task", "base"):
+            centre = steps.pop()[1][0]
         x, own = block, False
-        for kind, value in steps[:-1] if by_length else steps:
-            if kind in ("task", "base") and not own and room is not None and x.dtype == room.dtype:
-                x = np.subtract(x, value[0], out=room[: len(x)])
-            else:
-                x = apply(kind, value, x[None], own)[0]
-            own = True
-        return Rows(x.astype(self.dtype, copy=False), by_length)
+        for kind, value in steps:
+            x, own = apply(kind, value, x[None], own)[0], True
+        return Rows(x.astype(self.dtype, copy=False), centre, by_length, room)
 
 
 class Rows:
-    """Prepared items of a block. A last division by their lengths is left to the few sums that they become."""
+    """Prepared items of a block. A last centring is done when it is asked for, a last division by their lengths is left
+    to the few sums that they become."""
 
-    def __init__(self, x: np.ndarray, by_length: bool) -> None:
-        self.x = x  # [n, D]
-        self.per_length = 1 / np.maximum(np.sqrt(np.vecdot(x, x)), x.dtype.type(FLOOR))  # [n]
+    def __init__(
+        self, source: np.ndarray, centre: np.ndarray | None, by_length: bool, room: np.ndarray | None = None
+    ) -> None:
+        self.source = source  # [n, D]
+        self.centre = np.zeros(source.shape[1], source.dtype) if centre is None else centre.reshape(-1)
         self.by_length = by_length
+        self._plain, self._room = centre is None, room
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.source)
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """Centred, [n, D]."""
+        if self._plain:
+            return self.source
+        centre = self.centre.astype(self.source.dtype, copy=False)
+        if self._room is None or self._room.dtype != self.source.dtype:
+            return self.source - centre
+        return np.subtract(self.source, centre, out=self._room[: len(self)])
+
+    @cached_property
+    def per_length(self) -> np.ndarray:
+        return 1 / np.maximum(np.sqrt(np.vecdot(self.x, self.x)), self.x.dtype.type(FLOOR))  # [n]
 
     def cosines(self, directions: np.ndarray) -> np.ndarray:
         """To unit vectors [N, D], as [N, n]: what follows runs along items."""

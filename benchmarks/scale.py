@@ -1,0 +1,244 @@
+"""EOL on one pile of 100,000 and of 1,000,000 queries: seconds a step and memory, by three engines. ::
+
+    python benchmarks/scale.py                   # a quarter of an hour; writes benchmarks/results/scale.md
+    python benchmarks/scale.py --rows 100000     # a few minutes
+
+640 features, 5 and 100 classes of 5 examples. In memory and memory-mapped by the threads of this machine; by Ray over
+two nodes of one CPU each (`ray.cluster_utils.Cluster`), whose actors hold the pile. Each in a process of its own, for
+its peak of memory: that of the actors is summed. A step is all passes over the pile that it takes, the median of
+several. Beside them what the same step costs in plain NumPy, one thread, chunk by chunk, on features that are
+prepared already: the pile is read twice, for the mean prediction and for the slopes. The costs of docs/scale.md are
+fitted to these figures at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import _report
+import numpy as np
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+import handful
+from handful.stream.descending import PAIRED
+
+DIMENSION, SHOTS = 640, 5
+ENGINES = ("NumPy, one thread", "in memory", "memory-mapped", "Ray, two nodes")
+STEPS = {5: 6, 100: 3}
+CHUNK = 8192
+
+
+def examples(classes: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return rng.standard_normal((classes * SHOTS, DIMENSION), np.float32), np.repeat(np.arange(classes), SHOTS)
+
+
+def write_pile(path: Path, rows: int) -> None:
+    pile = np.lib.format.open_memmap(path, "w+", np.float32, (rows, DIMENSION))
+    rng = np.random.default_rng(0)
+    for start in range(0, rows, 50_000):
+        stop = min(start + 50_000, rows)
+        pile[start:stop] = rng.standard_normal((stop - start, DIMENSION), np.float32)
+
+
+def measure(engine: str, path: Path, classes: int) -> dict[str, float]:
+    """In this process: seconds of a step, and the peak of memory in bytes."""
+    if engine == ENGINES[0]:
+        return {"seconds": plain_step(np.load(path), classes), "peak": _peak()}
+    if engine.startswith("Ray"):
+        return by_ray(path, classes)
+    pile = np.load(path, mmap_mode="r" if engine == "memory-mapped" else None)
+    return {"seconds": solve(pile, classes, path.parent / "out"), "peak": _peak()}
+
+
+def solve(pile: np.ndarray | Path, classes: int, out: Path, engine=None, look=lambda: None) -> float:
+    """The median of the steps; `look` is called after every pass."""
+    ticks, steps = [time.perf_counter()], STEPS[classes]
+
+    def progress(done: int, total: int) -> None:
+        ticks.append(time.perf_counter())
+        look()
+
+    handful.solve(
+        "eol", *examples(classes), pile, outlier_share=0.5, steps=steps, out=out, engine=engine, progress=progress
+    )
+    took = np.diff(ticks)[1:-1]  # the first pass takes the mean, the last refines
+    return float(statistics.median(took.reshape(steps, -1).sum(axis=1)))
+
+
+def by_ray(path: Path, classes: int) -> dict[str, float]:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from handful.scale import Actors
+
+    size = {"num_cpus": 1, "object_store_memory": 200 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    try:
+        cluster.add_node(**size)
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, log_to_driver=False)
+        held: dict[int, int] = {}
+        seconds = solve(path, classes, path.parent / "out", Actors(), lambda: held.update(_actors()))
+        return {"seconds": seconds, "peak": _peak(), "actors": sum(held.values())}
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def plain_step(pile: np.ndarray, classes: int) -> float:
+    """The gradient of one step, as one would write it."""
+    support, labels = examples(classes)
+    c = np.stack([support[labels == j].mean(axis=0) for j in range(classes)])
+    for start in range(0, len(pile), CHUNK):
+        block = pile[start : start + CHUNK]
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+    took = []
+    with threadpool_limits(1):
+        for _ in range(2):
+            start = time.perf_counter()
+            _gradient(pile, c / np.linalg.norm(c, axis=1, keepdims=True), np.log(classes / 0.5))
+            took.append(time.perf_counter() - start)
+    return min(took)
+
+
+def _gradient(pile: np.ndarray, direction: np.ndarray, outlier: float) -> np.ndarray:
+    ways = len(direction)
+    chunks = range(0, len(pile), CHUNK)
+    kept, mean = [], np.zeros(ways + 1)
+    for i in chunks:
+        logits = np.full((len(pile[i : i + CHUNK]), ways + 1), outlier, np.float32)
+        logits[:, :ways] = 10 * pile[i : i + CHUNK] @ direction.T
+        logits -= logits.max(axis=1, keepdims=True)
+        p = np.exp(logits)
+        p /= p.sum(axis=1, keepdims=True)
+        kept.append(p)
+        mean += p.sum(axis=0)
+    g = (np.log(mean / len(pile)) + 1).astype(np.float32)
+    total = np.zeros(direction.shape)
+    for i, p in zip(chunks, kept, strict=True):
+        a = g - (np.log(p + 1e-12) + 1) / ways
+        slope = p * (a - (p * a).sum(axis=1, keepdims=True))
+        total += slope[:, :ways].T @ pile[i : i + CHUNK]
+    return total
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _actors() -> dict[int, int]:
+    """The peaks of the processes that hold the pile."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if b"Holder" in (folder / "cmdline").read_bytes():
+                    status = (folder / "status").read_text()
+                    found[int(folder.name)] = int(status.split("VmHWM:")[1].split()[0]) * 1024
+            except (OSError, IndexError):  # it has ended
+                continue
+    return found
+
+
+def flops(rows: int, classes: int) -> float:
+    """Of a step: products with the prototypes, and sums by weights. One pass while pairs are few, else two."""
+    outputs = classes + 1
+    columns = classes + outputs + outputs * (outputs - 1) // 2 if outputs <= PAIRED else 3 * classes
+    return 2.0 * rows * DIMENSION * columns
+
+
+def passes(classes: int) -> int:
+    return 1 if classes + 1 <= PAIRED else 2
+
+
+def fitted(found: dict[tuple[str, int, int], dict[str, float]], sizes: list[int]) -> list[str]:
+    """Where the seconds of the largest pile go: arithmetic, reading, messages."""
+    rows = max(sizes)
+    gigabytes = rows * DIMENSION * 4 / 1e9
+    lines = []
+    for classes in STEPS:
+        here = found["in memory", rows, classes]["seconds"]
+        rate = flops(rows, classes) / here / 1e9
+        read = (found["memory-mapped", rows, classes]["seconds"] - here) / (passes(classes) * gigabytes)
+        lines.append(
+            f"{classes} classes: {flops(rows, classes) / rows / 1e3:.0f} kFLOP a query and step, {rate:.0f} GFLOP/s on "
+            f"{os.cpu_count()} cores in memory; reading adds {read * 1e3:.0f} ms a GB and pass "
+            f"({passes(classes)} a step)."
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # engine, path, classes: in a process of its own
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "scale.md")
+    given = parser.parse_args()
+    if given.one:
+        engine, path, classes = given.one
+        print(json.dumps(measure(engine, Path(path), int(classes))))
+        return
+    console = Console()
+    found: dict[tuple[str, int, int], dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in given.rows:
+            path = Path(folder) / f"{rows}.npy"
+            write_pile(path, rows)
+            for classes in STEPS:
+                for engine in ENGINES:
+                    command = [sys.executable, __file__, "--one", engine, str(path), str(classes)]
+                    run = subprocess.run(command, capture_output=True, text=True, check=True)
+                    found[engine, rows, classes] = json.loads(run.stdout.splitlines()[-1])
+                    took = found[engine, rows, classes]
+                    console.print(f"{rows:,} queries, {classes} classes, {engine}: {took['seconds']:.3f} s a step")
+            path.unlink()
+    table = []
+    for classes in STEPS:
+        for rows in given.rows:
+            for engine in ENGINES:
+                took = found[engine, rows, classes]
+                plain = found[ENGINES[0], rows, classes]["seconds"]
+                data = rows * DIMENSION * 4
+                memory = f"{took['peak'] / 1e9:.2f} GB"
+                if "actors" in took:
+                    memory += f" + actors {took['actors'] / 1e9:.2f} GB"
+                table.append((
+                    f"{classes} classes, {rows:,} queries, {engine}", f"{took['seconds']:.3f}",
+                    f"{took['seconds'] / rows * 1e6:.3f}", f"{plain / took['seconds']:.2f}x", memory,
+                    f"{took['peak'] / data:.2f}x",
+                ))  # fmt: skip
+    header = ("", "seconds a step", "microseconds a query", "against plain NumPy", "peak memory", "of the pile's bytes")
+    section = _report.Section("EOL, one pile", header, table)
+    sentences = fitted(found, given.rows)
+    if len(given.rows) > 1:
+        small, large = min(given.rows), max(given.rows)
+        for classes in STEPS:
+            each = {
+                e: found[e, large, classes]["seconds"] / large / (found[e, small, classes]["seconds"] / small)
+                for e in ENGINES[1:]
+            }
+            said = ", ".join(f"{engine} {ratio:.2f}x" for engine, ratio in each.items())
+            sentences.append(f"{classes} classes: cost of a query at {large:,} against {small:,}: {said}.")
+    _report.show(console, section)
+    for sentence in sentences:
+        console.print(sentence)
+    notes = [
+        "`python benchmarks/scale.py`: what is measured is said at its top.",
+        _report.machine(("handful", "numpy", "ray")),
+    ]
+    given.output.write_text(_report.markdown([section], sentences, notes, title="One pile, larger and larger"))
+
+
+if __name__ == "__main__":
+    main()
