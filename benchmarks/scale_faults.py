@@ -1,0 +1,197 @@
+"""The death of a machine, again and again: of two nodes one is killed, at any moment of a bench, an embed, a solve. ::
+
+    python benchmarks/scale_faults.py                     # 20 times each; writes benchmarks/results/scale_faults.md
+    python benchmarks/scale_faults.py --times 3 --only solve
+
+A local cluster (`ray.cluster_utils.Cluster`) of two nodes, one CPU each. What is to be done is done once undisturbed,
+which is the reference and tells how long it takes; then with the second node killed (SIGKILL, no farewell) after a
+random part of that time. Each must finish, with the same result: the table of the bench and the parts of the
+embed to the byte, in no part a row twice or none; the probabilities of the solve to 1e-5. The node is replaced before
+the next turn. Exit code 1 if one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import _report
+import numpy as np
+import pyarrow.parquet as parquet
+import ray
+from PIL import Image
+from ray.cluster_utils import Cluster
+from rich.console import Console
+
+import handful
+from handful.bench import job
+from handful.features import FeatureSet, digits
+from handful.features.shards import part_numbers
+from handful.images import load_backbone
+from handful.scale import Actors
+from handful.scale.benching import Ray
+from handful.scale.embedding import embed_folder
+from handful.scale.making import Recipe
+
+SIZE = {"num_cpus": 1, "object_store_memory": 200 << 20}
+BACKBONE = "efficientnet_lite0"
+
+
+class Turn(NamedTuple):
+    at: float  # seconds after its start that the node was killed
+    took: float
+    usual: float  # undisturbed
+    same: bool
+
+
+class TwoNodes:
+    def __init__(self) -> None:
+        quick = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_timeout_ms": 2000}
+        head = {**SIZE, "include_dashboard": False, "_system_config": quick}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.node = self.cluster.add_node(**SIZE)
+        self.cluster.wait_for_nodes()
+        ray.init(address=self.cluster.address, log_to_driver=False)
+
+    def kill(self) -> None:
+        self.cluster.remove_node(self.node, allow_graceful=False)
+
+    def revive(self) -> None:
+        self.node = self.cluster.add_node(**SIZE)
+        self.cluster.wait_for_nodes()
+
+    def close(self) -> None:
+        ray.shutdown()
+        self.cluster.shutdown()
+
+
+def bench(folder: Path) -> Callable[[str], list[bytes]]:
+    """Tables of four methods on the digits; every turn from nothing."""
+    features = FeatureSet(*digits(), name="digits")
+
+    def run(name: str) -> list[bytes]:
+        with Ray() as engine:
+            job.perform(
+                "balanced", features, output=folder / name, methods="eol, oslo, laplacianshot, iforest", tasks=600,
+                engine=engine,
+            )  # fmt: skip
+        blocks = sorted((folder / name / "blocks").rglob("*.parquet"))
+        assert len(blocks) == len({block.name + block.parent.name for block in blocks}) == 4 * 6
+        return [(folder / name / f"balanced.{kind}").read_bytes() for kind in ("md", "csv", "json")]
+
+    return run
+
+
+def embed(folder: Path) -> Callable[[str], list[bytes]]:
+    """240 pictures by the default backbone, in parts of 8."""
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(240):
+        Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)).save(pictures / f"{i:03}.png")
+    net = load_backbone(BACKBONE)
+
+    def run(name: str) -> list[bytes]:
+        embed_folder(pictures, Recipe(BACKBONE), folder / name, net, size=8)
+        parts = [folder / name / f"part-{number:05}.parquet" for number in part_numbers(folder / name)]
+        paths = [path for part in parts for path in parquet.read_table(part)["path"].to_pylist()]
+        assert paths == [f"{i:03}.png" for i in range(240)], "rows are missing, twice or in another order"
+        return [part.read_bytes() for part in parts]
+
+    return run
+
+
+def solve(folder: Path) -> Callable[[str], list[np.ndarray]]:
+    """EOL on a pile of 240,000 in files."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(10, 64))
+    labels = np.repeat(np.arange(5), 5)
+    support = (centres[labels] + rng.normal(size=(25, 64))).astype(np.float32)
+    (folder / "pile").mkdir()
+    for i in range(24):
+        rows = (centres[rng.integers(0, 10, 10_000)] + rng.normal(size=(10_000, 64))).astype(np.float32)
+        np.save(folder / "pile" / f"part-{i}.npy", rows)
+
+    def run(name: str) -> list[np.ndarray]:
+        found = handful.solve("eol", support, labels, folder / "pile", outlier_share=0.5, engine=Actors())
+        return [found.probabilities, found.outlier_scores]
+
+    return run
+
+
+KINDS = {"bench": bench, "embed": embed, "solve": solve}
+
+
+def same(one: list, other: list) -> bool:
+    if isinstance(one[0], bytes):
+        return one == other
+    return all(a.shape == b.shape and np.abs(a - b).max() <= 1e-5 for a, b in zip(one, other, strict=True))
+
+
+def turns(
+    run: Callable[[str], list], nodes: TwoNodes, times: int, rng: np.random.Generator, say: Callable
+) -> list[Turn]:
+    run("first")  # workers are started, models are loaded
+    start = time.monotonic()
+    reference = run("reference")
+    usual = time.monotonic() - start
+    found = []
+    for i in range(times):
+        at = float(rng.uniform(0.05, 0.95) * usual)
+        killer = threading.Timer(at, nodes.kill)
+        start = time.monotonic()
+        killer.start()
+        result = run(f"turn{i}")
+        took = time.monotonic() - start
+        killer.join()
+        found.append(Turn(at, took, usual, same(result, reference)))
+        say(f"  {i + 1}: killed after {at:.1f} s, done after {took:.1f} s, same result: {found[-1].same}")
+        nodes.revive()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "scale_faults.md")
+    given = parser.parse_args()
+    console = Console()
+    rng = np.random.default_rng(given.seed)
+    rows, wrong = [], 0
+    for kind in [given.only] if given.only else KINDS:
+        console.print(f"{kind}:")
+        nodes = TwoNodes()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                found = turns(KINDS[kind](Path(folder)), nodes, given.times, rng, console.print)
+        finally:
+            nodes.close()
+        wrong += sum(not turn.same for turn in found)
+        early = sum(turn.at < turn.took for turn in found)
+        rows.append((
+            kind, str(len(found)), str(early), str(sum(turn.same for turn in found)), f"{found[0].usual:.1f} s",
+            f"{statistics.median(turn.took for turn in found):.1f} s", f"{max(turn.took for turn in found):.1f} s",
+        ))  # fmt: skip
+    header = ("", "deaths", "before the end", "same result", "undisturbed", "median with a death", "longest")
+    section = _report.Section("One of two nodes is killed", header, rows)
+    _report.show(console, section)
+    if not given.only:
+        notes = [
+            "`python benchmarks/scale_faults.py`: what is done is said at its top.",
+            _report.machine(("handful", "ray")),
+        ]
+        given.output.write_text(_report.markdown([section], [], notes, title="Deaths of a machine"))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
