@@ -6,9 +6,9 @@
 640 features, 5 and 100 classes of 5 examples. In memory and memory-mapped by the threads of this machine; by Ray over
 two nodes of one CPU each (`ray.cluster_utils.Cluster`), whose actors hold the pile. Each in a process of its own, for
 its peak of memory: that of the actors is summed. A step is all passes over the pile that it takes, the median of
-several. Beside them what the same step costs in plain NumPy, one thread, chunk by chunk, on features that are
-prepared already: the pile is read twice, for the mean prediction and for the slopes. The costs of docs/scale.md are
-fitted to these figures at the end.
+several, by the fused kernel (`backend="fast"`). Beside them what the same step costs in plain NumPy, one thread, chunk
+by chunk, on features that are prepared already: the pile is read twice, for the mean prediction and for the slopes. The
+costs of docs/scale.md are fitted to these figures at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -70,7 +69,15 @@ def solve(pile: np.ndarray | Path, classes: int, out: Path, engine=None, look=la
         look()
 
     handful.solve(
-        "eol", *examples(classes), pile, outlier_share=0.5, steps=steps, out=out, engine=engine, progress=progress
+        "eol",
+        *examples(classes),
+        pile,
+        outlier_share=0.5,
+        steps=steps,
+        out=out,
+        engine=engine,
+        progress=progress,
+        backend="fast",
     )
     took = np.diff(ticks)[1:-1]  # the first pass takes the mean, the last refines
     return float(statistics.median(took.reshape(steps, -1).sum(axis=1)))
@@ -133,8 +140,9 @@ def _gradient(pile: np.ndarray, direction: np.ndarray, outlier: float) -> np.nda
     return total
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _peak(process: str = "self") -> int:
+    """Bytes; not `getrusage`, which counts what the parent held when it forked."""
+    return int(Path("/proc", process, "status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 
 
 def _actors() -> dict[int, int]:
@@ -144,8 +152,7 @@ def _actors() -> dict[int, int]:
         if folder.name.isdigit():
             try:
                 if b"Holder" in (folder / "cmdline").read_bytes():
-                    status = (folder / "status").read_text()
-                    found[int(folder.name)] = int(status.split("VmHWM:")[1].split()[0]) * 1024
+                    found[int(folder.name)] = _peak(folder.name)
             except (OSError, IndexError):  # it has ended
                 continue
     return found

@@ -68,12 +68,32 @@ def test_actors_hold_no_more_than_they_may(nodes, task):
 def test_a_node_that_dies_costs_its_part_of_one_pass(nodes, task, on_disk, monkeypatch):
     support, labels, query, folder = task
     buried, bury = [], ActorCrew._bury
-    monkeypatch.setattr(ActorCrew, "_bury", lambda self, *lost: buried.append(lost) or bury(self, *lost))
+    monkeypatch.setattr(ActorCrew, "_bury", lambda self, actor: buried.append(actor) or bury(self, actor))
     nodes.revive()
     undisturbed = handful.solve("eol", support, labels, query, outlier_share=0.5)
     found, passes = solve_with_a_death(nodes, (support, labels), folder if on_disk else Shards(query), when=20)
     assert buried, "the node died too late"
     assert passes == 52  # none was made twice for the journal's sake
+    assert furthest(found, undisturbed) <= 1e-5
+
+
+def test_actors_that_die_one_after_the_other_in_one_pass_leave_no_row_out(nodes, task, monkeypatch):
+    """The second dies with rows of the first, which it was to go through once more."""
+    support, labels, query, folder = task
+    nodes.revive()
+    undisturbed = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    bury, dead = ActorCrew._bury, []
+
+    def bury_and_kill_another(self, actor):
+        bury(self, actor)
+        if len(dead) < 2 and actor not in dead:
+            dead.append(actor)
+            self.ray.kill(next(iter(self.actors)))
+
+    monkeypatch.setattr(ActorCrew, "_bury", bury_and_kill_another)
+    found, passes = solve_with_a_death(nodes, (support, labels), folder, when=20)
+    assert len(dead) == 2
+    assert passes == 52
     assert furthest(found, undisturbed) <= 1e-5
 
 

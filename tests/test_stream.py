@@ -213,6 +213,23 @@ def test_folders_patterns_paths_and_maps_are_read_in_the_order_of_their_names(tm
     np.testing.assert_array_equal(folder.take([1, 18]), rows[[1, 18]])
 
 
+def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
+    support, labels, query = some_task(12, 3, 5, 1500, 16)
+    whole = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    task = handful.Task(support, labels, query)
+    for held in ((support, labels, query.tolist()), (task,), (support, labels, query)):
+        seen = []
+        found = handful.solve("eol", *held, outlier_share=0.5, progress=lambda *at, seen=seen: seen.append(at))
+        assert furthest(found, whole) <= 1e-5
+        assert seen[-1] == (52, 52)
+    again = handful.solve("eol", handful.solve("eol", support, labels, Shards(query)).task, outlier_share=0.5)
+    assert furthest(again, whole) <= 1e-5
+    with pytest.raises(ValueError, match="for one task"):
+        handful.solve("eol", handful.Task(support[None], labels[None], query[None]), checkpoint=tmp_path / "kept")
+    with pytest.raises(ValueError, match="chunk"):
+        handful.solve("eol", support, labels, Shards(query), chunk=0)
+
+
 def test_numbers_of_other_kinds_are_widened_as_in_memory():
     support, labels, query = some_task(8, 3, 5, 100, 16)
     for dtype in (np.float16, np.int8, np.int64, ">f4"):

@@ -24,7 +24,10 @@ from handful._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, exp, log, sum_til
 from handful.arrays import FLOOR
 from handful.descent import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
 
-jit = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
+# Helpers become part of whoever calls them: left to choose, the compiler joins what it has just compiled and not what
+# comes from the cache, and the last bits would tell a fresh machine from one that has run before.
+helper = njit(fastmath=True, error_model="numpy", nogil=True, forceinline=True)
+entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
@@ -62,7 +65,7 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
     return end
 
 
-@jit
+@entry
 def _descend(
     support, labels, query, tile, ways, temperature, steps, learning_rate, learn,
     kind, constant, ce, co, ma, w,
@@ -149,7 +152,7 @@ def _descend(
                 out_refined_logits[b, :, j] = logits[j, n_support:n_items]
 
 
-@jit
+@helper
 def _cosines(x, c, cosine, tile):
     """Products of all items with all prototypes, [N, M]."""
     for i in range(0, len(x), ROWS):
@@ -157,7 +160,7 @@ def _cosines(x, c, cosine, tile):
             dot_tile(x, i, c, j, cosine, tile)
 
 
-@jit
+@helper
 def _weighted_sums(a, x, pull, tile):
     """Items summed with the weights a, [N, D]."""
     for d in range(0, x.shape[1], COLS * (VECTOR_BYTES // x.itemsize)):
@@ -165,7 +168,7 @@ def _weighted_sums(a, x, pull, tile):
             sum_tile(a, j, x, d, pull, tile)
 
 
-@jit
+@helper
 def _weigh(p, norm, a, n_items):
     """a = p |z|, because items are kept at unit length; returns sum p."""
     total = p.dtype.type(0)
@@ -175,7 +178,7 @@ def _weigh(p, norm, a, n_items):
     return total
 
 
-@jit
+@helper
 def _aligned(rows, columns, dtype):
     """Zeros that begin on a vector's boundary: a load across two cache lines costs two."""
     lanes = VECTOR_BYTES // np.zeros(1, dtype).itemsize
@@ -184,7 +187,7 @@ def _aligned(rows, columns, dtype):
     return whole[skip : skip + rows * columns].reshape(rows, columns)
 
 
-@jit
+@helper
 def _gather(support, labels, query, x, norm, c, ways):
     """Unit items into x, their lengths into norm, class means of the support into c."""
     dimension = support.shape[1]
@@ -202,7 +205,7 @@ def _gather(support, labels, query, x, norm, c, ways):
         c[j] /= c.dtype.type(shots)
 
 
-@jit
+@helper
 def _normalise(source, target):
     inverse = _inverse_norm(source)
     for d in range(len(source)):
@@ -210,7 +213,7 @@ def _normalise(source, target):
     return source.dtype.type(1) / inverse
 
 
-@jit
+@helper
 def _inverse_norm(v):
     real = v.dtype.type
     squares = real(0)
@@ -219,14 +222,14 @@ def _inverse_norm(v):
     return real(1) / max(real(math.sqrt(squares)), real(FLOOR))
 
 
-@jit
+@helper
 def _affine(cosine, inverse_norm, scale, shift, logits):
     for i in range(len(cosine)):
         cosine[i] *= inverse_norm
         logits[i] = scale * cosine[i] + shift
 
 
-@jit
+@helper
 def _outlier_logit(l, n_items, ways, kind, constant):
     """The logit of the output that is no class, where there is one."""
     if kind == CONSTANT:
@@ -239,7 +242,7 @@ def _outlier_logit(l, n_items, ways, kind, constant):
                 l[ways, i] += share * l[j, i]
 
 
-@jit
+@helper
 def _softmax(l, p, scratch, n_items):
     """Logits [K, M] to probabilities p; log p takes the logits' place."""
     real = l.dtype.type
@@ -263,7 +266,7 @@ def _softmax(l, p, scratch, n_items):
             p[k, i] *= total[i]
 
 
-@jit
+@helper
 def _slopes(l, p, mixed, labels, n_support, n_items, ways, kind, weights):
     """`InfoMax`: log p [K, M] in, dL/dlogits out in their place."""
     real = l.dtype.type
@@ -296,7 +299,7 @@ def _slopes(l, p, mixed, labels, n_support, n_items, ways, kind, weights):
                 l[j, i] -= l[ways, i] / real(ways)
 
 
-@jit
+@helper
 def _chain(slope, cosine, scale, a, n_items):
     """a = scale * slope; returns sum a cos (dL/d eta) and sum slope."""
     real = slope.dtype.type
@@ -308,13 +311,13 @@ def _chain(slope, cosine, scale, a, n_items):
     return along, total
 
 
-@jit
+@helper
 def _through_cosine(pull, c, grad_eta, inverse_norm):
     for d in range(len(c)):
         pull[d] = (pull[d] - grad_eta * inverse_norm * c[d]) * inverse_norm
 
 
-@jit
+@helper
 def _adam(parameter, gradient, m, v, rate, unbias):
     real = parameter.dtype.type
     beta1, beta2, epsilon, one = real(BETA1), real(BETA2), real(ADAM_EPSILON), real(1)

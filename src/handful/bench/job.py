@@ -13,7 +13,7 @@ from handful.bench import aims as aiming
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench import share
-from handful.bench.runner import Results, run
+from handful.bench.runner import Engine, Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
@@ -60,6 +60,7 @@ def perform(
     plots: bool = False,
     command: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    engine: Engine | None = None,
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` where there is a picture.
 
@@ -67,6 +68,7 @@ def perform(
     ways, shots and so on; its `queries` of each known class meet as many of each outlier class, in the ratios of the
     benchmark. shots: for share alone, which runs at several, 1, 5 and 10. tasks: of each seed; 1000, or 300 for share.
     command: what made it, for the record. progress: called with what is run, the tasks solved, and of how many.
+    engine: who solves the tasks instead of `jobs` processes, see `run`.
     """
     if name not in NAMES:
         raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(NAMES)}")
@@ -95,7 +97,7 @@ def perform(
         results.append(
             run(
                 benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-                progress=partial(progress, benchmark.name),
+                progress=partial(progress, benchmark.name), engine=engine,
             )
         )  # fmt: skip
     found = Outcome(name, [], [], results)

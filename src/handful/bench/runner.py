@@ -1,4 +1,4 @@
-"""The runner: every contender on the same tasks, block by block, in one process or several.
+"""The runner: every contender on the same tasks, block by block, in one process, several, or by another engine.
 
 Results do not depend on how many: a block is always the same one hundred tasks, and a task is always solved by one
 thread.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
 from handful.bench.workers import spread
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import Episodes, FeatureSet, Protocol, draw
 from handful.features.episodes import check
 from handful.methods import get, solve
 from handful.metrics import decision_figures, figures
@@ -35,6 +35,9 @@ class Work(NamedTuple):
     block: Block
     contenders: tuple[tuple[Contender, str, dict[str, Any]], ...]
     figures: tuple[str, ...] = FIGURES
+
+
+Engine = Callable[[list[Work], FeatureSet, np.ndarray | None, Store], Generator[int, None, None]]
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,13 @@ def run(
     tasks: int = 1000,
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
+    engine: Engine | None = None,
 ) -> Results:
-    """Solve what the store does not hold yet, then read all of it."""
+    """Solve what the store does not hold yet, then read all of it.
+
+    engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the mean of
+    the base set and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
+    """
     if base is not None and base.dimension != features.dimension:
         raise ValueError(
             f"{base.name} has {base.dimension} features and {features.name} {features.dimension}: "
@@ -86,8 +94,9 @@ def run(
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
     mean = None if base is None else base.mean
-    with closing(_all(missing, features, mean, store, min(jobs, len(missing)))) as work:  # ended, whatever happens
-        for solved in work:
+    solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
+    with closing(solve_all(missing, features, mean, store)) as solving:  # ended, whatever happens
+        for solved in solving:
             done += solved
             progress(done, total)
     return Results(
@@ -104,12 +113,19 @@ def solve_block(
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
         if not store.path(key, block).exists() or store.read(key, block, work.figures) is None:  # nor by another since
-            given = dict(contender.parameters)
-            if "outlier_share" not in get(contender.method).defaults:
-                given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
-            found = solve(contender.method, episodes.task, base_mean=base_mean, threads=threads, **given)
-            store.write(key, about, block, measure(found, episodes.truth, work.figures))
+            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base_mean, threads))
         yield block.size
+
+
+def solve_cell(
+    contender: Contender, episodes: Episodes, names: tuple[str, ...], base_mean: np.ndarray | None, threads: int = 1
+) -> Figures:
+    """The figures of one contender on a block of tasks, [tasks] by name."""
+    given = dict(contender.parameters)
+    if "outlier_share" not in get(contender.method).defaults:
+        given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
+    found = solve(contender.method, episodes.task, base_mean=base_mean, threads=threads, **given)
+    return measure(found, episodes.truth, names)
 
 
 def measure(found: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, bars, console_for
+from handful.cli.shared import Address, Engine, Json, app, bars, check_engine, console_for
 
 HINT = "'--shots'"
 
@@ -31,7 +32,11 @@ def bench(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
         "handful-bench"
     ),
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes. Default: one a core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one a core.")
+    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
     against: Annotated[str | None, typer.Option(help="Also print differences to this method, task by task.")] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Show the paper's own figures beside.")] = False,
     plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False,
@@ -52,12 +57,16 @@ def bench(
     Every method sees the same tasks. Results are kept in the output folder as they come, so that a run that was
     stopped goes on where it was, and another benchmark on the same features uses what is there.
 
+    With --engine ray the tasks are spread over the machines of a Ray cluster; the results are the same, in the same
+    folder, and a run that was begun on one engine can be finished by the other.
+
     Example: handful bench balanced --features embeddings.parquet --tasks 1000 --seeds 7 -o results
     """
     from handful.bench import job
     from handful.features import Protocol, read
     from handful.methods.solving import available_threads
 
+    check_engine(engine, address)
     several = _shots(name, shots)
     protocol = Protocol(
         ways, several[0], queries, outlier_ways, queries, broad=broad, unequal_shots=unequal, unequal_queries=unequal
@@ -66,11 +75,11 @@ def bench(
     console = console_for(as_json)
     given, given_base = (None if path is None else read(path) for path in (features, base))
     try:
-        with bars(console, "tasks") as show:
+        with bars(console, "tasks") as show, _cluster(engine, address, jobs) as ray:
             found = job.perform(
                 name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
                 shots=several if name == "share" else None, jobs=jobs or available_threads(), against=against,
-                paper=paper, plots=plots, command=_bench_command(locals()), progress=show,
+                paper=paper, plots=plots, command=_bench_command(locals()), progress=show, engine=ray,
             )  # fmt: skip
     except KeyboardInterrupt:
         stopped = f"Stopped. What was finished is kept in {output}: the same command goes on from there."
@@ -94,6 +103,15 @@ def bench(
             console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
     written = "Written: " + ", ".join(str(path) for path in found.files.values())
     console.print(written, markup=False, soft_wrap=True)
+
+
+def _cluster(engine: str, address: str | None, jobs: int | None) -> AbstractContextManager[Any]:
+    """Who solves the tasks; None: processes of this machine."""
+    if engine == "local":
+        return nullcontext()
+    from handful.scale.benching import Ray
+
+    return Ray(address, jobs)
 
 
 def _shots(name: str, text: str | None) -> list[int]:

@@ -56,6 +56,12 @@ def check_engine(engine: str, address: str | None) -> None:
         need()
 
 
+def _rate(speed: float | None) -> str:
+    if not speed:
+        return ""
+    return f"{speed:.0f} a second" if speed >= 1 else f"{60 * speed:.0f} a minute"
+
+
 @contextmanager
 def bars(console: Console, unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """A bar with the rate and the time left, one for each thing that is run."""
@@ -70,6 +76,6 @@ def bars(console: Console, unit: str) -> Iterator[Callable[[str, int, int], None
             if name not in bars:
                 bars[name] = progress.add_task(name, total=total, completed=done, rate="")
             speed = progress.tasks[bars[name]].speed
-            progress.update(bars[name], completed=done, rate=f"{speed:.0f} a second" if speed else "")
+            progress.update(bars[name], completed=done, total=total, rate=_rate(speed))
 
         yield show

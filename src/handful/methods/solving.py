@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cache
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ from array_api_compat import array_namespace, is_numpy_array
 import handful
 from handful import decide
 from handful.arrays import Array, as_like, to_numpy
+from handful.checks import as_features
 from handful.descent import choose_backend
 from handful.methods.registry import Method, Solution, get
 from handful.methods.streaming import SMALL, Streaming, is_large, is_on_disk, solve_pile
-from handful.parameters import AUTO, Number, OneOf, OrAuto, check, is_auto
+from handful.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.prepare import parse
 from handful.share import of_task as share_of_unknowns
 from handful.stream import Shards
@@ -30,7 +32,10 @@ from handful.task import Result, Task
 from handful.threads import available_threads, one_blas_thread
 
 CHUNK = 2 << 20, 8 << 20  # bytes of features in a chunk of tasks: worth a thread of its own, and still near its core
-DTYPES = ("float32", "float64")
+COUNT = Number(1, closed=True, whole=True, optional=True)
+OPTIONS: dict[str, Rule] = {
+    "dtype": OneOf(("float32", "float64")), "threshold": Number(optional=True), "threads": COUNT, "chunk": COUNT,
+}  # fmt: skip
 
 
 def solve(
@@ -77,8 +82,8 @@ def solve(
     how = Streaming(engine, chunk, checkpoint, out, progress)
     method, task, pile = _method_and_task(method, support, labels, query, how)
     chosen = get(method)
-    options = {"dtype": dtype, "threshold": threshold, "threads": threads}
-    check(options, {"dtype": OneOf(DTYPES), "threshold": Number(optional=True), "threads": _THREADS}, "solve")
+    options = {"dtype": dtype, "threshold": threshold, "threads": threads, "chunk": chunk}
+    check(options, OPTIONS, "solve")
     share = parameters.get("outlier_share", AUTO)
     if "outlier_share" in parameters and "outlier_share" not in chosen.defaults:
         check({"outlier_share": share}, {"outlier_share": OrAuto(0, 1)}, "solve")
@@ -136,18 +141,25 @@ def _method_and_task(
         if query is not None:
             raise TypeError(f"the method is a {type(method).__name__}: give a name, or none: solve(support, ...)")
         method, support, labels, query = AUTO, method, support, labels
-    pile = None
     if isinstance(support, Task):
-        task = support
+        task, pile = support, support.query if isinstance(support.query, Shards) else None
+        if pile is None and how.asked():
+            if not task.single:
+                raise ValueError(
+                    "engine, chunk, checkpoint, out and progress are for one task, not for a batch of them"
+                )
+            pile = Shards(task.query[0])
     elif is_on_disk(query, how, get(method)):
-        pile = Shards(query)
-        if pile.rows > SMALL:
-            task = Task.in_pieces(support, labels, pile)
-        else:  # the same to the last bit, whatever its pieces
-            task, pile = Task(support, labels, pile.take(np.arange(pile.rows))), None
+        as_it_is = isinstance(query, Shards | str | PathLike | np.ndarray)
+        pile = Shards(query if as_it_is else as_features(query, "query"))
+        task = Task.in_pieces(support, labels, pile)
     else:
-        task = Task(support, labels, query)
-    return method, task, pile
+        return method, Task(support, labels, query), None
+    if pile is None or pile.rows > SMALL or how.out is not None:
+        return method, task, pile
+    if isinstance(task.query, Shards):  # it is loaded, and the result the same to the last bit whatever its pieces
+        task = Task(support, labels, pile.take(np.arange(pile.rows)))
+    return method, task, None
 
 
 def solve_each(method: Any = AUTO, tasks: Iterable[Task] = (), **options: Any) -> list[Result]:
@@ -256,6 +268,3 @@ def _is_each_task(method: Method, name: str, value: Any) -> bool:
 @cache
 def versions() -> dict[str, str]:
     return {"handful": handful.__version__, "numpy": np.__version__, "python": platform.python_version()}
-
-
-_THREADS = Number(1, closed=True, whole=True, optional=True)

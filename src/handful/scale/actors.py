@@ -121,7 +121,8 @@ class ActorCrew:
             try:
                 parts[spans[0].at] = self._get(ref)
             except self.lost:
-                for other, moved in self._bury(actor, spans):
+                self._bury(actor)
+                for other, moved in self._now_with(spans).items():
                     under_way[other.sums.remote(sent, moved)] = other, moved
         total: Sums = {}
         for at in sorted(parts):  # not in the order of who was first
@@ -147,12 +148,9 @@ class ActorCrew:
             try:
                 yield span, self._get(ref)
             except self.lost:
-                mine = [span, *todo.pop(actor, [])]
-                if actor in self.actors:
-                    self._bury(actor, self.actors[actor])
-                for other, moved in zip(cycle(self.actors), mine, strict=False):
-                    todo.setdefault(other, []).append(moved)
-                    self._supply(other, [moved])
+                self._bury(actor)
+                for other, moved in self._now_with([span, *todo.pop(actor, [])]).items():
+                    todo.setdefault(other, []).extend(moved)
                 for other in list(self.actors):
                     hand_out(other)
             else:
@@ -210,18 +208,21 @@ class ActorCrew:
             self.actors[actor] = [spans[i] for i in part]
             self._supply(actor, self.actors[actor])
 
-    def _bury(self, actor: Any, lost: Sequence[Span]) -> list[tuple[Any, list[Span]]]:
-        """Share what a dead actor held among the others; who is to make its part `lost` of a pass again."""
-        everything = self.actors.pop(actor, [])
+    def _bury(self, actor: Any) -> None:
+        """Share what a dead actor held among the others; it may be found dead more than once."""
+        if actor not in self.actors:
+            return
+        spans = self.actors.pop(actor)
         self._recruit()
         self._wait_for_one()
-        again: dict[Any, list[Span]] = {}
-        for other, span in zip(cycle(list(self.actors)), everything, strict=False):
+        for other, span in zip(cycle(list(self.actors)), spans, strict=False):
             self.actors[other].append(span)
             self._supply(other, [span])
-            if span in lost:
-                again.setdefault(other, []).append(span)
-        return list(again.items())
+
+    def _now_with(self, spans: Sequence[Span]) -> dict[Any, list[Span]]:
+        """Who holds these rows."""
+        holders = {actor: [span for span in held if span in spans] for actor, held in self.actors.items()}
+        return {actor: some for actor, some in holders.items() if some}
 
     def _supply(self, actor: Any, spans: Sequence[Span]) -> None:
         """Send rows that are in memory here; an actor does one thing after the other, so they are there in time."""

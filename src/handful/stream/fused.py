@@ -21,7 +21,8 @@ from handful.kernels import (
     _outlier_logit,
     _softmax,
     _weighted_sums,
-    jit,
+    entry,
+    helper,
 )
 
 TOGETHER = 256  # rows, 640 kB of 640 float32 features
@@ -63,7 +64,7 @@ def sums(
     return {"slope": pull, "total": total} | ({"p": p} if what == PAIRS else {})
 
 
-@jit
+@entry
 def _sums(
     what, block, mean, by_length, direction, scale, shift, kind, constant, co, g, tile, wide, out_p, out_pull, out_total
 ):
@@ -124,7 +125,7 @@ def _sums(
                 out_pull[k, d] += pull[k, d]
 
 
-@jit
+@helper
 def _centre(source, mean, target):
     """source - mean into target; one over its length."""
     real = source.dtype.type
@@ -135,7 +136,7 @@ def _centre(source, mean, target):
     return real(1) / max(real(math.sqrt(squares)), real(1e-12))
 
 
-@jit
+@helper
 def _sum(row, n):
     total = row.dtype.type(0)
     for i in range(n):
@@ -143,7 +144,7 @@ def _sum(row, n):
     return total
 
 
-@jit
+@helper
 def _bend(l, p, mixed, co, g, n):
     """log p in, Q dL/d(K logits) out in their place."""
     real = l.dtype.type
@@ -157,7 +158,7 @@ def _bend(l, p, mixed, co, g, n):
             l[k, i] = p[k, i] * (l[k, i] - mixed[i])
 
 
-@jit
+@helper
 def _pairs(slope, p, a, n):
     """The slopes, then the products of each two probabilities, in the order of `np.triu_indices`."""
     row = len(slope)

@@ -179,7 +179,7 @@ class Threads:
             try:
                 for span in self.pile.spans(self._rows()):
                     waiting.append((span, self.pool.submit(function, self.pile.blocks(span, self.chunk))))
-                    if len(waiting) > 2 * self.threads:
+                    if len(waiting) > self.threads:
                         done, result = waiting.popleft()
                         yield done, result.result()
                 while waiting:

@@ -18,7 +18,7 @@ import numpy as np
 
 from handful.features.tables import vectors_of
 
-SPAN = 64 << 20  # bytes of features that one thread takes at a time
+SPAN = 32 << 20  # bytes of features that one thread takes at a time
 BLOCK = 4 << 20  # bytes that stay near a core while they are worked on
 COLUMN = "embedding"  # as `handful embed` writes it
 
