@@ -154,13 +154,13 @@ def main() -> None:
             except MENDABLE as error:
                 if isinstance(error, BrokenPipeError):
                     raise
-                _say(answer, _sayable(error))
+                _say(answer, sayable(error))
             _say(answer, DONE)
     except (EOFError, BrokenPipeError):  # no more work, or nobody to do it for
         os._exit(0)  # no farewell to a pipe that is closed
 
 
-def _sayable(error: Exception) -> Exception:
+def sayable(error: Exception) -> Exception:
     """Itself, unless it would not come through a pipe, as exceptions with arguments of their own do not."""
     try:
         pickle.loads(pickle.dumps(error))

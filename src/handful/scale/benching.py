@@ -23,7 +23,7 @@ import handful
 from handful.bench.runner import Figures, Work, solve_cell
 from handful.bench.settings import Contender
 from handful.bench.store import Block, Store, code_of, modules_of
-from handful.bench.workers import _sayable
+from handful.bench.workers import sayable
 from handful.features import Episodes, FeatureSet, Protocol, draw
 from handful.scale.cluster import connected
 
@@ -172,7 +172,7 @@ def _solve(piece: Piece, features: np.ndarray, labels: np.ndarray, base_mean: np
         episodes = _draw(piece, features, labels)
         return solve_cell(piece.contender, episodes, piece.figures, base_mean)
     except Exception as error:
-        return _sayable(error)
+        return sayable(error)
 
 
 def _check_code(piece: Piece) -> None:
