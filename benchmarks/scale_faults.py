@@ -79,11 +79,11 @@ def bench(folder: Path) -> Callable[[str], list[bytes]]:
     def run(name: str) -> list[bytes]:
         with Ray() as engine:
             job.perform(
-                "balanced", features, output=folder / name, methods="eol, oslo, laplacianshot, iforest", tasks=600,
+                "balanced", features, output=folder / name, methods="eol, oslo, kdo, proser", tasks=1000,
                 engine=engine,
             )  # fmt: skip
         blocks = sorted((folder / name / "blocks").rglob("*.parquet"))
-        assert len(blocks) == len({block.name + block.parent.name for block in blocks}) == 4 * 6
+        assert len(blocks) == len({block.name + block.parent.name for block in blocks}) == 4 * 10
         return [(folder / name / f"balanced.{kind}").read_bytes() for kind in ("md", "csv", "json")]
 
     return run

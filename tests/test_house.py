@@ -35,7 +35,9 @@ ROOMS = {
     "demo": {"task", "methods", "features", "metrics", "report"},
     "bench": {"task", "methods", "features", "metrics", "descent"},
     "images": {"features"},
-    "label": {"task", "methods", "stream", "features", "images", "report", "decide", "estimator", "modelfile", "groups"},
+    "label": {
+        "task", "methods", "stream", "features", "images", "report", "decide", "estimator", "modelfile", "groups",
+    },  # fmt: skip
     "scale": {"bench", "methods", "features", "images", "label", "stream"},
     "workbench": {"features", "images", "label", "decide", "report"},
     "cli": {"demo", "features", "methods", "bench", "images", "label", "workbench", "scale"},
