@@ -28,15 +28,35 @@ def calibrate(scores: Array, share: Any, shots: Any) -> np.ndarray:
     >>> calibrate(np.array([[0.02, 0.1, 0.9, 0.99] * 10]), 0.5, 1).round(2)[0, :4]  # from one example a class
     array([0.12, 0.24, 0.74, 0.9 ])
     """
-    p = np.clip(to_numpy(scores).astype(np.float64), CERTAIN, 1 - CERTAIN)
-    share, shots = (np.broadcast_to(np.asarray(x, np.float64), p.shape[:1])[:, None] for x in (share, shots))
-    odds = (1 - 1 / (2 * np.maximum(shots, 1) ** 2)) * np.log(p / (1 - p))
+    return shifted(scores, shots, shift_of(scores, share, shots))
+
+
+def shift_of(scores: Array, share: Any, shots: Any) -> np.ndarray:
+    """The shift [B] of `calibrate`, for `shifted`: for a pile that is held one part at a time but for its scores."""
+    odds = _odds(scores, shots)
+    share = _column(share, odds)
     low, high = np.full_like(share, -20.0), np.full_like(share, 20.0)
-    for _ in range(40 if p.shape[1] else 0):
+    for _ in range(40 if odds.shape[1] else 0):
         middle = (low + high) / 2
         over = sigmoid(odds + middle).mean(axis=1, keepdims=True) > share
         low, high = np.where(over, low, middle), np.where(over, middle, high)
-    return sigmoid(odds + min(1.0, p.shape[1] / ENOUGH) * (low + high) / 2)
+    return (min(1.0, odds.shape[1] / ENOUGH) * (low + high) / 2)[:, 0]
+
+
+def shifted(scores: Array, shots: Any, shift: Any) -> np.ndarray:
+    """P(unknown) [B, Q] of some items of a pile whose shift is known."""
+    odds = _odds(scores, shots)
+    return sigmoid(odds + _column(shift, odds))
+
+
+def _odds(scores: Array, shots: Any) -> np.ndarray:
+    p = np.clip(to_numpy(scores).astype(np.float64), CERTAIN, 1 - CERTAIN)
+    return (1 - 1 / (2 * np.maximum(_column(shots, p), 1) ** 2)) * np.log(p / (1 - p))
+
+
+def _column(value: Any, scores: np.ndarray) -> np.ndarray:
+    """A number, or one a task, as [B, 1]."""
+    return np.broadcast_to(np.asarray(value, np.float64), scores.shape[:1])[:, None]
 
 
 def threshold(scores: Array, kind: str, share: Any) -> Array:

@@ -37,7 +37,7 @@ from handful.methods import get, list_methods, solve
 from handful.methods.growing import Growth
 from handful.methods.scores import SCORES
 from handful.parameters import is_auto
-from handful.task import Task, mark_unknown
+from handful.task import Result, Task, mark_unknown
 
 # Parameters that every estimator has, beside its method's own.
 SHARED = {"outlier_share": "auto", "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}
@@ -142,15 +142,32 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
             found, kept["share"] = growth.share()
             parameters["outlier_share"] = float(found.estimate[0])
         result = solve(self._method, task, **parameters)
-        self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
-        self.threshold_ = float(result.threshold)
-        self._take_share(result.outlier_share, result.outlier_share_interval if found is None else found.interval)
-        self.n_iter_ = max(1, result.made_by["steps"])
+        self._take(result)
+        if found is not None:
+            self._take_share(result.outlier_share, found.interval)
         self._kept = kept
         self.n_whole_ = int(pile.sum()) if found is None else self.n_whole_
         codes = np.full(len(X), UNKNOWN)
         codes[~pile] = task.labels[0]
         return self._say(X, codes, result.probabilities, result.outlier_scores)
+
+    def _take(self, result: Result) -> None:
+        """What was learned, but for what is said of the items."""
+        self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
+        self.threshold_ = float(result.threshold)
+        self._take_share(result.outlier_share, result.outlier_share_interval)
+        self.n_iter_ = max(1, result.made_by["steps"])
+
+    def _fit_solved(self, result: Result, X: Any, y: Any) -> FewShotClassifier:
+        """As after `fit`, by a result whose pile need not be in memory: of the items it holds the examples X alone.
+
+        For new items that is all it takes; it cannot grow, as the pile is not with it.
+        """
+        X, y = self._check_both(X, y)
+        self._take(result)
+        self._say(X, np.array(self._codes(y)), np.empty((0, len(self.classes_))), np.empty(0))
+        del self.items_, self.given_
+        return self
 
     def _take_share(self, share: Any, interval: np.ndarray | None) -> None:
         self.outlier_share_ = float(np.ravel(share)[0])
@@ -164,7 +181,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.outlier_scores_[pile] = scores
         self.outlier_scores_[~pile] = self._score(X[~pile])[1]
         self.label_distributions_ = np.empty((len(X), len(self.classes_)))
-        self.label_distributions_[pile] = _conditional(probabilities)
+        self.label_distributions_[pile] = conditional(probabilities)
         self.label_distributions_[~pile] = np.eye(len(self.classes_))[codes[~pile]]
         self.unknown_ = pile & (self.outlier_scores_ > self.threshold_)
         closest = self.classes_[self.label_distributions_.argmax(axis=1)]
@@ -178,7 +195,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(class | known) of new items, [n, N]; whether they are known is for `score_samples` to say."""
-        return _conditional(self._score(self._check_new(X))[0])
+        return conditional(self._score(self._check_new(X))[0])
 
     def score_samples(self, X: Any) -> np.ndarray:
         """How well new items fit the known classes: minus the outlier score, as in scikit-learn's detectors."""
@@ -320,7 +337,7 @@ def _unlabelled(y: np.ndarray) -> np.ndarray:
     return y == UNKNOWN if y.dtype.kind in "iuf" else is_missing(y)
 
 
-def _conditional(probabilities: np.ndarray) -> np.ndarray:
+def conditional(probabilities: np.ndarray) -> np.ndarray:
     """P(class | known): rows that sum to 1."""
     p = probabilities.astype(np.float64)
     return p / p.sum(axis=1, keepdims=True)

@@ -30,6 +30,7 @@ ShardSize = Annotated[
 
 REMEMBERED = "Pictures seen so far are remembered: the same command will be quicker."
 SHARDS_KEPT = "What is embedded so far is kept: the same command goes on from there."
+PASSES_KEPT = "What is done so far is kept: the same command goes on from there."
 FEATURES = "features"  # the folder of shards, in that of the labels
 
 
@@ -40,7 +41,11 @@ def label(
         typer.Argument(help="A folder with a folder of pictures for each class; or a table (.parquet, .csv)."),
     ],
     pile: Annotated[
-        Path | None, typer.Argument(help="A folder of pictures to label; or a second table. One table may hold both.")
+        Path | None,
+        typer.Argument(
+            help="A folder of pictures to label; or a second table, or a folder of Parquet parts. "
+            "One table may hold both."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
         "handful-out"
@@ -84,9 +89,14 @@ def label(
     the output must. The cache of features is not used then, as its file cannot be locked on a network drive: features
     are kept in the output folder, in features/, where the same command and `handful promote` find them.
 
+    A folder of Parquet parts, as `handful embed --engine ray` writes it, is labelled part by part if it has more than
+    100,000 rows or --engine ray is given: it need not fit into memory then. labels/ in the output has a part of labels
+    for each of its parts; there is no report and there are no groups. The same command goes on where it was stopped.
+
     Example: handful label examples/ pile/ -o out
     """
     from handful.label import Job
+    from handful.label.in_parts import check_in_parts, goes_in_parts
     from handful.label.job import check_decision
     from handful.label.outputs import check_output
 
@@ -97,12 +107,45 @@ def label(
     check_decision(**decision)
     check_engine(engine, address)
     _check_paths(examples, pile, output, sort, engine)
-    check_output(output, overwrite, export or (), sort)
+    in_parts = goes_in_parts(examples, pile, engine)
+    if in_parts and pile is not None:
+        check_in_parts(examples, pile, output, overwrite, export or (), sort)
+    else:
+        check_output(output, overwrite, export or (), sort)
     job = Job(
         examples, pile, decision, backbone, _numbers(size=size, mean=mean, std=std), strict, not no_cache,
         export or (), sort, [output], engine=engine,
     )  # fmt: skip
-    run(job, output, as_json, address)
+    if in_parts:
+        _run_in_parts(job, output, as_json, address)
+    else:
+        run(job, output, as_json, address)
+
+
+def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
+    from handful.label.in_parts import label_in_parts, numbers_of
+
+    console = console_for(as_json)
+    crew = None
+    if job.engine == "ray":
+        from handful.scale.actors import Actors
+
+        crew = Actors(address)
+    with _stoppable(console, PASSES_KEPT), bars(console, "steps") as progress:
+        done = label_in_parts(job, output, crew, progress)
+    if as_json:
+        files = {name: str(path.resolve()) for name, path in done.files.items()}
+        typer.echo(json.dumps({**numbers_of(done.outcome), "groups": [], "skipped": [], "files": files}, indent=2))
+        return
+    for sentence in done.outcome.sentences:
+        console.print(sentence, markup=False)
+    example = shlex.join(["handful", "label", str(job.examples), f"{job.pile}/part-00000.parquet", "-o", "one-part"])
+    places = (
+        f"\nThe labels: {done.files['labels']}, a part for each part of the pile",
+        f"There is no report of a pile in parts; one of a part is made by: {example}",
+    )
+    for line in places:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
@@ -382,6 +425,7 @@ def _numbers(**given: Any) -> dict[str, Any]:
 
 
 def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str) -> None:
+    from handful.features import is_sharded
     from handful.label.items import of_pictures
 
     for path in filter(None, (examples, pile)):
@@ -393,7 +437,7 @@ def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | No
         raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
     if sort is not None and not of_pictures(examples):
         raise ValueError("--sort sorts pictures, and a table has none: leave it out")
-    if engine != "local" and not of_pictures(examples):
+    if engine != "local" and not of_pictures(examples) and (pile is None or not is_sharded(pile)):
         raise ValueError(f"--engine {engine} embeds pictures, and a table has none: leave it out")
     if of_pictures(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(f"{str(output)!r} lies in the folder of examples, where each folder is a class: give another")

@@ -47,12 +47,13 @@ def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = 
     rows = table.num_rows
     labels = _words(table[label].to_pylist() if label in table.column_names else [None] * rows)
     labels = [None if text == str(UNKNOWN) else text for text in labels]
-    paths = (
-        [text or f"row {i}" for i, text in enumerate(_words(table["path"].to_pylist()))]
-        if "path" in table.column_names
-        else None
-    )
+    paths = names_of_rows(table["path"].to_pylist()) if "path" in table.column_names else None
     return Partly(features, labels, paths)
+
+
+def names_of_rows(paths: list[Any], at: int = 0) -> list[str]:
+    """The paths as text; a row that has none is called by its place, which of the first is `at`."""
+    return [text or f"row {i}" for i, text in enumerate(_words(paths), at)]
 
 
 def _read(path: Path, texts: tuple[str, ...]) -> Any:

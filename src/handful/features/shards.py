@@ -49,7 +49,7 @@ def read_parts(folder: Path, needed: tuple[str, str] | None = None) -> Any:
     from pyarrow.parquet import ParquetFile
 
     tables: list[Any] = []
-    for number in _complete(folder):
+    for number in complete(folder):
         name = part_name(number)
         try:
             with ParquetFile(folder / name) as file:
@@ -68,7 +68,8 @@ def read_parts(folder: Path, needed: tuple[str, str] | None = None) -> Any:
     return pa.concat_tables(tables)
 
 
-def _complete(folder: Path) -> range:
+def complete(folder: Path) -> range:
+    """The numbers of the parts; refused if one is missing."""
     there = part_numbers(folder)
     count = there[-1] + 1 if there else 0
     if (folder / PLAN).is_file():
@@ -85,6 +86,20 @@ def _complete(folder: Path) -> range:
             "it goes on where it was"
         )
     return range(count)
+
+
+def count_rows(folder: Path) -> int:
+    """Of all parts, by what their ends say: no row is read."""
+    import pyarrow as pa
+    from pyarrow.parquet import read_metadata
+
+    count = 0
+    for number in complete(folder):
+        try:
+            count += read_metadata(folder / part_name(number)).num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise damaged("parquet", error, f"{part_name(number)}: ") from None
+    return count
 
 
 def write_part(columns: Columns, path: Path, note: dict[str, Any], mark: str = "") -> None:

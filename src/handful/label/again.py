@@ -101,13 +101,16 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         }
         for group in labelled.groups
     ]  # fmt: skip
-    asked = None
-    if job is not None:
-        own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-        paths = {"examples": str(job.examples.resolve()), "pile": job.pile and str(job.pile.resolve())}
-        asked = own | paths | {"results": [str(folder.resolve()) for folder in job.results]}
+    asked = None if job is None else asked_of(job)
     counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
     return {"handful": handful.__version__, **counts, **labelled.share, "groups": groups, "job": asked}
+
+
+def asked_of(job: Job) -> dict[str, Any]:
+    """A job as JSON takes it."""
+    own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
+    paths = {"examples": str(job.examples.resolve()), "pile": job.pile and str(job.pile.resolve())}
+    return own | paths | {"results": [str(folder.resolve()) for folder in job.results]}
 
 
 def read_record(folder: Path) -> dict[str, Any]:

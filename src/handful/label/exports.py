@@ -10,7 +10,8 @@ from urllib.parse import quote
 import handful
 from handful.checks import UNKNOWN_NAME
 from handful.label.items import printable
-from handful.label.job import Labelled, marked
+from handful.label.job import Labelled
+from handful.label.outcome import marked
 
 Export = tuple[str, Any]  # a file name, and what goes into it as JSON
 

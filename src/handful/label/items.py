@@ -123,27 +123,35 @@ def read_table(path: Path, more: Path | None = None) -> tuple[Items, Items]:
 
     With a second table the first holds the examples and all of the second is the pile, labelled or not.
     """
-    first = read_partly(path)
-    source = {"features": str(path)}
-    names = first.paths or [f"row {i}" for i in range(len(first.labels))]
-    given = np.array([label is not None for label in first.labels])
-    if not given.any():
-        raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
-    examples = _rows(names, first.features, given, source)
-    examples.labels = [label for label in first.labels if label is not None]
+    examples, rest = read_labelled(path)
     if more is None:
-        pile = _rows(names, first.features, ~given, source)
-        if not len(pile):
+        if not len(rest):
             raise ValueError(f"every row of {str(path)!r} has a label: leave it blank where it is to be found")
-        return examples, pile
+        return examples, rest
     second = read_partly(more)
-    if second.features.shape[1] != first.features.shape[1]:
-        raise ValueError(
-            f"{str(path)!r} has {first.features.shape[1]} features and {str(more)!r} {second.features.shape[1]}: "
-            "both must come from the same backbone"
-        )
+    check_widths(path, examples.features.shape[1], more, second.features.shape[1])
     names = second.paths or [f"row {i}" for i in range(len(second.labels))]
     return examples, _rows(names, second.features, np.ones(len(names), bool), {"features": str(more)})
+
+
+def read_labelled(path: Path) -> tuple[Items, Items]:
+    """The rows of a table that have a label, and the others."""
+    table = read_partly(path)
+    source = {"features": str(path)}
+    names = table.paths or [f"row {i}" for i in range(len(table.labels))]
+    given = np.array([label is not None for label in table.labels])
+    if not given.any():
+        raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
+    examples = _rows(names, table.features, given, source)
+    examples.labels = [label for label in table.labels if label is not None]
+    return examples, _rows(names, table.features, ~given, source)
+
+
+def check_widths(path: Path, width: int, more: Path, other: int) -> None:
+    if other != width:
+        raise ValueError(
+            f"{str(path)!r} has {width} features and {str(more)!r} {other}: both must come from the same backbone"
+        )
 
 
 def _rows(names: list[str], features: np.ndarray, keep: np.ndarray, source: dict[str, Any]) -> Items:

@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-import handful
 from handful import decide
 from handful.arrays import unit
 from handful.checks import UNKNOWN_NAME
 from handful.estimator import FewShotClassifier, estimator
 from handful.groups import Group, make_groups
 from handful.label.items import Items, check_twins
+from handful.label.outcome import Answers, Outcome, made_by, share_of
 from handful.methods import get
 from handful.parameters import AUTO, is_auto
-from handful.report.words import about, percent, span
+from handful.report.words import percent
 from handful.task import mark_unknown
 
 NEAREST = 3
 
 
 @dataclass
-class Labelled:
+class Labelled(Answers):
     """A pile with its labels; the model that gave them; the examples it learned from."""
 
     pile: Items
@@ -37,37 +37,6 @@ class Labelled:
     scores: np.ndarray  # [n], high means unknown: what the decision is made by
     decision: str  # how the threshold was found, in words
     given: Mapping[int, str] = field(default_factory=dict)  # items of the pile that are examples too, and their class
-
-    @property
-    def unknown(self) -> np.ndarray:
-        return self.scores > self.model.threshold_
-
-    @property
-    def closest(self) -> np.ndarray:
-        """The likeliest class of each item, known or not."""
-        return self.model.classes_[self.probabilities.argmax(axis=1)]
-
-    @property
-    def labels(self) -> np.ndarray:
-        return mark_unknown(self.closest, self.unknown)
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """How sure the answer is: P(class) of a known item, P(unknown) of an unknown one, if that is a probability."""
-        return self._sure(self.unknown)
-
-    @property
-    def otherwise(self) -> np.ndarray:
-        """How sure the other answer would be: unknown of a known item, its closest class of an unknown one."""
-        return self._sure(~self.unknown)
-
-    def _sure(self, unknown: np.ndarray) -> np.ndarray:
-        best = self.probabilities.max(axis=1)
-        if not self.is_probability:
-            return best
-        calibrated = self.p_unknown
-        p = self.scores if calibrated is None else calibrated
-        return np.where(unknown, p, best * (1 - p))
 
     @property
     def p_unknown(self) -> np.ndarray | None:
@@ -84,18 +53,7 @@ class Labelled:
 
     @property
     def share(self) -> dict[str, Any]:
-        """How much of the pile is unknown: as told, as estimated (with an interval), or what was called so."""
-        told = self.model.get_params(deep=False)["outlier_share"]
-        interval = self.model.outlier_share_interval_
-        return {
-            "outlier_share": self.model.outlier_share_ if is_auto(told) else told,
-            "outlier_share_interval": None if interval is None else list(interval),
-            "outlier_share_told": not is_auto(told),
-        }
-
-    @property
-    def is_probability(self) -> bool:
-        return get(self.model._method).info.score == "probability"
+        return share_of(self.model)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -120,26 +78,8 @@ class Labelled:
     @property
     def sentences(self) -> list[str]:
         """What happened, in words."""
-        n, unknown = len(self.pile), int(self.unknown.sum())
         counts = Counter(self.labels[~self.unknown].tolist())
-        found = ", ".join(f"{counts[name]} {name}" for name in self.model.classes_.tolist())
-        lines = []
-        if self.examples is not None:
-            given = Counter(self.examples.labels)
-            shots = (
-                f"{min(given.values())}"
-                if len(set(given.values())) == 1
-                else f"{min(given.values())} to {max(given.values())}"
-            )
-            classes = "1 class was" if len(given) == 1 else f"{len(given)} classes were"
-            each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(given) > 1)}"
-            lines.append(f"{classes} shown by {each}; the pile holds {n} item{'s' * (n != 1)}.")
-        was = "was" if n - unknown == 1 else "were"
-        part = percent(unknown / n)
-        lines.append(f"{n - unknown} {was} labelled ({found}) and {unknown} set aside as unknown ({part}).")
-        if said := self._share_in_words():
-            lines.append(said)
-        lines.append(self.decision)
+        lines = Outcome(self.model, self.examples, self.decision, len(self.pile), counts, self.given).sentences
         if self.groups:
             lines.append(self._in_groups())
         made = Counter(self.given.values())
@@ -147,19 +87,6 @@ class Labelled:
         if skipped := len(self.skipped):
             lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")
         return lines
-
-    def _share_in_words(self) -> str:
-        share, interval, told = self.share.values()
-        if self.examples is None or (not told and interval is None):  # the method has no use for it
-            return ""
-        if told:
-            return f"About {percent(share)} of the pile were said to be unknown (--outlier-share)."
-        n = len(self.pile) - len(self.given)
-        if n < decide.ENOUGH:
-            small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
-            return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
-        said = f"{about(share).capitalize()} of the pile look unknown{span(share, interval)}"
-        return f"{said}, as estimated from the pile itself; --outlier-share sets it by hand."
 
     def _in_groups(self) -> str:
         sizes = [group.size for group in self.groups]
@@ -179,14 +106,7 @@ class Labelled:
 
     @property
     def made_by(self) -> dict[str, Any]:
-        return {
-            "handful": handful.__version__,
-            "method": self.model._method,
-            "parameters": {k: v for k, v in self.model.parameters_.items() if k != "history"},
-            "threshold": self.model.threshold_,
-            **self.share,
-            **self.pile.source,
-        }
+        return made_by(self.model, self.pile.source)
 
 
 def label_items(
@@ -209,8 +129,7 @@ def label_items(
     calibrated probabilities (`Labelled.p_unknown`).
     """
     check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
-    if UNKNOWN_NAME in (examples.labels or ()):
-        raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
+    check_classes(examples)
     whole, given = pile, dict(given or {})
     examples, pile = _move(examples, pile, given)
     X = np.concatenate([examples.features, pile.features])
@@ -218,24 +137,9 @@ def label_items(
     model = estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     scores = model.outlier_scores_[is_pile]
-    decision = f"An item is called unknown if its outlier score is above {model.threshold_:g}, where that is likelier."
-    if get(method).info.score != "probability":
-        share = model.outlier_share_ if is_auto(outlier_share) else float(outlier_share)
-        decision = f"The {percent(share)} of the pile with the highest outlier scores are called unknown."
-    if threshold is not None:
-        decision = f"An item is called unknown if its outlier score is above {threshold:g}."
-    if unknown_rate is not None:
-        _decide(model, is_pile, decide.at_share(scores, unknown_rate))
-        part = percent(unknown_rate)
-        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as asked."
-        if abs(int(model.unknown_.sum()) - unknown_rate * len(pile)) > 0.5:
-            decision = decision[:-1] + ", as far as their scores differ."
-    if max_false_unknown is not None:
-        p = _calibrate(model, scores, examples)
-        count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
-        _decide(model, is_pile, decide.at_share(scores, count / len(pile)))
-        most = percent(max_false_unknown)
-        decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
+    limit, decision = find_threshold(model, scores, examples, threshold, unknown_rate, max_false_unknown)
+    if limit != model.threshold_:
+        _decide(model, is_pile, limit)
     model.made_from_ = dict(pile.source)
     probabilities = model.label_distributions_[is_pile]
     if given:
@@ -246,6 +150,43 @@ def label_items(
         scores, probabilities = np.full(len(whole), surest), everyone
         scores[rest] = model.outlier_scores_[is_pile]
     return Labelled(whole, examples, model, probabilities, scores, decision, given)
+
+
+def check_classes(examples: Items) -> None:
+    if UNKNOWN_NAME in (examples.labels or ()):
+        raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
+
+
+def find_threshold(
+    model: FewShotClassifier,
+    scores: np.ndarray,
+    examples: Items,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+) -> tuple[float, str]:
+    """The outlier score above which an item of the pile is unknown, as asked or else the model's; and why, in words."""
+    limit = model.threshold_
+    if unknown_rate is not None:
+        limit = decide.at_share(scores, unknown_rate)
+        part = percent(unknown_rate)
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as asked."
+        if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
+            decision = decision[:-1] + ", as far as their scores differ."
+    elif max_false_unknown is not None:
+        p = _calibrate(model, scores, examples)
+        count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
+        limit = decide.at_share(scores, count / len(scores))
+        most = percent(max_false_unknown)
+        decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
+    elif threshold is not None:
+        decision = f"An item is called unknown if its outlier score is above {threshold:g}."
+    elif get(model._method).info.score == "probability":
+        decision = f"An item is called unknown if its outlier score is above {limit:g}, where that is likelier."
+    else:
+        share = percent(share_of(model)["outlier_share"])
+        decision = f"The {share} of the pile with the highest outlier scores are called unknown."
+    return float(limit), decision
 
 
 def _move(examples: Items, pile: Items, given: Mapping[int, str]) -> tuple[Items, Items]:
@@ -303,8 +244,12 @@ def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
 
 
 def _calibrate(model: FewShotClassifier, scores: np.ndarray, examples: Items) -> np.ndarray:
-    shots = len(examples) / len(model.classes_)
-    return decide.calibrate(scores[None], model.outlier_share_, shots)[0]
+    return decide.calibrate(scores[None], model.outlier_share_, shots_of(model, examples))[0]
+
+
+def shots_of(model: FewShotClassifier, examples: Items) -> float:
+    """Examples of a class, as `decide.calibrate` takes them."""
+    return len(examples) / len(model.classes_)
 
 
 def _are(count: int) -> str:
@@ -316,9 +261,3 @@ def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> 
     model.unknown_ = is_pile & (model.outlier_scores_ > threshold)
     closest = model.classes_[model.label_distributions_.argmax(axis=1)]
     model.transduction_ = mark_unknown(closest, model.unknown_)
-
-
-def marked(labelled: Labelled) -> list[str]:
-    """The labels as text, whatever the classes are."""
-    rows = zip(labelled.closest.tolist(), labelled.unknown.tolist(), strict=True)
-    return [UNKNOWN_NAME if unknown else str(name) for name, unknown in rows]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from errno import EIO
 from math import nan
 from pathlib import Path
@@ -18,13 +19,17 @@ from typing import Any
 import numpy as np
 
 from handful.arrays import unit
+from handful.features.shards import part_name, part_numbers, read_note
 from handful.label import exports
 from handful.label.again import RECORD, Job, record_of
 from handful.label.items import Items, printable
-from handful.label.job import Labelled, marked
+from handful.label.job import Labelled
+from handful.label.outcome import Answers, marked
 from handful.label.sorting import check_sorting, plan_places, sort_pictures
 
 OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
+LABELS = "labels"  # the folder of labels in parts
+HOLDS_LABELS = {"holds": "labels"}  # the note of such a part
 SORTED = "sorted"  # the folder of sorted pictures
 MOST = 5000  # pictures in a report
 CENTRAL = 40  # of a group that are among them, however sure
@@ -37,6 +42,7 @@ def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sor
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the results")
     there = [name for name in (*OWN, *(f"{name}.json" for name in formats)) if os.path.lexists(folder / name)]
+    there += [LABELS] * holds_labels(folder / LABELS)
     if there and not overwrite:
         raise ValueError(
             f"{str(folder / there[0])!r} is there already: give another folder, or --overwrite to replace these results"
@@ -81,19 +87,20 @@ def write_outputs(
             made = Path(scratch)
             for name in ("labels.csv", "labels.parquet"):
                 _write_rows(labelled, made / name)
-            _write_json(record_of(labelled, job), made / RECORD)
+            write_json(record_of(labelled, job), made / RECORD)
             if labelled.examples is not None:
                 labelled.model.save(made / "model.safetensors")
             _write_report(labelled, made / "report.html", title, progress)
             for name in formats:
                 file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
-                _write_json(content, made / file)
+                write_json(content, made / file)
             files = {}
             for path in sorted(made.iterdir()):
                 files[path.name] = folder / path.name
                 os.replace(path, files[path.name])
+        remove_labels(folder / LABELS)  # of the results that these replace
     except OSError as error:
-        raise _not_written(error, folder) from None
+        raise not_written(error, folder) from None
     if sort is not None and places is not None:
         files["sorted"] = sort_pictures(labelled.pile, places, folder / SORTED, sort)
     return files
@@ -108,23 +115,32 @@ def table_of(labelled: Labelled) -> Any:
     """
     import pyarrow as pa
 
-    shown: dict[str, Any] = {
-        "path": [printable(name) for name in labelled.pile.names],
-        "label": marked(labelled),
-        "closest": [str(name) for name in labelled.closest.tolist()],
-        "confidence": labelled.confidence.astype(np.float64),
-    }
-    if (p := labelled.p_unknown) is not None:
-        shown["p_unknown"] = p
-    shown["outlier_score"] = labelled.scores.astype(np.float64)
+    shown: dict[str, Any] = {}
     if labelled.examples is not None:
         shown["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         shown |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
-    for k, name in enumerate(labelled.model.classes_.tolist()):
-        shown[f"p_{name}"] = labelled.probabilities[:, k].astype(np.float64)
+    return table_of_answers(labelled, labelled.pile.names, shown)
+
+
+def table_of_answers(answers: Answers, names: Sequence[str], beside: Mapping[str, Any] | None = None) -> Any:
+    """What is said of each item alone, as in `table_of`, with the columns `beside` that are of the whole pile."""
+    import pyarrow as pa
+
+    shown: dict[str, Any] = {
+        "path": pa.array([printable(name) for name in names], pa.string()),
+        "label": pa.array(marked(answers), pa.string()),
+        "closest": pa.array([str(name) for name in answers.closest.tolist()], pa.string()),
+        "confidence": answers.confidence.astype(np.float64),
+    }
+    if (p := answers.p_unknown) is not None:
+        shown["p_unknown"] = p
+    shown["outlier_score"] = answers.scores.astype(np.float64)
+    shown |= beside or {}
+    for k, name in enumerate(answers.model.classes_.tolist()):
+        shown[f"p_{name}"] = answers.probabilities[:, k].astype(np.float64)
     return pa.table(shown)
 
 
@@ -145,10 +161,25 @@ def write_table(labelled: Labelled, path: Path) -> None:
             _write_rows(labelled, made)
             os.replace(made, path)
     except OSError as error:
-        raise _not_written(error, path) from None
+        raise not_written(error, path) from None
 
 
-def _write_json(content: Any, path: Path) -> None:
+def holds_labels(folder: Path) -> bool:
+    """Whether it is a folder of labels in parts, as written here: one of somebody's features is none."""
+    return folder.is_dir() and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
+
+
+def remove_labels(folder: Path) -> None:
+    """Remove labels in parts; what else somebody has put beside them stays."""
+    if not holds_labels(folder):
+        return
+    for number in reversed(part_numbers(folder)):  # the first, which says whose they are, goes last
+        (folder / part_name(number)).unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def write_json(content: Any, path: Path) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
 
 
@@ -245,7 +276,7 @@ def _check_writable(folder: Path) -> None:
         raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
 
 
-def _not_written(error: OSError, where: Path) -> OSError:
+def not_written(error: OSError, where: Path) -> OSError:
     """Its own message would name a scratch file, or be Arrow's."""
     number = error.errno or EIO
     return OSError(number, f"the results were not written: {os.strerror(number)}", str(where))
