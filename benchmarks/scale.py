@@ -61,12 +61,13 @@ def measure(engine: str, path: Path, classes: int) -> dict[str, float]:
 
 
 def solve(pile: np.ndarray | Path, classes: int, out: Path, engine=None, look=lambda: None) -> float:
-    """The median of the steps; `look` is called after every pass."""
+    """The median of the steps; `look` is called after the last pass."""
     ticks, steps = [time.perf_counter()], STEPS[classes]
 
     def progress(done: int, total: int) -> None:
         ticks.append(time.perf_counter())
-        look()
+        if done == total:
+            look()
 
     handful.solve(
         "eol",

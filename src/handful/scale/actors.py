@@ -23,6 +23,7 @@ from handful.stream.shards import InMemory, Shards, Span
 from handful.threads import one_blas_thread
 
 PER_ACTOR = 2  # spans under way, when each gives results of its own
+SMALL = 64 << 10  # bytes that go with a call; through the store they take milliseconds more, but go once to a machine
 HELD = 0.5  # of the memory that is free when an actor starts, it and its like on a machine may fill
 PATIENCE = 600.0  # seconds without any actor, until a place for a new one is given up
 T = TypeVar("T")
@@ -112,7 +113,8 @@ class ActorCrew:
     def sums(self, each: Pass) -> Sums:
         """All actors at once; the part of one that dies is made by others."""
         self._welcome()
-        sent = self.ray.put(each)
+        small = sum(getattr(array, "nbytes", 0) for array in each.arrays.values()) < SMALL
+        sent = each if small else self.ray.put(each)
         under_way = {actor.sums.remote(sent, spans): (actor, spans) for actor, spans in self.actors.items() if spans}
         parts: dict[int, Sums] = {}
         while under_way:
