@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -314,6 +315,22 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_noticed(tmp_path):
 
 
 # ---- memory
+
+
+def test_parquet_is_decoded_once_where_there_is_a_place_for_it(tmp_path, monkeypatch):
+    support, labels, query = some_task(7, 4, 5, 3000, 16)
+    pile = in_pieces(query, [1000, 1700], ["parquet", "npy"], tmp_path)
+    whole = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    read, blocks = [], InParquet.blocks
+    monkeypatch.setattr(InParquet, "blocks", lambda self, *given: read.append(self) or blocks(self, *given))
+    found = handful.solve("eol", support, labels, pile, outlier_share=0.5, out=tmp_path / "out")
+    assert len(read) == 2  # once each
+    assert furthest(found, whole) <= 1e-5
+    assert sorted(os.listdir(tmp_path / "out")) == ["outlier_scores.npy", "probabilities.npy"]
+    monkeypatch.setattr(streaming, "disk_usage", lambda path: SimpleNamespace(free=100))
+    again = handful.solve("eol", support, labels, pile, outlier_share=0.5, out=tmp_path / "out")
+    assert len(read) > 50
+    assert furthest(again, whole) <= 1e-5
 
 
 def test_results_can_go_to_files_instead_of_memory(tmp_path):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
+from shutil import disk_usage, rmtree
 from typing import Any
 
 import numpy as np
@@ -27,8 +29,10 @@ from handful.stream.passes import Blocks, Crew, Journal, Learned, Pass, Passes, 
 from handful.stream.preparing import prepare_in_passes
 from handful.stream.shards import Shards, file_of, taken_of
 from handful.task import Task
+from handful.threads import available_threads
 
 SMALL = 1000  # rows of a pile that is loaded after all
+DECODED = ".decoded"  # a folder, for as long as a solve takes
 LARGE = 256 << 20  # bytes of a pile in memory that is better not copied
 Progress = Callable[[int, int], object]  # passes made, of how many
 
@@ -93,12 +97,11 @@ def solve_pile(
         raise ValueError("the history of losses is not kept for a pile in pieces: leave history out")
     steps = method.info.preparation if steps is None else steps
     support = task.support.astype(np.result_type(task.support.dtype, pile.dtype, np.float32), copy=False)
-    crew: Crew = (how.engine or Threaded(threads)).open(pile, how.chunk)
     about = _about(method, task, pile, steps, base_mean, dtype, parameters)
+    journal = Journal(None if how.checkpoint is None else Path(how.checkpoint), about)
     finished = False
     try:
-        journal = Journal(None if how.checkpoint is None else Path(how.checkpoint), about)
-        try:
+        with _readable(pile, method, threads, how) as pile, closing(_open(pile, threads, how)) as crew:
             passes = _passes(method, support, task.labels, pile, steps, base_mean, dtype, parameters, crew)
             learned, interval = follow(passes, crew, journal, how.progress or (lambda done, total: None))
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
@@ -106,12 +109,30 @@ def solve_pile(
             if look:
                 found = share.of_task(support, task.labels, _sample(crew, pile, share.MOST)[None])
                 solution.outlier_share, solution.share_interval = found.estimate, found.interval
-            finished = True
-        finally:
-            journal.close(finished)
+        finished = True
     finally:
-        crew.close()
+        journal.close(finished)
     return solution
+
+
+def _open(pile: Shards, threads: int | None, how: Streaming) -> Crew:
+    return (how.engine or Threaded(threads)).open(pile, how.chunk)
+
+
+@contextmanager
+def _readable(pile: Shards, method: Method, threads: int | None, how: Streaming) -> Iterator[Shards]:
+    """Parquet that every pass would decode again: decoded once, beside the results, if the disk has room for it."""
+    if how.engine is not None or how.out is None or method.passes is None or not pile.coded:
+        yield pile
+        return
+    folder = Path(how.out, DECODED)
+    rmtree(folder, ignore_errors=True)  # of a solve that was killed
+    folder.mkdir(parents=True)
+    try:
+        room = disk_usage(folder).free > 2 * pile.coded
+        yield pile.decoded(folder, threads or available_threads()) if room else pile
+    finally:
+        rmtree(folder, ignore_errors=True)
 
 
 def _passes(

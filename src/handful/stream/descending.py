@@ -104,23 +104,11 @@ def descend_in_passes(
 
 
 def prototypes_in_passes(
-    support: np.ndarray,
-    labels: np.ndarray,
-    count: int,
-    view: View,
-    head: InfoMax,
-    *,
-    temperature: float,
-    steps: int,
-    learning_rate: float,
-    backend: str,
+    support: np.ndarray, labels: np.ndarray, count: int, view: View, head: InfoMax, **knobs: Any
 ) -> Passes[Learned]:
     """The descent of a method that learns prototypes alone."""
-    end = yield from descend_in_passes(
-        support, labels, count, view, head,
-        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
-    )  # fmt: skip
-    return Learned({"prototypes": end.prototypes}, n_iter=steps)
+    end = yield from descend_in_passes(support, labels, count, view, head, learn=("prototypes",), **knobs)
+    return Learned({"prototypes": end.prototypes}, n_iter=knobs["steps"])
 
 
 def _affine(at: dict[str, np.ndarray], temperature: float) -> dict[str, np.ndarray]:
