@@ -16,7 +16,7 @@ def need() -> Any:
     """The `ray` module, or how to get it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")  # and Python's `print` stays what it is
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # after an error that is raised, those of others are noise
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # one error is raised: the rest are noise
     try:
         import ray
     except ImportError as error:
