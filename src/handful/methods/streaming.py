@@ -25,6 +25,7 @@ import handful
 from handful import share
 from handful.methods.registry import METHODS, Method, Solution, get
 from handful.parameters import is_auto
+from handful.prepare import replay
 from handful.stream.passes import Blocks, Crew, Journal, Learned, Pass, Passes, Threaded, follow
 from handful.stream.preparing import prepare_in_passes
 from handful.stream.shards import Shards, file_of, taken_of
@@ -148,6 +149,7 @@ def _passes(
 ) -> Passes[tuple[_Known, np.ndarray | None]]:
     """What the method learned, with the interval of the share if it was estimated."""
     prepared, view = yield from _checked(prepare_in_passes(support, pile.rows, steps, base_mean, dtype), crew)
+    learned = {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
     interval = None
     if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.finds_share:
         found = share.of_task(support, labels, _sample(crew, pile, share.MOST)[None])
@@ -157,27 +159,17 @@ def _passes(
     elif method.score_new is None:
         known = _Known({"support": prepared, "labels": labels})
     else:
-        rows = _sample(crew, pile, int(method.most))
-        sample = np.asarray(_prepared(view, rows))[None].astype(dtype, copy=False)
-        part = method.solve(prepared, labels, sample, **parameters)
+        sample = replay(learned, _sample(crew, pile, int(method.most))[None])
+        part = method.solve(prepared, labels, sample.astype(dtype, copy=False), **parameters)
         known = _Known(part.state, part.outlier_share, part.n_iter, part)
         interval = part.share_interval if interval is None else interval
-    known.state |= {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
+    known.state |= learned
     return known, interval
 
 
 @dataclass
 class _Known(Learned):
     sample: Solution | None = None  # of `share.sample`, where a sample was solved
-
-
-def _prepared(view: Any, rows: np.ndarray) -> np.ndarray:
-    from handful.prepare import apply
-
-    x = rows[None]
-    for kind, value in view.steps:
-        x = apply(kind, value, x, own=False)
-    return x[0]
 
 
 def _sample(crew: Crew, pile: Shards, most: int) -> np.ndarray:
@@ -233,8 +225,7 @@ def _score(
     if known.sample is not None:
         shown = share.sample(pile.rows, int(method.most))
         probabilities[shown], scores[shown] = known.sample.probabilities[0], known.sample.outlier_scores[0]
-    solution = Solution(probabilities[...][None], scores[...][None], known.state, known.outlier_share, known.n_iter)
-    return solution
+    return Solution(probabilities[...][None], scores[...][None], known.state, known.outlier_share, known.n_iter)
 
 
 def _scores(
