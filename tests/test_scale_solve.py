@@ -1,5 +1,8 @@
 """One pile over a Ray cluster: the same result as on one machine, whoever dies meanwhile."""
 
+import time
+from threading import Timer
+
 import numpy as np
 import pytest
 from clusters import two_nodes
@@ -8,6 +11,7 @@ from test_stream import furthest, some_task, write_parquet
 import handful
 from handful.scale import Actors
 from handful.scale.actors import ActorCrew
+from handful.stream.passes import Pass, View
 from handful.stream.shards import Shards
 
 
@@ -75,6 +79,29 @@ def test_a_node_that_dies_costs_its_part_of_one_pass(nodes, task, on_disk, monke
     assert buried, "the node died too late"
     assert passes == 52  # none was made twice for the journal's sake
     assert furthest(found, undisturbed) <= 1e-5
+
+
+@pytest.mark.parametrize("when", [(0.3, 1.0), (0.3, 2.2)])
+def test_no_row_counts_twice_however_many_die_in_one_pass(nodes, when):
+    def count_slowly(rows):  # in here, so that it is sent: the nodes do not have this file
+        time.sleep(0.2)
+        return {"rows": np.array([len(rows)])}
+
+    nodes.revive()
+    crew = Actors().open(Shards(np.ones((4000, 8), np.float32)), chunk=250)
+    try:
+        assert len(crew.actors) == 2
+        victims = list(crew.actors)
+        killers = [Timer(at, crew.ray.kill, [actor]) for at, actor in zip(when, victims, strict=True)]
+        for killer in killers:
+            killer.start()
+        assert crew.sums(Pass(count_slowly, {}, View((), "float32")))["rows"] == 4000
+        assert not set(victims) & set(crew.actors), "they died too late"
+        assert crew.sums(Pass(count_slowly, {}, View((), "float32")))["rows"] == 4000
+    finally:
+        for killer in killers:
+            killer.join()
+        crew.close()
 
 
 def test_actors_that_die_one_after_the_other_in_one_pass_leave_no_row_out(nodes, task, monkeypatch):

@@ -115,7 +115,8 @@ class ActorCrew:
         self._welcome()
         small = sum(getattr(array, "nbytes", 0) for array in each.arrays.values()) < SMALL
         sent = each if small else self.ray.put(each)
-        under_way = {actor.sums.remote(sent, spans): (actor, spans) for actor, spans in self.actors.items() if spans}
+        asked = {actor: tuple(spans) for actor, spans in self.actors.items() if spans}  # lists grow when others die
+        under_way = {actor.sums.remote(sent, spans): (actor, spans) for actor, spans in asked.items()}
         parts: dict[int, Sums] = {}
         while under_way:
             (ref,), _ = self.ray.wait(list(under_way))
@@ -221,9 +222,9 @@ class ActorCrew:
             self.actors[other].append(span)
             self._supply(other, [span])
 
-    def _now_with(self, spans: Sequence[Span]) -> dict[Any, list[Span]]:
+    def _now_with(self, spans: Sequence[Span]) -> dict[Any, tuple[Span, ...]]:
         """Who holds these rows."""
-        holders = {actor: [span for span in held if span in spans] for actor, held in self.actors.items()}
+        holders = {actor: tuple(span for span in held if span in spans) for actor, held in self.actors.items()}
         return {actor: some for actor, some in holders.items() if some}
 
     def _supply(self, actor: Any, spans: Sequence[Span]) -> None:
