@@ -78,6 +78,11 @@ def test_imports_point_only_along_the_arrows(path):
     assert others <= ROOMS.get(here, set()), f"{here} may not call {others - ROOMS.get(here, set())}"
 
 
+def test_the_cluster_engine_is_there_without_an_import_of_its_own():
+    code = "import sys, handful; handful.scale.Actors(); assert 'ray' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
+
+
 @pytest.mark.parametrize("name", [info.name for info in list_methods()])
 def test_no_method_can_see_the_truth(name):
     method = get(name)

@@ -47,8 +47,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "estimator":  # a module that can be called
-        return import_module("handful.estimator")
+    if name in ("estimator", "scale"):  # modules, the first of which can be called
+        return import_module(f"handful.{name}")
     home = next((module for module, names in _HOMES.items() if name in names), None)
     if home is None and not name[0].isupper():
         raise AttributeError(f"module 'handful' has no attribute {name!r}")
