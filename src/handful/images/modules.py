@@ -1,8 +1,9 @@
-"""Networks run by torch: a module of the user's own, or one of timm's."""
+"""Networks run by torch: a module of the user's own, one of timm's, or one of the few-shot literature."""
 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,29 @@ def timm_backbone(name: str, model: str, given: dict[str, Any], threads: int | N
         "crop": config["crop_pct"],
     }
     return TorchBackbone(name, network, Preprocessing(**(preprocessing | given)), threads)
+
+
+def network_backbone(name: str, network: str, checkpoint: Path, given: dict[str, Any], threads: int | None) -> Backbone:
+    """A network of the few-shot literature with the weights of a checkpoint, published or of `handful train`."""
+    need("torch", f"the backbone {name}", TORCH)
+    from handful.networks.checkpoints import load_network
+
+    module, kind, _ = load_network(checkpoint, network)
+    what = f"{kind} {module.options}"  # and not where the weights lie: moved, they give the same features
+    backbone = TorchBackbone(what, module, few_shot_preprocessing(module.channels, given), threads)
+    backbone.name = name
+    return backbone
+
+
+def few_shot_preprocessing(channels: Any, given: dict[str, Any]) -> Preprocessing:
+    """How the published networks were evaluated: the middle 84 of 92 pixels, colours as on ImageNet; or as given."""
+    mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if channels == 3 else ((0.449,), (0.226,))
+    usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
+    spread = {key: given[key] * channels for key in ("mean", "std") if len(given.get(key, ())) == 1}
+    made = Preprocessing(**(usual | given | spread))
+    if len(made.mean) != channels:
+        raise ValueError(f"mean and std have {len(made.mean)} numbers, and the network takes {channels} channels")
+    return made
 
 
 class TorchBackbone(Backbone):
