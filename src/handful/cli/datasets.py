@@ -1,0 +1,148 @@
+"""Picture data sets: which there are, how to get one, whether what is there can be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from handful.cli.shared import Json, app, bars, console_for
+
+if TYPE_CHECKING:
+    from handful.datasets import DatasetInfo
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="One of them: how to get it, what its folder looks like.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Read what is there and say what it holds.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the picture data sets that `handful train` can learn from, or tell of one. Nothing is downloaded.
+
+    Example: handful datasets omniglot --check omniglot/
+    """
+    from handful.datasets import dataset_info, list_datasets
+
+    if check is not None:
+        _check(name, check, as_json)
+    elif name is not None:
+        _tell(dataset_info(name), as_json)
+    else:
+        _list(list_datasets(), as_json)
+
+
+def _list(infos: list[DatasetInfo], as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        typer.echo(json.dumps([asdict(info) for info in infos], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        caption="Classes in each split. `handful datasets NAME` tells how to get one.", caption_justify="left"
+    )
+    for column in ("name", "data set", "base", "val", "novel", "pictures", "size"):
+        table.add_column(
+            column, no_wrap=column == "name", justify="left" if column in ("name", "data set") else "right"
+        )
+    for info in infos:
+        classes = [str(info.classes.get(split, "")) for split in ("base", "val", "novel")]
+        pictures = f"{sum(info.pictures.values()):,}" if info.pictures else ""
+        table.add_row(info.name, info.title, *classes, pictures, f"{info.size} x {info.size}")
+    Console().print(table)
+
+
+def _tell(info: DatasetInfo, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        typer.echo(json.dumps(asdict(info), indent=2))
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{escape(info.title)}[/bold]")
+    for text in (info.paper, info.about):
+        if text:
+            console.print(escape(text))
+    for split, classes in info.classes.items():
+        pictures = f", {info.pictures[split]:,} pictures" if split in info.pictures else ""
+        console.print(f"  {split}: {classes} classes{pictures}")
+    console.print(
+        f"Pictures become {info.size} x {info.size}: {escape(info.preparation)}. --size of handful train changes that."
+    )
+    console.print(f"Licence: {escape(info.licence)}.")
+    if info.url:
+        console.print(f"\n[bold]Get it[/bold] from {info.url}")
+    for archive, digest in info.archives.items():
+        console.print(f"  {archive}  MD5 {digest}")
+    console.print("\n[bold]What is read[/bold], any of:")
+    for layout in info.layouts:
+        console.print(f"  · {escape(layout)}")
+    console.print("\n[bold]Then[/bold]")
+    console.print(f"  handful datasets {info.name} --check {info.example}")
+    console.print(f"  handful train {info.example} --dataset {info.name} -o {info.name}-backbone")
+
+
+def _check(name: str | None, path: Path, as_json: bool) -> None:
+    from handful.datasets import check_archives, dataset_info, list_datasets, read_pictures
+
+    infos = list_datasets() if name is None else [dataset_info(name)]
+    console = console_for(as_json)
+    archives = {archive: good for info in infos for archive, good in check_archives(path, info).items()}
+    found: dict[str, Any] = {"archives": archives}
+    if not (path.is_file() and path.suffix in (".tgz", ".gz")):
+        with bars(console, "pictures") as show:
+            pictures = read_pictures(path, name, progress=lambda done, total: show("reading", done, total))
+        found |= pictures.describe()
+        found["passed_over"] = [str(skipped) for skipped in pictures.skipped[:20]]
+        expected = dataset_info(pictures.name)
+        found["as_published"] = None
+        if expected.classes:
+            found["as_published"] = {
+                split: counts["classes"] == expected.classes.get(split)
+                and counts["pictures"] == expected.pictures.get(split, counts["pictures"])
+                for split, counts in found["splits"].items()
+            }
+    elif not archives:
+        raise ValueError(f"{path} is no archive of a known data set: unpack it and give the folder")
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _say(found, path)
+    if not all(archives.values()):
+        raise typer.Exit(1)
+
+
+def _say(found: dict[str, Any], path: Path) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False, soft_wrap=True)
+    for archive, good in found["archives"].items():
+        said = "is the published file" if good else "is NOT the published file, by its MD5: download it again"
+        console.print(f"{archive} {said}")
+    if "name" not in found:
+        console.print(f"Unpack it and check the folder: tar xzf {escape(str(path))}")
+        return
+    height, width = found["size"]
+    console.print(
+        f"{found['name']}: {found['pictures']:,} pictures of {found['classes']} classes, "
+        f"{height} x {width}, {'grey' if found['channels'] == 1 else 'colour'}"
+    )
+    for split, counts in found["splits"].items():
+        least, most = counts["pictures_per_class"]
+        each = f"{least}" if least == most else f"{least} to {most}"
+        good = (found["as_published"] or {}).get(split)
+        remark = "" if good is None else ", as published" if good else ", NOT as many as published"
+        console.print(
+            f"  {split}: {counts['classes']} classes, {counts['pictures']:,} pictures, {each} a class{remark}"
+        )
+    for line in found["passed_over"]:
+        console.print(f"Passed over: {escape(line)}")
