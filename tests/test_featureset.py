@@ -19,9 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
-from handful.features import FeatureSet, Protocol, describe, draw, read, write
+from handful.features import FeatureSet, Protocol, describe, draw, read, read_partly, write
+from handful.features.columns import Columns
+from handful.features.shards import part_name, write_mean, write_part
 
 WRITABLE = ["set.parquet", "set.npz", "set.npy", "set.safetensors", "set"]
 HOLDS_PATHS = [name for name in WRITABLE if name != "set.npy"]
@@ -37,6 +39,7 @@ def birds() -> FeatureSet:
         [f"birds/{i}.jpg" for i in range(6)],
         ["train", "train", "test", "test", "train", "test"],
         "birds",
+        rng.normal(size=4),
     )
 
 
@@ -44,7 +47,7 @@ def assert_same(a: FeatureSet, b: FeatureSet) -> None:
     assert a.features.dtype == b.features.dtype
     np.testing.assert_array_equal(a.features, b.features)
     assert a.labels.tolist() == b.labels.tolist()
-    for x, y in ((a.paths, b.paths), (a.splits, b.splits)):
+    for x, y in ((a.paths, b.paths), (a.splits, b.splits), (a.base_mean, b.base_mean)):
         assert (x is None) == (y is None)
         assert x is None or x.tolist() == y.tolist()
 
@@ -75,7 +78,9 @@ def sets(draw, paths: bool):
     kind = draw(st.sampled_from([words, st.integers(-(2**63), 2**63 - 1)]))
     labels = draw(st.lists(kind, min_size=n, max_size=n))
     beside = st.none() | st.lists(words, min_size=n, max_size=n) if paths else st.none()
-    return FeatureSet(features, labels, draw(beside), draw(beside))
+    numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    mean = draw(st.none() | st.lists(numbers, min_size=dimension, max_size=dimension))
+    return FeatureSet(features, labels, draw(beside), draw(beside), base_mean=mean)
 
 
 @pytest.mark.parametrize("name", WRITABLE)
@@ -86,7 +91,8 @@ def test_what_is_written_comes_back(tmp_path, name, data):
     assert write(original, tmp_path / name) == tmp_path / name
     assert_same(read(tmp_path / name), original)
     left = {file.name for file in tmp_path.iterdir()}
-    assert left == {name} | ({"set.labels.npy"} if name == "set.npy" else set())
+    beside = {"set.labels.npy"} | ({"set.base_mean.npy"} if original.base_mean is not None else set())
+    assert left == {name} | (beside if name == "set.npy" else set())
 
 
 @pytest.mark.parametrize("name", HOLDS_PATHS)
@@ -108,6 +114,71 @@ def test_a_file_that_was_there_is_replaced(tmp_path, birds):
 
 def test_suffixes_may_be_capital(tmp_path, birds):
     assert_same(read(write(birds, tmp_path / "A.NPZ")), birds)
+
+
+# ---- the mean of the base classes
+
+
+def test_a_base_mean_lies_where_other_tools_find_it_or_pass_over_it(tmp_path, birds):
+    mean = birds.base_mean.tolist()
+    frame = pd.read_parquet(write(birds, tmp_path / "a.parquet"))
+    assert frame.columns.tolist() == ["embedding", "label", "path", "split"]
+    assert pl.read_parquet(tmp_path / "a.parquet")["label"].to_list() == birds.labels.tolist()
+    said = pq.read_schema(tmp_path / "a.parquet").metadata[b"handful.base_mean"]
+    assert json.loads(said) == {"base_mean": mean}
+    with np.load(write(birds, tmp_path / "a.npz")) as arrays:
+        assert arrays["base_mean"].dtype == np.float32
+        assert arrays["base_mean"].tolist() == mean
+    assert load_file(write(birds, tmp_path / "a.safetensors"))["base_mean"].tolist() == mean
+    write(FeatureSet(birds.features, birds.labels, base_mean=birds.base_mean), tmp_path / "a.npy")
+    assert np.load(tmp_path / "a.base_mean.npy").tolist() == mean
+    folder = write(birds, tmp_path / "set")
+    assert json.loads((folder / "base_mean.json").read_text()) == {"base_mean": mean}
+    with pa.memory_map(str(folder / "data-00000-of-00001.arrow")) as source:
+        assert set(pa.ipc.open_stream(source).schema.metadata) == {b"huggingface"}
+
+
+@pytest.mark.parametrize("name", WRITABLE)
+def test_a_base_mean_that_is_no_more_goes_with_what_it_was_stored_with(tmp_path, birds, name):
+    write(FeatureSet(birds.features, birds.labels, base_mean=birds.base_mean), tmp_path / name)
+    write(FeatureSet(birds.features, birds.labels), tmp_path / name)
+    assert read(tmp_path / name).base_mean is None
+
+
+def test_a_folder_of_parts_has_the_mean_of_the_folder_or_that_of_its_parts(tmp_path, birds):
+    columns = Columns(birds.features, birds.labels)
+    for i in range(2):
+        write_part(columns, tmp_path / part_name(i), {})
+    assert read(tmp_path).base_mean is None
+    write_mean(tmp_path, birds.base_mean)
+    assert read(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
+    assert read_partly(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
+    write_mean(tmp_path, None)
+    write_part(columns._replace(base_mean=birds.base_mean), tmp_path / part_name(0), {})
+    assert "part-00001.parquet has another base mean" in error(tmp_path)
+    write_part(columns._replace(base_mean=birds.base_mean), tmp_path / part_name(1), {})
+    assert read(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
+
+
+def test_a_base_mean_of_other_features_is_refused(tmp_path, birds):
+    for mean, words in (
+        (np.ones(3), r"base_mean has shape \(3,\) but items have 4 features"),
+        ([1.0, 2.0, np.nan, 4.0], "base_mean contains NaN"),
+        ([1.0, 2.0, 1e39, 4.0], "base_mean contains NaN or infinity"),  # beyond float32
+        (["a"] * 4, "base_mean is not a row of numbers"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            FeatureSet(birds.features, birds.labels, base_mean=mean)
+    wide = pq.read_table(write(birds, tmp_path / "a.parquet"))
+    for said, words in (
+        (b'{"base_mean": [1.0]}', "has shape (1,)"),
+        (b"[1", "holds no base mean"),
+        (b"7", "no base mean"),
+    ):
+        pq.write_table(wide.replace_schema_metadata({b"handful.base_mean": said}), tmp_path / "b.parquet")
+        assert words in error(tmp_path / "b.parquet")
+        with pytest.raises(ValueError, match=r"b\.parquet"):
+            read_partly(tmp_path / "b.parquet")
 
 
 # ---- what others write
@@ -656,7 +727,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(params=WRITABLE)
 def written(request, tmp_path):
     """A small set on disk, in each format; and what its folder held then."""
-    path = write(FeatureSet(np.eye(2), ["hen", "owl"]), tmp_path / request.param)
+    path = write(FeatureSet(np.eye(2), ["hen", "owl"], base_mean=[1.0, 2.0]), tmp_path / request.param)
     return path, contents(tmp_path)
 
 
@@ -792,6 +863,7 @@ def test_select_keeps_rows_together(birds):
     part = birds.select(split="train", classes=["owl"])
     assert part.paths.tolist() == ["birds/1.jpg", "birds/4.jpg"]
     np.testing.assert_array_equal(part.features, birds.features[[1, 4]])
+    assert part.base_mean.tolist() == birds.base_mean.tolist()
     assert birds.select(classes="tit").labels.tolist() == ["tit"]
     assert birds.select(split=["train", "test"]).labels.tolist() == birds.labels.tolist()
     numbers = FeatureSet(np.eye(3), [5, 6, 5])
@@ -812,7 +884,8 @@ def test_select_names_what_is_not_there(birds):
 
 def test_describe_counts_what_was_put_in():
     features = np.array([[3.0, 4.0], [0.0, 0.0], [3.0, 4.0], [-0.0, 0.0], [6.0, 8.0]])
-    said = describe(FeatureSet(features, ["a", "a", "b", "c", "a"], splits=["x", "x", "y", "y", "y"], name="n"))
+    labels, splits = ["a", "a", "b", "c", "a"], ["x", "x", "y", "y", "y"]
+    said = describe(FeatureSet(features, labels, splits=splits, name="n", base_mean=[5.0, 12.0]))
     assert said == {
         "name": "n",
         "items": 5,
@@ -823,6 +896,7 @@ def test_describe_counts_what_was_put_in():
         "dtype": "float64",
         "norms": {"min": 0.0, "median": 5.0, "max": 10.0},
         "mean_norm": pytest.approx(np.hypot(12 / 5, 16 / 5)),
+        "base_mean_norm": 13.0,
         "zero_rows": 2,
         "duplicate_rows": 2,  # zero is zero, whatever its sign
         "ways": {1: 0, 5: 0, 10: 0},

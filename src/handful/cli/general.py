@@ -91,6 +91,8 @@ def info(
 def _in_words(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+    if value is None:
+        return "none"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

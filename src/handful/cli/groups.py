@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.pictures import Overwrite, run
-from handful.cli.shared import Json, app, share_from
+from handful.cli.pictures import run
+from handful.cli.shared import Json, Overwrite, app, share_from
 
 
 @app.command()

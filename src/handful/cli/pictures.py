@@ -1,35 +1,43 @@
-"""The practitioner's commands: label, predict, embed, backbones, undo."""
+"""The practitioner's commands: label, predict, undo."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.shared import Address, Engine, Json, app, bars, check_engine, console_for, share_from
+from handful.cli.shared import (
+    REMEMBERED,
+    SHARDS_KEPT,
+    Address,
+    Backbone,
+    BaseFile,
+    Engine,
+    Json,
+    Mean,
+    NoCache,
+    Overwrite,
+    Size,
+    Std,
+    Strict,
+    app,
+    as_rows,
+    bars,
+    check_engine,
+    console_for,
+    numbers,
+    say_skipped,
+    share_from,
+    stoppable,
+)
 
 if TYPE_CHECKING:
-    from handful.label import Items, Job, Labelled
-    from handful.scale.embedding import Sharded
+    from handful.label import Job, Labelled
 
-Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
-Size = Annotated[int | None, typer.Option(help="Pixels a side that an .onnx file takes, if it does not say.")]
-Mean = Annotated[str | None, typer.Option(help="Of its pixels, scaled to 0..1: 0.485,0.456,0.406.")]
-Std = Annotated[str | None, typer.Option(help="Their deviation: 0.229,0.224,0.225.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there under that name.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep features of pictures seen before.")]
-ShardSize = Annotated[
-    int, typer.Option(min=1, help="With --engine ray: how many pictures go to a machine at a time, and into a file.")
-]
-
-REMEMBERED = "Pictures seen so far are remembered: the same command will be quicker."
-SHARDS_KEPT = "What is embedded so far is kept: the same command goes on from there."
 PASSES_KEPT = "What is done so far is kept: the same command goes on from there."
 FEATURES = "features"  # the folder of shards, in that of the labels
 
@@ -62,6 +70,7 @@ def label(
     size: Size = None,
     mean: Mean = None,
     std: Std = None,
+    base: BaseFile = None,
     unknown_rate: Annotated[float | None, typer.Option(help="Call just this share of the pile unknown.")] = None,
     max_false_unknown: Annotated[
         float | None, typer.Option(help="Call at most this share of the known ones unknown.")
@@ -113,8 +122,8 @@ def label(
     else:
         check_output(output, overwrite, export or (), sort)
     job = Job(
-        examples, pile, decision, backbone, _numbers(size=size, mean=mean, std=std), strict, not no_cache,
-        export or (), sort, [output], engine=engine,
+        examples, pile, decision, backbone, numbers(size=size, mean=mean, std=std), strict, not no_cache,
+        export or (), sort, [output], engine=engine, base=base,
     )  # fmt: skip
     if in_parts:
         _run_in_parts(job, output, as_json, address)
@@ -131,7 +140,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
         from handful.scale.actors import Actors
 
         crew = Actors(address)
-    with _stoppable(console, PASSES_KEPT), bars(console, "steps") as progress:
+    with stoppable(console, PASSES_KEPT), bars(console, "steps") as progress:
         done = label_in_parts(job, output, crew, progress)
     if as_json:
         files = {name: str(path.resolve()) for name, path in done.files.items()}
@@ -157,7 +166,7 @@ def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> No
     console = console_for(as_json)
     kept = SHARDS_KEPT if job.engine == "ray" else REMEMBERED * job.cache
     with (
-        _stoppable(console, kept, output / SORTED / UNDO),
+        stoppable(console, kept, output / SORTED / UNDO),
         bars(console, "pictures") as progress,
         _embedder(job, output, address) as embedder,
     ):
@@ -169,7 +178,7 @@ def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> No
         return
     for sentence in labelled.sentences:
         console.print(sentence, markup=False)
-    _say_skipped(console, labelled.skipped)
+    say_skipped(console, labelled.skipped)
     places = [f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}"]
     exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
     places += [f"For other tools: {path}" for path in exported]
@@ -208,7 +217,7 @@ def _for_machines(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
         ],
         **labelled.share,
         "threshold": labelled.model.threshold_,
-        "skipped": _as_rows(labelled.skipped),
+        "skipped": as_rows(labelled.skipped),
         "files": {name: str(path.resolve()) for name, path in files.items()},
     }
 
@@ -247,7 +256,7 @@ def predict(
         net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
             raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
-        with _stoppable(console, REMEMBERED * (not no_cache)), bars(console, "pictures") as progress:
+        with stoppable(console, REMEMBERED * (not no_cache)), bars(console, "pictures") as progress:
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
         table = read_partly(items)
@@ -256,7 +265,7 @@ def predict(
     if output is not None:
         write_table(labelled, output)
     if as_json:
-        typer.echo(json.dumps({"items": table_of(labelled).to_pylist(), "skipped": _as_rows(found.skipped)}, indent=1))
+        typer.echo(json.dumps({"items": table_of(labelled).to_pylist(), "skipped": as_rows(found.skipped)}, indent=1))
         return
     if output is None:
         rows = table_of(labelled).select(["path", "label", "confidence"]).to_pylist()
@@ -266,115 +275,7 @@ def predict(
         for sentence in labelled.sentences:
             console.print(sentence, markup=False)
         console.print(f"The labels: {output}", markup=False, soft_wrap=True)
-    _say_skipped(console, found.skipped)
-
-
-@app.command()
-def embed(
-    pictures: Annotated[Path, typer.Argument(help="A folder of pictures; folders in it become labels.")],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help=".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts.",
-        ),
-    ] = Path("features.parquet"),
-    backbone: Backbone = "efficientnet_lite0",
-    size: Size = None,
-    mean: Mean = None,
-    std: Std = None,
-    overwrite: Overwrite = False,
-    strict: Strict = False,
-    no_cache: NoCache = False,
-    engine: Engine = "local",
-    address: Address = None,
-    shard_size: ShardSize = 256,
-    as_json: Json = False,
-) -> None:
-    """Turn pictures into features, for `handful bench`, `handful label` or anything else.
-
-    A picture's label is the first folder it lies in, below PICTURES; those that lie in none are labelled "", which
-    means unlabelled to `handful label`.
-
-    With --engine ray the machines of a cluster share the work. PICTURES and the output must be under the same path on
-    all of them. Parts that are done are kept, so that the same command goes on where it was stopped; the cache of
-    features is not used, as its file cannot be locked on a network drive.
-    """
-    from handful.features.featureset import WRITERS
-    from handful.files import first_folder, printable
-    from handful.images import load_backbone
-    from handful.label.outputs import check_file
-    from handful.scale.embedding import embed_folder, into_parts
-    from handful.scale.making import Recipe
-
-    console = console_for(as_json)
-    check_engine(engine, address)
-    if not pictures.is_dir():
-        raise ValueError(f"{str(pictures)!r} is not a folder of pictures")
-    if engine != "ray" or not into_parts(output):
-        check_file(output, overwrite, tuple(WRITERS))
-    options = _numbers(size=size, mean=mean, std=std)
-    found: Items | Sharded
-    kept = SHARDS_KEPT if engine == "ray" else REMEMBERED * (not no_cache)
-    with _stoppable(console, kept), bars(console, "pictures") as progress:
-        net = load_backbone(backbone, **options)
-        if engine == "ray":
-            found = embed_folder(
-                pictures, Recipe(backbone, options), output, net, size=shard_size, address=address, replace=overwrite,
-                strict=strict, progress=lambda done, total: progress("pile", done, total),
-            )  # fmt: skip
-        else:
-            found = _embed_here(pictures, output, net, progress, strict, not no_cache)
-    labels = {first_folder(printable(name)) for name in found.names} - {""}
-    if as_json:
-        said = {
-            "items": len(found.names), "features": net.dimension, "skipped": _as_rows(found.skipped),
-            "file": str(output.resolve()),
-        }  # fmt: skip
-        typer.echo(json.dumps(said, indent=2))
-        return
-    said_all = f"{len(found.names):,} pictures, {len(labels)} labels, {net.dimension} features each"
-    console.print(f"{said_all}: {output}", markup=False, soft_wrap=True)
-    _say_skipped(console, found.skipped)
-
-
-def _embed_here(pictures: Path, output: Path, net: Any, progress: Any, strict: bool, cache: bool) -> Items:
-    import numpy as np
-
-    from handful.features import FeatureSet, write
-    from handful.files import first_folder, printable
-    from handful.label import read_pile
-
-    found = read_pile(pictures, net, progress=progress, strict=strict, cache=cache)
-    names = [printable(name) for name in found.names]
-    labels = list(map(first_folder, names))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write(FeatureSet(found.features, np.array(labels), np.array(names), name=pictures.name), output)
-    return found
-
-
-@app.command()
-def backbones(as_json: Json = False) -> None:
-    """List what turns pictures into features."""
-    from dataclasses import asdict
-
-    from handful.images import list_backbones
-
-    infos = list_backbones()
-    if as_json:
-        typer.echo(json.dumps([asdict(info) for info in infos], indent=2))
-        return
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    how = Text('extras are installed so: pip install "handful[images]"')  # else its brackets were markup
-    columns = "what it is", "features", "input", "MB", "licence", "extra"
-    table = Table(Column("name", no_wrap=True), *columns, caption=how, caption_justify="left")
-    for info in infos:
-        numbers = ("" if x is None else f"{x:g}" for x in (info.dimension, info.input_size, info.megabytes))
-        table.add_row(info.name, info.title, *numbers, info.licence, info.extra)
-    console_for(False).print(table)
+    say_skipped(console, found.skipped)
 
 
 @app.command()
@@ -399,31 +300,6 @@ def undo(
         raise typer.Exit(1)
 
 
-@contextmanager
-def _stoppable(console: Any, kept: str, journal: Path | None = None) -> Iterator[None]:
-    """Ctrl-C ends a command without a word of Python's, and says what is left of the work: `kept`, a sentence."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        said = f"Stopped. {kept}".rstrip()
-        if journal is not None and journal.exists():
-            said += f" Pictures that were moved go back with: handful undo {journal}"
-        console.print(said, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
-
-
-def _numbers(**given: Any) -> dict[str, Any]:
-    """What was said of a backbone's input: lists of numbers come as text."""
-    said: dict[str, Any] = {}
-    for name, value in given.items():
-        try:
-            if value is not None:
-                said[name] = [float(part) for part in value.split(",")] if isinstance(value, str) else value
-        except ValueError:
-            raise ValueError(f"--{name} {value}: give numbers with commas between them") from None
-    return said
-
-
 def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str) -> None:
     from handful.features import is_sharded
     from handful.label.items import of_pictures
@@ -441,17 +317,3 @@ def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | No
         raise ValueError(f"--engine {engine} embeds pictures, and a table has none: leave it out")
     if of_pictures(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(f"{str(output)!r} lies in the folder of examples, where each folder is a class: give another")
-
-
-def _as_rows(skipped: list[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"path": path, "reason": reason} for path, reason in skipped]
-
-
-def _say_skipped(console: Any, skipped: list[tuple[str, str]]) -> None:
-    if not skipped:
-        return
-    console.print(f"\nSkipped: {len(skipped)}.", markup=False)
-    for name, reason in skipped[:10]:
-        console.print(f"    {name!r}: {reason}", markup=False)
-    if len(skipped) > 10:
-        console.print(f"    and {len(skipped) - 10} more; --json lists all.", markup=False)

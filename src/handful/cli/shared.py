@@ -1,9 +1,10 @@
-"""What the commands share: the app, the console, bars of progress. Heavy imports happen inside the commands."""
+"""What the commands share: the app, options, the console, bars. Heavy imports happen inside the commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +27,26 @@ Address = Annotated[
         "Default: this machine alone."
     ),
 ]
+Backbone = Annotated[str, typer.Option(help="See `handful backbones`; or an .onnx file.")]
+Size = Annotated[int | None, typer.Option(help="Pixels a side that an .onnx file takes, if it does not say.")]
+Mean = Annotated[str | None, typer.Option(help="Of its pixels, scaled to 0..1: 0.485,0.456,0.406.")]
+Std = Annotated[str | None, typer.Option(help="Their deviation: 0.229,0.224,0.225.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there under that name.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep features of pictures seen before.")]
+BaseFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="What the backbone's base classes left behind, MODEL.base.safetensors: for methods that centre on it or "
+        "learn from it. Default: the one beside MODEL.onnx, or the mean that `handful embed` stored with a table."
+    ),
+]
+ShardSize = Annotated[
+    int, typer.Option(min=1, help="With --engine ray: how many pictures go to a machine at a time, and into a file.")
+]
 ENGINES = ("local", "ray")
+REMEMBERED = "Pictures seen so far are remembered: the same command will be quicker."
+SHARDS_KEPT = "What is embedded so far is kept: the same command goes on from there."
 
 
 def console_for(as_json: bool) -> Console:
@@ -79,3 +99,42 @@ def bars(console: Console, unit: str) -> Iterator[Callable[[str, int, int], None
             progress.update(bars[name], completed=done, total=total, rate=_rate(speed))
 
         yield show
+
+
+@contextmanager
+def stoppable(console: Any, kept: str, journal: Path | None = None) -> Iterator[None]:
+    """Ctrl-C ends a command without a word of Python's, and says what is left of the work: `kept`, a sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        said = f"Stopped. {kept}".rstrip()
+        if journal is not None and journal.exists():
+            said += f" Pictures that were moved go back with: handful undo {journal}"
+        console.print(said, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def numbers(**given: Any) -> dict[str, Any]:
+    """What was said of a backbone's input: lists of numbers come as text."""
+    said: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            if value is not None:
+                said[name] = [float(part) for part in value.split(",")] if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError(f"--{name} {value}: give numbers with commas between them") from None
+    return said
+
+
+def as_rows(skipped: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "reason": reason} for path, reason in skipped]
+
+
+def say_skipped(console: Any, skipped: list[tuple[str, str]]) -> None:
+    if not skipped:
+        return
+    console.print(f"\nSkipped: {len(skipped)}.", markup=False)
+    for name, reason in skipped[:10]:
+        console.print(f"    {name!r}: {reason}", markup=False)
+    if len(skipped) > 10:
+        console.print(f"    and {len(skipped) - 10} more; --json lists all.", markup=False)

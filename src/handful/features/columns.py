@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from handful.arrays import to_numpy
+
+BASE_MEAN = "base_mean.json"  # in a folder of features, whose files have no place for it
+
 
 class Columns(NamedTuple):
-    """What a file holds: features [n, D], labels [n], paths and splits [n] or None."""
+    """What a file holds: features [n, D], labels [n]; paths and splits [n], the base classes' mean [D], or None."""
 
     features: Any
     labels: Any
     paths: Any = None
     splits: Any = None
+    base_mean: Any = None
 
 
 def keys_of(embedding: str, label: str) -> tuple[str, str]:
@@ -53,6 +58,45 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{path.name} holds a {type(content).__name__}, not an object")
     return content
+
+
+def checked_mean(mean: Any, dimension: int) -> np.ndarray | None:
+    """The mean feature of the base classes as float32 [D], or None; refused if it is not one of such features."""
+    if mean is None:
+        return None
+    try:
+        mean = np.asarray(to_numpy(mean) if hasattr(mean, "dtype") else mean, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"base_mean is not a row of numbers: {error}") from None
+    if mean.shape != (dimension,):
+        raise ValueError(
+            f"base_mean has shape {mean.shape} but items have {dimension} features: "
+            "give the mean feature of base classes by the same backbone"
+        )
+    with np.errstate(over="ignore"):
+        mean = mean.astype(np.float32)
+    if not np.isfinite(mean).all():
+        raise ValueError("base_mean contains NaN or infinity")
+    return mean
+
+
+def mean_to_json(mean: np.ndarray) -> str:
+    """Every float32 comes back to the last bit: JSON has the digits of float64."""
+    return json.dumps({"base_mean": mean.tolist()})
+
+
+def mean_from_json(text: str | bytes, where: str) -> np.ndarray:
+    try:
+        mean = np.asarray(json.loads(text)["base_mean"], np.float64)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{where} holds no base mean, or is damaged: {error!r}") from None
+    return mean
+
+
+def mean_of_folder(folder: Path) -> np.ndarray | None:
+    """What `base_mean.json` in a folder of features says; None without it."""
+    path = folder / BASE_MEAN
+    return mean_from_json(path.read_bytes(), BASE_MEAN) if path.is_file() else None
 
 
 def require(names: list[str], keys: tuple[str, str], what: str) -> None:

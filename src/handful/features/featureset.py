@@ -23,7 +23,7 @@ import numpy as np
 from handful.arrays import norms, to_numpy
 from handful.checks import as_features, is_missing, label_array
 from handful.features import formats, shards, tables
-from handful.features.columns import Columns
+from handful.features.columns import BASE_MEAN, Columns, checked_mean
 from handful.features.episodes import Protocol
 from handful.features.pickles import read_pickle
 
@@ -48,6 +48,8 @@ WRITERS: dict[str, Callable[[Columns, Path], None]] = {
 class FeatureSet:
     """Embeddings and what is known of each: a class, and perhaps the file it came from and a split.
 
+    base_mean: what these embeddings are centred on by methods that centre on the base classes' mean, if it is known.
+
     >>> birds = FeatureSet([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], ["hen", "hen", "owl"])
     >>> birds
     <FeatureSet features: 3 items of 2 classes, 2 features>
@@ -60,6 +62,7 @@ class FeatureSet:
     paths: np.ndarray | None = None  # [n] strings, "" where there is none
     splits: np.ndarray | None = None  # [n] strings, "" where there is none
     name: str = "features"
+    base_mean: np.ndarray | None = None  # [D] float32, of the classes that the backbone was trained on
 
     def __post_init__(self) -> None:
         features = _features(self.features)
@@ -74,7 +77,8 @@ class FeatureSet:
                     f"there are {len(features)} rows of features but {len(values)} {name}: "
                     "one for each row is needed, in the same order"
                 )
-        for name, values in {"features": features, **beside}.items():
+        mean = checked_mean(self.base_mean, features.shape[1])
+        for name, values in {"features": features, **beside, "base_mean": mean}.items():
             object.__setattr__(self, name, values)
 
     def __len__(self) -> int:
@@ -123,7 +127,7 @@ class FeatureSet:
         if not keep.any():
             raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
         paths, splits = (None if values is None else values[keep] for values in (self.paths, self.splits))
-        return FeatureSet(self.features[keep], self.labels[keep], paths, splits, self.name)
+        return FeatureSet(self.features[keep], self.labels[keep], paths, splits, self.name, self.base_mean)
 
 
 def read(path: str | Path, *, embedding: str = "embedding", label: str = "label") -> FeatureSet:
@@ -143,7 +147,8 @@ def read(path: str | Path, *, embedding: str = "embedding", label: str = "label"
             f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}, or a dataset folder"
         )
     try:
-        return FeatureSet(*reader(path, embedding, label), name=path.resolve().name if path.is_dir() else path.stem)
+        columns = reader(path, embedding, label)
+        return FeatureSet(**columns._asdict(), name=path.resolve().name if path.is_dir() else path.stem)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
 
@@ -151,7 +156,8 @@ def read(path: str | Path, *, embedding: str = "embedding", label: str = "label"
 def write(featureset: FeatureSet, path: str | Path) -> Path:
     """Write a feature set; the suffix says how, none means a folder of Hugging Face `datasets`.
 
-    What was there is replaced whole or not at all. A .npy file gets its labels beside it, in <stem>.labels.npy.
+    What was there is replaced whole or not at all. A .npy file gets its labels beside it, in <stem>.labels.npy, and its
+    base mean in <stem>.base_mean.npy; a dataset folder has that in base_mean.json, which `datasets` does not copy.
 
     >>> with TemporaryDirectory() as folder:
     ...     read(write(FeatureSet([[1.0, 0.0]], ["hen"]), f"{folder}/birds.npz"))
@@ -171,12 +177,13 @@ def write(featureset: FeatureSet, path: str | Path) -> Path:
         raise ValueError(f"{str(path)!r} is a folder that holds other things than a dataset: it was not replaced")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(place.parent)!r} to write {place.name} to: make it first")
-    columns = Columns(featureset.features, featureset.labels, featureset.paths, featureset.splits)
+    columns = Columns(*(getattr(featureset, name) for name in Columns._fields))
+    gone = [formats.beside_npy(place).name] if path.suffix.lower() == ".npy" and columns.base_mean is None else []
     try:
         with TemporaryDirectory(".tmp", f".{place.name}.", place.parent, ignore_cleanup_errors=True) as scratch:
             (made := Path(scratch, "new")).mkdir()
             writer(columns, made / place.name)
-            _swap(made, place.parent, Path(scratch, "old"))
+            _swap(made, place.parent, Path(scratch, "old"), gone)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     except OSError as error:  # its own message would name the temporary file
@@ -204,6 +211,7 @@ def describe(featureset: FeatureSet) -> dict[str, Any]:
         "dtype": str(x.dtype),
         "norms": _spread(norms(x)),
         "mean_norm": float(np.linalg.norm(featureset.mean)),
+        "base_mean_norm": None if featureset.base_mean is None else float(np.linalg.norm(featureset.base_mean)),
         "zero_rows": int((~x.any(axis=1)).sum()),
         "duplicate_rows": len(x) - len({blake2b((row + 0.0).data, digest_size=16).digest() for row in x}),  # -0 is 0
         "ways": {p.shots: max(0, enough[p.shots] - p.outlier_ways) for p in protocols},
@@ -288,12 +296,13 @@ def _suffix(path: Path) -> str:
 
 
 def _of_dataset(file: Path) -> bool:
-    return file.name in ("state.json", "dataset_info.json") or file.match("data-*.arrow") or file.match("cache-*.arrow")
+    known = "state.json", "dataset_info.json", BASE_MEAN
+    return file.name in known or file.match("data-*.arrow") or file.match("cache-*.arrow")
 
 
-def _swap(made: Path, folder: Path, old: Path) -> None:
-    """Move what was made into `folder`. One file replaces another in one step; several, or a folder, are moved out
-    of the way first, and come back should a step fail."""
+def _swap(made: Path, folder: Path, old: Path, gone: Iterable[str] = ()) -> None:
+    """Move what was made into `folder`, out of which the files `gone` go. One file replaces another in one step;
+    several, or a folder, are moved out of the way first, and come back should a step fail."""
     new = sorted(made.iterdir(), reverse=True)
     if len(new) == 1 and not new[0].is_dir():
         os.replace(new[0], folder / new[0].name)
@@ -302,6 +311,10 @@ def _swap(made: Path, folder: Path, old: Path) -> None:
     kept: list[str] = []
     placed: list[str] = []
     try:
+        for name in gone:
+            if (folder / name).is_file():
+                os.replace(folder / name, old / name)
+                kept.append(name)
         for item in new:
             target = folder / item.name
             if target.exists() and target.is_dir() == item.is_dir():  # else the move fails, and should

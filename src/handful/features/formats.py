@@ -33,7 +33,8 @@ def read_npz(path: Path, embedding: str, label: str) -> Columns:
     keys = keys_of(embedding, label)
     with np.load(path, allow_pickle=False) as file:
         require(file.files, keys, "array")
-        return Columns(*(_member(file, key) if key in file.files else None for key in (*keys, "paths", "splits")))
+        names = (*keys, *Columns._fields[2:])
+        return Columns(*(_member(file, name) if name in file.files else None for name in names))
 
 
 def _member(file: Any, key: str) -> np.ndarray:
@@ -44,9 +45,9 @@ def _member(file: Any, key: str) -> np.ndarray:
 
 
 def write_npz(columns: Columns, path: Path) -> None:
-    named = zip(("features", "labels", "paths", "splits"), columns, strict=True)
+    arrays = {name: values for name, values in columns._asdict().items() if values is not None}
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **{name: values for name, values in named if values is not None})
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def read_npy(path: Path, embedding: str = "", label: str = "") -> Columns:
@@ -56,7 +57,14 @@ def read_npy(path: Path, embedding: str = "", label: str = "") -> Columns:
     if found is None:
         names = ", ".join(file.name for file in beside)
         raise ValueError(f"there are no labels beside the features: write them to one of {names}")
-    return Columns(_npy(path, "the file"), _lines(found) if found.suffix == ".txt" else _npy(found, found.name))
+    labels = _lines(found) if found.suffix == ".txt" else _npy(found, found.name)
+    mean = beside_npy(path)
+    return Columns(_npy(path, "the file"), labels, base_mean=_npy(mean, mean.name) if mean.is_file() else None)
+
+
+def beside_npy(path: Path) -> Path:
+    """Where the mean of the base classes stands."""
+    return path.with_name(f"{path.stem}.base_mean.npy")
 
 
 def _npy(path: Path, what: str) -> np.ndarray:
@@ -89,9 +97,11 @@ def _lines(path: Path) -> list[Any]:
 def write_npy(columns: Columns, path: Path) -> None:
     if columns.paths is not None or columns.splits is not None:
         raise ValueError("a .npy file has no place for paths or splits: write .npz or .parquet, or set them to None")
-    for file, values in ((path, columns.features), (path.with_name(f"{path.stem}.labels.npy"), columns.labels)):
-        with file.open("wb") as sink:
-            np.save(sink, values, allow_pickle=False)
+    labels, mean = path.with_name(f"{path.stem}.labels.npy"), beside_npy(path)
+    for file, values in ((path, columns.features), (labels, columns.labels), (mean, columns.base_mean)):
+        if values is not None:
+            with file.open("wb") as sink:
+                np.save(sink, values, allow_pickle=False)
 
 
 # ---- .safetensors
@@ -109,8 +119,10 @@ def read_safetensors(path: Path, embedding: str, label: str) -> Columns:
                 raise ValueError("the file is a model, not features: handful.load reads it")
             require(names, keys, "tensor")
             features, labels = (file.get_tensor(key) for key in keys)
-            if features.dtype.kind == "V":  # as where onnx has taught NumPy the names of them
-                raise TypeError(str(features.dtype))
+            mean = file.get_tensor("base_mean") if "base_mean" in names else None
+            for tensor in (features, mean):
+                if tensor is not None and tensor.dtype.kind == "V":  # as where onnx has taught NumPy the names of them
+                    raise TypeError(str(tensor.dtype))
     except SafetensorError as error:
         raise damaged("safetensors", error) from None
     except json.JSONDecodeError as error:
@@ -121,7 +133,7 @@ def read_safetensors(path: Path, embedding: str, label: str) -> Columns:
         raise ValueError(f"the file has format {about['format']}, newer than {FORMAT}: pip install -U handful")
     if about.get("classes") is not None:
         labels = named(labels.tolist(), about["classes"], "labels")
-    return Columns(features, labels, about.get("paths"), about.get("splits"))
+    return Columns(features, labels, about.get("paths"), about.get("splits"), mean)
 
 
 def write_safetensors(columns: Columns, path: Path) -> None:
@@ -131,8 +143,11 @@ def write_safetensors(columns: Columns, path: Path) -> None:
     names, codes = coded(columns.labels)
     more = {name: getattr(columns, name) for name in ("paths", "splits")}
     about = {"format": FORMAT, "classes": names} | {k: v if v is None else v.tolist() for k, v in more.items()}
+    tensors = {"features": columns.features, "labels": codes}
+    if columns.base_mean is not None:
+        tensors["base_mean"] = columns.base_mean
     try:
-        data = save({"features": columns.features, "labels": codes}, metadata={"handful": json.dumps(about)})
+        data = save(tensors, metadata={"handful": json.dumps(about)})
     except SafetensorError as error:  # 100 MB
         raise ValueError(
             f"the paths are too long for the header of a .safetensors file ({error}): write .parquet"

@@ -11,20 +11,22 @@ import numpy as np
 
 from handful.arrays import to_numpy
 from handful.checks import UNKNOWN, as_features
-from handful.features.columns import damaged
+from handful.features.columns import checked_mean, damaged
 from handful.features.shards import is_sharded, read_parts
-from handful.features.tables import vectors_of
+from handful.features.tables import mean_of_schema, vectors_of
 
 BESIDE = ("label", "path", "split")  # columns of a CSV that are no features
 INDEX = "__index_level_"  # how pandas calls the index of a frame in a Parquet file
 
 
 class Partly(NamedTuple):
-    """Features [n, D]; a class for each row, or None; the file each row came from, or None where no column says."""
+    """Features [n, D]; a class for each row, or None; the file each row came from, or None where no column says; the
+    mean of the base classes [D], or None where the file does not carry it."""
 
     features: np.ndarray
     labels: list[str | None]
     paths: list[str] | None
+    base_mean: np.ndarray | None = None
 
 
 def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = "label") -> Partly:
@@ -42,13 +44,14 @@ def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = 
     try:
         table = read_parts(path) if parts else _read(path, (embedding, label, "path"))
         features = _features(table, embedding, label)
+        mean = checked_mean(mean_of_schema(table.schema), features.shape[1])
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     rows = table.num_rows
     labels = _words(table[label].to_pylist() if label in table.column_names else [None] * rows)
     labels = [None if text == str(UNKNOWN) else text for text in labels]
     paths = names_of_rows(table["path"].to_pylist()) if "path" in table.column_names else None
-    return Partly(features, labels, paths)
+    return Partly(features, labels, paths, mean)
 
 
 def names_of_rows(paths: list[Any], at: int = 0) -> list[str]:

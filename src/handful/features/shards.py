@@ -1,7 +1,8 @@
 """A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... are its rows, in order.
 
 `shards.json` beside them says how many there are to be, so that a set of which some are still to be made is no set.
-Each part is written whole or not at all, and may carry a note of what it was made from.
+Each part is written whole or not at all, and may carry a note of what it was made from. `base_mean.json` is the mean of
+the base classes, if it is known: of the whole set, so that another one changes no part.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from handful.features.columns import Columns, damaged, read_json, require
-from handful.features.tables import from_arrow, write_table
+import numpy as np
+
+from handful.features.columns import BASE_MEAN, Columns, damaged, mean_of_folder, mean_to_json, read_json, require
+from handful.features.tables import MEAN, from_arrow, mean_of_schema, write_table
 from handful.files import write_whole
 
 PLAN = "shards.json"
@@ -43,8 +46,33 @@ def read_shards(path: Path, embedding: str, label: str) -> Columns:
     return from_arrow(table, table.column_names, embedding, label)
 
 
+def mean_of_shards(folder: Path) -> np.ndarray | None:
+    """The base classes' mean of a folder of parts: of the folder, or else as its first part has it."""
+    import pyarrow as pa
+    from pyarrow.parquet import read_schema
+
+    if (mean := mean_of_folder(folder)) is not None:
+        return mean
+    first = part_name(complete(folder)[0])
+    try:
+        return mean_of_schema(read_schema(folder / first))
+    except (pa.ArrowException, OSError) as error:
+        raise damaged("parquet", error, f"{first}: ") from None
+
+
+def write_mean(folder: Path, mean: np.ndarray | None) -> None:
+    """Say it of the folder; None: it is not known."""
+    if mean is None:
+        (folder / BASE_MEAN).unlink(missing_ok=True)
+    else:
+        write_whole(folder / BASE_MEAN, mean_to_json(mean).encode())
+
+
 def read_parts(folder: Path, needed: tuple[str, str] | None = None) -> Any:
-    """All parts as one `pyarrow.Table`: the columns of embeddings and labels and what a set has beside, or all."""
+    """All parts as one `pyarrow.Table`: the columns of embeddings and labels and what a set has beside, or all.
+
+    Its schema has the base classes' mean as that of a single file would.
+    """
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -64,8 +92,14 @@ def read_parts(folder: Path, needed: tuple[str, str] | None = None) -> Any:
             first = ", ".join(f"{field.name} {field.type}" for field in tables[0].schema)
             other = ", ".join(f"{field.name} {field.type}" for field in table.schema)
             raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it anew")
+        if tables and (table.schema.metadata or {}).get(MEAN) != (tables[0].schema.metadata or {}).get(MEAN):
+            raise ValueError(f"{name} has another base mean than the parts before it: make it anew")
         tables.append(table)
-    return pa.concat_tables(tables)
+    whole = pa.concat_tables(tables)
+    if (mean := mean_of_folder(folder)) is not None:
+        said = {**(whole.schema.metadata or {}), MEAN: mean_to_json(mean).encode()}
+        whole = whole.replace_schema_metadata(said)
+    return whole
 
 
 def complete(folder: Path) -> range:

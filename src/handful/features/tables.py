@@ -9,9 +9,22 @@ from typing import IO, Any
 
 import numpy as np
 
-from handful.features.columns import Columns, coded, damaged, inside, named, read_json, require
+from handful.features.columns import (
+    BASE_MEAN,
+    Columns,
+    coded,
+    damaged,
+    inside,
+    mean_from_json,
+    mean_of_folder,
+    mean_to_json,
+    named,
+    read_json,
+    require,
+)
 
 ONE_LENGTH = "embeddings of one backbone have one length"
+MEAN = b"handful.base_mean"  # its key in the metadata of a table's schema, which tools that do not know it pass over
 
 
 # ---- .parquet
@@ -39,7 +52,8 @@ def write_parquet(columns: Columns, path: Path) -> None:
 def write_table(columns: Columns, file: IO[bytes], metadata: dict[bytes, bytes] | None = None) -> None:
     from pyarrow import parquet
 
-    table = _to_arrow(columns).replace_schema_metadata(metadata)
+    mean = {} if columns.base_mean is None else {MEAN: mean_to_json(columns.base_mean).encode()}
+    table = _to_arrow(columns).replace_schema_metadata({**(metadata or {}), **mean} or None)
     names = [name for name in table.column_names if name != "embedding"]
     parquet.write_table(table, file, compression="zstd", use_dictionary=names, row_group_size=2**16)
 
@@ -81,9 +95,9 @@ def read_dataset(path: Path, embedding: str, label: str) -> Columns:
         except (pa.ArrowException, OSError) as error:
             raise damaged(f"{file.name}: Arrow", error) from None
     table = pa.concat_tables(tables)
-    return from_arrow(
-        table, table.column_names, embedding, label, read_json(path / "dataset_info.json").get("features")
-    )
+    features = read_json(path / "dataset_info.json").get("features")
+    read = from_arrow(table, table.column_names, embedding, label, features)
+    return read._replace(base_mean=mean_of_folder(path))
 
 
 def write_dataset(columns: Columns, path: Path) -> None:
@@ -116,6 +130,8 @@ def write_dataset(columns: Columns, path: Path) -> None:
     info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
     for name, what in (("state.json", state), ("dataset_info.json", info)):
         (path / name).write_text(json.dumps(what, indent=2, sort_keys=True), encoding="utf-8")
+    if columns.base_mean is not None:  # beside them: `datasets` drops whatever it does not know from its own files
+        (path / BASE_MEAN).write_text(mean_to_json(columns.base_mean), encoding="utf-8")
 
 
 # ---- Arrow tables, for both of the above
@@ -134,7 +150,13 @@ def from_arrow(
     if labels.null_count:
         raise ValueError(f"column {label!r} has no label in row {_first_null(labels)}: label that row or remove it")
     read = {name: _values(table.column(name), features.get(name), name) for name in {label, "path", "split"} & {*names}}
-    return Columns(vectors, read[label], read.get("path"), read.get("split"))
+    return Columns(vectors, read[label], read.get("path"), read.get("split"), mean_of_schema(table.schema))
+
+
+def mean_of_schema(schema: Any) -> np.ndarray | None:
+    """The mean of the base classes that a Parquet file carries, or None."""
+    text = (schema.metadata or {}).get(MEAN)
+    return None if text is None else mean_from_json(text, f"{MEAN.decode()} of the schema's metadata")
 
 
 def vectors_of(column: Any, where: str) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ class Backbone(ABC):
     dimension: int
     preprocessing: Preprocessing
     fingerprint: str  # hex; changes whenever weights or preprocessing would change features
+    base: Path | None = None  # the file of what its base classes left behind, if it came with one
 
     @property
     def input_size(self) -> tuple[int, int]:

@@ -24,6 +24,8 @@ from handful.images.runtime import open_session
 
 DEFAULT = efficientnet.NAME
 PIXELS = "pixels"
+OMNIGLOT = "omniglot"
+SHIPPED = Path(__file__).parent / "shipped"  # small enough to come along; a card beside each says how it was made
 TIMM = "timm:"
 
 
@@ -53,9 +55,29 @@ BACKBONES = (
         f"PyPI: {efficientnet.PACKAGE}",
     ),
     BackboneInfo(PIXELS, "Grey pixels, for drawings and tests", 256, 16, 0.0, "none needed", "", "built in"),
+    BackboneInfo(
+        OMNIGLOT,
+        "A narrow ResNet-12, trained on Omniglot's background alphabets, for drawn characters",
+        128,
+        28,
+        2.0,
+        "MIT",
+        "images",
+        "built in",
+    ),
     BackboneInfo("<model>.onnx", "Any network as an ONNX file", None, None, None, "the model's", "images", "your file"),
     BackboneInfo(
         f"{TIMM}<model>", "Any network of timm, run by torch", None, None, None, "the model's", "torch", "Hugging Face"
+    ),
+    BackboneInfo(
+        "<network>:<file>",
+        "resnet12, conv4 or wrn28_10 with weights from a file, run by torch",
+        None,
+        84,
+        None,
+        "the weights'",
+        "torch",
+        "your file",
     ),
 )
 
@@ -73,7 +95,9 @@ def load_backbone(
     std: float | Sequence[float] | None = None,
     threads: int | None = None,
 ) -> Backbone:
-    """A backbone by name: "efficientnet_lite0", "pixels", the path of an ONNX file, "timm:<model>", or a torch module.
+    """A backbone by name: "efficientnet_lite0", "omniglot", "pixels", an ONNX file, "timm:<model>", or a torch module.
+
+    "resnet12:max_acc.pth" is a network of `handful.networks` with the weights of a checkpoint, run by torch.
 
     `size`, `mean` and `std` (of pixels scaled to 0..1) say what an ONNX file or a module was trained on. Beside
     `model.onnx` they may stand in `model.json`, as {"size": 224, "mean": [..], "std": [..], "interpolation":
@@ -90,6 +114,11 @@ def load_backbone(
     if not isinstance(name, str | Path):
         raise TypeError(f"a backbone is named by a string or is a torch.nn.Module, and this is a {type(name).__name__}")
     text = str(name)
+    if text == OMNIGLOT:
+        _refuse(given, text)
+        from handful.images.onnxfile import OnnxFile
+
+        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text)
     if text.lower().endswith(".onnx"):
         from handful.images.onnxfile import OnnxFile
 
@@ -98,14 +127,25 @@ def load_backbone(
         from handful.images.modules import timm_backbone
 
         return timm_backbone(text, text.removeprefix(TIMM), given, threads)
+    network, colon, checkpoint = text.partition(":")
+    if colon:
+        from handful.images.modules import network_backbone
+        from handful.networks import NETWORKS
+
+        if network in NETWORKS:
+            return network_backbone(text, network, Path(checkpoint), given, threads)
     if text == PIXELS:
         return Pixels(given)
     if text != DEFAULT:
         names = ", ".join(info.name for info in BACKBONES)
         raise ValueError(f"there is no backbone {text!r}: choose from {names}")
-    if given:
-        raise ValueError(f"{' and '.join(given)} of {DEFAULT} cannot be changed: its weights were trained for its own")
+    _refuse(given, DEFAULT)
     return EfficientNetLite0(threads)
+
+
+def _refuse(given: dict[str, Any], name: str) -> None:
+    if given:
+        raise ValueError(f"{' and '.join(given)} of {name} cannot be changed: its weights were trained for its own")
 
 
 class EfficientNetLite0(Backbone):

@@ -19,12 +19,16 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class OnnxFile(Backbone):
-    """One input [n, C, H, W] or [n, H, W, C] with C = 1 or 3; features [n, D], or a map [n, D, H, W] to be averaged."""
+    """One input [n, C, H, W] or [n, H, W, C] with C = 1 or 3; features [n, D], or a map [n, D, H, W] to be averaged.
 
-    def __init__(self, path: Path, given: dict[str, Any], threads: int | None = None):
+    `model.base.safetensors` beside `model.onnx` is what its base classes left behind.
+    """
+
+    def __init__(self, path: Path, given: dict[str, Any], threads: int | None = None, name: str | None = None):
         if not path.is_file():
             raise FileNotFoundError(f"there is no ONNX file {path}")
-        self.name = str(path)
+        self.name = name or str(path)
+        self.base = beside if (beside := path.with_suffix(".base.safetensors")).is_file() else None
         about = _beside(path) | given
         output = about.pop("output", None)
         weights = _weights_hash(path)

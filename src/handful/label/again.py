@@ -15,6 +15,7 @@ from typing import Any
 
 import handful
 from handful.groups import check_names, lower_share
+from handful.label.bases import told_of_base
 from handful.label.items import (
     Embedder,
     Items,
@@ -26,6 +27,7 @@ from handful.label.items import (
     read_table,
 )
 from handful.label.job import Labelled
+from handful.parameters import AUTO
 
 RECORD = "results.json"
 Mark = tuple[str, str]  # an item's name, and a mark of its content
@@ -47,11 +49,14 @@ class Job:
     results: Sequence[Path] = ()  # folders of results, which are no pile
     promoted: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
     engine: str = "local"
+    base: Path | None = None  # the base file that was named
 
     def read(self, progress: Progress, embedder: Embedder | None = None) -> tuple[Items, Items, dict[int, str]]:
         """Examples and pile, and which items of the pile are examples too: their place and class."""
         if self.pile is None or not of_pictures(self.examples):
             shown, found = read_table(self.examples, self.pile)
+            if self.base is not None:  # it is asked for, and not what the tables carry
+                found.base, shown.base_mean, found.base_mean = self.base, None, None
         else:
             from handful.images import load_backbone
 
@@ -59,9 +64,12 @@ class Job:
                 "progress": progress, "strict": self.strict, "cache": self.cache, "embedder": embedder,
             }  # fmt: skip
             net = load_backbone(self.backbone, **self.backbone_options)
+            base = self.base or net.base
+            told_of_base(self.decision.get("method", AUTO), (), base, net.dimension)  # or it says why not, now
             shown = read_examples(self.examples, net, **options)
             found = read_pile(self.pile, net, without=shown.files or (), results=self.results, **options)
             found.source["backbone_options"] = dict(self.backbone_options)
+            found.base = base
         return shown, found, self._given(found)
 
     def _given(self, pile: Items) -> dict[int, str]:
@@ -109,7 +117,8 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
 def asked_of(job: Job) -> dict[str, Any]:
     """A job as JSON takes it."""
     own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-    paths = {"examples": str(job.examples.resolve()), "pile": job.pile and str(job.pile.resolve())}
+    given = {"examples": job.examples, "pile": job.pile, "base": job.base}
+    paths = {name: None if path is None else str(path.resolve()) for name, path in given.items()}
     return own | paths | {"results": [str(folder.resolve()) for folder in job.results]}
 
 
@@ -124,7 +133,8 @@ def read_record(folder: Path) -> dict[str, Any]:
         record = json.loads(path.read_text("utf-8"))
         asked = record["job"]
         if asked is not None:
-            paths = {"examples": Path(asked["examples"]), "pile": asked["pile"] and Path(asked["pile"])}
+            paths = {"examples": Path(asked["examples"])}
+            paths |= {name: asked.get(name) and Path(asked[name]) for name in ("pile", "base")}
             kept = {"promoted": {name: _marks(items) for name, items in asked["promoted"].items()}}
             record["job"] = Job(**asked | paths | kept | {"results": [Path(place) for place in asked["results"]]})
         record["groups"] = {group["number"]: group | {"items": _marks(group["items"])} for group in record["groups"]}
@@ -151,7 +161,7 @@ def promote_groups(
         raise ValueError(f"{str(folder / RECORD)!r} does not say what was labelled: use `handful label` first")
     if not groups:
         raise ValueError(f"the unknowns of {str(folder)!r} fall into no groups: there is none to make a class of")
-    for what in filter(None, (job.examples, job.pile)):
+    for what in filter(None, (job.examples, job.pile, job.base)):
         if not what.exists():
             raise FileNotFoundError(f"{str(what)!r}, which these results were made from, is gone: put it back")
     check_names(dict(names), groups, [*_classes(job)])

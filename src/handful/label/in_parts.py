@@ -25,9 +25,11 @@ import handful
 from handful import decide
 from handful.estimator import FewShotClassifier, conditional, estimator
 from handful.features import is_sharded
+from handful.features.columns import checked_mean
 from handful.features.partly import names_of_rows
-from handful.features.shards import NOTE, complete, count_rows, part_name, part_numbers
+from handful.features.shards import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.label.again import RECORD, Job, asked_of
+from handful.label.bases import told_of_base
 from handful.label.items import Items, check_widths, of_pictures, read_labelled
 from handful.label.job import check_classes, find_threshold, shots_of
 from handful.label.outcome import Answers, Outcome, made_by, share_of
@@ -44,6 +46,7 @@ from handful.label.outputs import (
 )
 from handful.methods import solve
 from handful.modelfile import load
+from handful.parameters import AUTO
 from handful.stream import Shards
 
 LARGE = 100_000  # rows of a pile that is better not loaded
@@ -139,12 +142,15 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
+        pile = Shards(parts)
+        base_mean = checked_mean(mean_of_shards(job.pile), pile.dimension)
     except ValueError as error:
         raise ValueError(f"{str(job.pile)!r}: {error}") from None
-    pile = Shards(parts)
     check_widths(job.examples, examples.features.shape[1], job.pile, pile.dimension)
 
     asked = dict(job.decision)
+    means = () if job.base is not None else (examples.base_mean, base_mean)
+    asked |= told_of_base(asked.get("method", AUTO), means, job.base, pile.dimension)
     limits = {name: asked.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
     scratch = output / f"{SCRATCH}{_mark(examples, parts, asked)}"
     new = not output.exists()
@@ -182,7 +188,10 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
 def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> str:
     """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
     stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    said = json.dumps([handful.__version__, dict(asked), examples.labels, examples.features.shape, stats])
+    said = json.dumps(
+        [handful.__version__, dict(asked), examples.labels, examples.features.shape, stats],
+        default=lambda array: array.tolist(),  # the base mean
+    )
     mark = blake2b(said.encode(), digest_size=8)
     mark.update(np.ascontiguousarray(examples.features).data)
     return mark.hexdigest()

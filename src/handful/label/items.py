@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.features import is_sharded, read_partly
+from handful.features.partly import Partly
 from handful.files import printable
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], "Embedded"]
 
 @dataclass
 class Items:
-    """Named items with features [n, D]; `files` are their pictures, `hashes` of the content, where there are any."""
+    """Named items with features [n, D]; `files` are their pictures, `hashes` of the content, where there are any.
+
+    Of the base classes, if it is known: their mean [D] as it was stored with the features, and the base file.
+    """
 
     names: list[str]
     features: np.ndarray
@@ -31,6 +35,8 @@ class Items:
     hashes: list[str] | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)  # name and reason
     source: dict[str, Any] = field(default_factory=dict)  # what made the features
+    base_mean: np.ndarray | None = None
+    base: Path | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -40,7 +46,10 @@ class Items:
         parts = (self.labels, self.files, self.hashes)
         labels, files, hashes = (None if part is None else [part[i] for i in places] for part in parts)
         names = [self.names[i] for i in places]
-        return Items(names, self.features[list(places)], labels, files, hashes, self.skipped, self.source)  # type: ignore[arg-type]
+        return Items(
+            names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
+            self.skipped, self.source, self.base_mean, self.base,
+        )  # fmt: skip
 
 
 def read_examples(
@@ -100,8 +109,12 @@ def read_pile(
     strict: bool = False,
     cache: Any = True,
     embedder: Embedder | None = None,
+    what: str = "pile",
 ) -> Items:
-    """All pictures below a folder, but for those that are examples already and those in folders of results in it."""
+    """All pictures below a folder, but for those that are examples already and those in folders of results in it.
+
+    what: they are, for the bar of progress.
+    """
     from handful.images import find_pictures
 
     found, left = find_pictures(folder, strict=strict)
@@ -110,11 +123,12 @@ def read_pile(
     within = {place.resolve() for place in results if folder.resolve() in place.resolve().parents}
     if within:
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
-    items = _embed(folder, paths, backbone, "pile", progress, strict, cache, embedder)
+    items = _embed(folder, paths, backbone, what, progress, strict, cache, embedder)
     items.skipped = [(s.path, s.reason) for s in left] + items.skipped
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
     if not len(items):
-        raise ValueError(f"{str(folder)!r} holds no pictures to label" + (", none that could be read" if paths else ""))
+        use = " to label" if what == "pile" else ""
+        raise ValueError(f"{str(folder)!r} holds no pictures{use}" + (", none that could be read" if paths else ""))
     return items
 
 
@@ -131,7 +145,7 @@ def read_table(path: Path, more: Path | None = None) -> tuple[Items, Items]:
     second = read_partly(more)
     check_widths(path, examples.features.shape[1], more, second.features.shape[1])
     names = second.paths or [f"row {i}" for i in range(len(second.labels))]
-    return examples, _rows(names, second.features, np.ones(len(names), bool), {"features": str(more)})
+    return examples, _rows(names, second, np.ones(len(names), bool), {"features": str(more)})
 
 
 def read_labelled(path: Path) -> tuple[Items, Items]:
@@ -142,9 +156,9 @@ def read_labelled(path: Path) -> tuple[Items, Items]:
     given = np.array([label is not None for label in table.labels])
     if not given.any():
         raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
-    examples = _rows(names, table.features, given, source)
+    examples = _rows(names, table, given, source)
     examples.labels = [label for label in table.labels if label is not None]
-    return examples, _rows(names, table.features, ~given, source)
+    return examples, _rows(names, table, ~given, source)
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:
@@ -154,9 +168,9 @@ def check_widths(path: Path, width: int, more: Path, other: int) -> None:
         )
 
 
-def _rows(names: list[str], features: np.ndarray, keep: np.ndarray, source: dict[str, Any]) -> Items:
+def _rows(names: list[str], table: Partly, keep: np.ndarray, source: dict[str, Any]) -> Items:
     chosen = [name for name, wanted in zip(names, keep, strict=True) if wanted]
-    return Items(chosen, features[keep], source=source)
+    return Items(chosen, table.features[keep], source=source, base_mean=table.base_mean)
 
 
 def _embed(
@@ -180,7 +194,7 @@ def _embed(
     source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
     return Items(
         list(found.paths), found.features, None, [Path(path) for path in found.paths], list(found.hashes),
-        [(s.path, s.reason) for s in found.skipped], source,
+        [(s.path, s.reason) for s in found.skipped], source, base=backbone.base,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from handful.arrays import unit
 from handful.checks import UNKNOWN_NAME
 from handful.estimator import FewShotClassifier, estimator
 from handful.groups import Group, make_groups
+from handful.label.bases import told_of_base
 from handful.label.items import Items, check_twins
 from handful.label.outcome import Answers, Outcome, made_by, share_of
 from handful.methods import get
@@ -126,10 +127,14 @@ def label_items(
     outlier_share: about how much of the pile is of no class shown; "auto" estimates it. By default an item is unknown
     if its score says that this is the likelier answer; `threshold` moves that, `unknown_rate` calls just that share of
     the pile unknown, and `max_false_unknown` lets at most that share of the known ones be called unknown, by the
-    calibrated probabilities (`Labelled.p_unknown`).
+    calibrated probabilities (`Labelled.p_unknown`). A method that centres on the base classes' mean, or needs a base
+    file, is given what the items carry of it.
     """
     check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
     check_classes(examples)
+    file = parameters.get("base") or pile.base or examples.base
+    means = examples.base_mean, pile.base_mean
+    parameters = told_of_base(method, means, file, pile.features.shape[1]) | parameters
     whole, given = pile, dict(given or {})
     examples, pile = _move(examples, pile, given)
     X = np.concatenate([examples.features, pile.features])

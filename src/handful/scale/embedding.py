@@ -30,8 +30,8 @@ from uuid import uuid4
 import numpy as np
 
 from handful.features import read, write
-from handful.features.columns import read_json
-from handful.features.shards import PART, PLAN, part_name, part_numbers, read_note
+from handful.features.columns import BASE_MEAN, mean_of_folder, read_json
+from handful.features.shards import PART, PLAN, part_name, part_numbers, read_note, write_mean
 from handful.files import printable, write_whole
 from handful.images.embedding import Embedded
 from handful.images.loading import BadPicture, Skipped, find_pictures
@@ -101,11 +101,12 @@ def embed_to_shards(
     until: ExitStack | None = None,
     replace: bool = False,
     strict: bool = False,
+    base_mean: np.ndarray | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Sharded:
     """Embed pictures below `top` on the cluster at `address`, into a folder of shards that all its machines share.
 
-    recipe: how the machines come by `backbone`.
+    recipe: how the machines come by `backbone`. base_mean: of the base classes, to be kept with the features.
 
     Shards that are there and still right are kept: an interrupted run goes on where it was, and where nothing is left
     to do Ray is not started. A folder with shards of other things is an error, or with `replace` made anew as far as
@@ -125,7 +126,7 @@ def embed_to_shards(
         "shards": len(shards), "shard_size": size, "pictures": len(names), "of": printable(order.top),
         "backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint, "digest": digest(order.key, *names),
     }  # fmt: skip
-    _take(folder, plan, replace)
+    _take(folder, plan, base_mean, replace)
     notes = _right_ones(order, shards)
     todo = [shard for shard in shards if shard.number not in notes]
     for shard in todo:
@@ -224,7 +225,7 @@ def _made(
 # ---- the folder of shards
 
 
-def _take(folder: Path, plan: dict[str, Any], replace: bool) -> None:
+def _take(folder: Path, plan: dict[str, Any], base_mean: np.ndarray | None, replace: bool) -> None:
     """Make the folder ours, or say why not. Before Ray is started."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the shards")
@@ -240,6 +241,14 @@ def _take(folder: Path, plan: dict[str, Any], replace: bool) -> None:
             f"{str(folder)!r} holds {kinds[0] if kinds else 'shards of which nothing is known'}: "
             "give another folder, or --overwrite to replace them"
         )
+    before = None
+    with suppress(ValueError):
+        before = mean_of_folder(folder)
+    if before is not None and not replace and (base_mean is None or not np.array_equal(before, base_mean)):
+        raise ValueError(
+            f"{str(folder)!r} holds features with another base mean: give another folder, or --overwrite to replace it"
+        )
+    write_mean(folder, base_mean)
     for number in part_numbers(folder):
         if number >= plan["shards"]:
             (folder / part_name(number)).unlink()
@@ -248,7 +257,7 @@ def _take(folder: Path, plan: dict[str, Any], replace: bool) -> None:
 
 
 def _ours(name: str) -> bool:
-    return name == PLAN or bool(PART.fullmatch(name)) or (name.startswith(".") and name.endswith(".tmp"))
+    return name in (PLAN, BASE_MEAN) or bool(PART.fullmatch(name)) or (name.startswith(".") and name.endswith(".tmp"))
 
 
 def _right_ones(order: Order, shards: Sequence[Shard], as_they_are: bool = True) -> dict[int, dict[str, Any]]:
