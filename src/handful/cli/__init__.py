@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from handful.cli import bench as _bench  # noqa: F401
-from handful.cli import general, groups, pictures, workbench  # noqa: F401  # they register their commands, in the order of --help
 from handful.cli.shared import app
+
+COMMANDS = (  # in the order of --help
+    "general", "pictures", "groups", "embedding", "workbench", "bench", "base", "datasets", "training", "networks",
+)  # fmt: skip
+for _name in COMMANDS:
+    import_module(f"handful.cli.{_name}")  # it registers its own
 
 
 def _version(wanted: bool) -> None:
