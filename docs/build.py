@@ -61,7 +61,8 @@ def page() -> str:
         words.OPENING,
         overview(infos),
         _reflow(
-            "`extra`: what must be installed besides, as in `pip install 'handful[ood]'`. Where a default depends on "
+            "`extra`: what must be installed besides, as in `pip install 'handful[ood]'`. `needs`: what must be given, "
+            "see *Base classes*. Where a default depends on "
             f"the shots, that for 1 shot holds below {FEW:.1f} examples a class on average, that for 5 from there on."
         ),
         *(_reflow(text) for text in (words.PREPARATION, words.SYMBOLS, words.PICTURES)),
@@ -74,10 +75,13 @@ def page() -> str:
 
 def overview(infos: list[Info]) -> str:
     rows = [
-        [f"[{i.name}](#{i.name})", i.title, i.year, i.paradigm, i.setting, ", ".join(i.preparation), i.extra or ""]
+        [
+            f"[{i.name}](#{i.name})", i.title, i.year, i.paradigm, i.setting, ", ".join(i.preparation),
+            i.extra or "", i.needs or "",
+        ]
         for i in infos
-    ]
-    return _table(["name", "title", "year", "paradigm", "setting", "preparation", "extra"], rows)
+    ]  # fmt: skip
+    return _table(["name", "title", "year", "paradigm", "setting", "preparation", "extra", "needs"], rows)
 
 
 def section(info: Info) -> str:
@@ -93,7 +97,8 @@ def section(info: Info) -> str:
         f'- Called: `handful.solve("{info.name}", ...)`, `handful.{info.estimator}()`',
         f"- Source: [{source}](../{source})",
         f"- Kind: {info.paradigm}, {info.setting}; preparation: {', '.join(info.preparation)}"
-        + (f"; needs `handful[{info.extra}]`" if info.extra else ""),
+        + (f"; needs `handful[{info.extra}]`" if info.extra else "")
+        + ("; needs a `base`" if info.needs else ""),
         f"- Unknown: {decision}",
         f"- New items: {info.new_items}",
     ]

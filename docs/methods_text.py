@@ -43,6 +43,16 @@ each on features prepared its own way. The second may also be `maxprob` (minus t
 **New items** are items that were not in the pile. `predict` and `score_samples` of a fitted estimator score them by
 what was learned: nothing is refitted, and an item gets the same answer alone and in a crowd. Each section says how.
 
+**Base classes.** Some methods learn from the classes that the backbone was trained on, before any task. They take
+`base`, a `handful.Base` or the path of its file: the mean of the base classes' features, heads learned on tasks drawn
+from them, and a sample of items. `handful base features-of-base-classes.parquet -o base.safetensors` makes one,
+`handful train` writes one beside the backbone, and `handful bench --base` takes either features or such a file. A
+quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
+
+```python
+result = handful.solve("snatcher_f", support, labels, query, base="base.safetensors")
+```
+
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
 something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. Unless you say
 it, that share is [estimated](outlier-share.md). `threshold` overrides both.
@@ -74,6 +84,7 @@ the plane shows how a method thinks, not how well it does on features of a real 
 SIMPLESHOT = r"\\ p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j) \qquad \text{as SimpleShot}"
 
 EVERYWHERE = {  # parameters that mean the same in every method that has them
+    "base": "what base classes leave behind: a `handful.Base`, or the path of its file; it must be given",
     "temperature": r"$\tau$",
     "steps": "steps of Adam",
     "learning_rate": "of Adam",
@@ -285,6 +296,42 @@ TEXT = {
         """,
         {"lambda_dummy": r"$\lambda$", "random_state": "seed of the head's start"},
     ),
+    "snatcher_f": Words(
+        "Transformation consistency, on FEAT's transformation",
+        """
+        Takes classes from FEAT, and puts each item to a test: it takes the place of its class's prototype, the set of
+        prototypes is adapted anew, and the outlier score is how far the whole set has moved. An item of the class is as
+        good a prototype as any, while an unknown disturbs all of them. It needs a `base` with FEAT's head. It ranks
+        unknowns better than FEAT's own doubt and better than kNN, also where the head has learned little, since even
+        then it measures the way from item to prototype. Each item costs two products with a matrix as wide as the
+        features: slower than other inductive methods.
+        """,
+        r"""
+        T(P) &= \text{the class means } P \text{ as FEAT adapts them}, \qquad p_{ij} \text{ as FEAT} \\
+        P_i &= P \text{ with } q_i \text{ in the place of } c_{j^*}, \quad j^* = \arg\max_j p_{ij} \\
+        o_i &= | T(P) - T(P_i) |^2
+        """,
+        {"temperature": "$T$ of FEAT, other than the one learned"},
+    ),
+    "peeler": Words(
+        "Open-set meta-learning: its Gaussian head",
+        """
+        Gives each class a Gaussian: its mean, and a precision for each feature that a small network predicts from the
+        examples. The network has learned on tasks of base classes with unknowns in them, and was told to decide on
+        queries of the known classes and to stay undecided on others. This is the head and the loss of PEELER: the paper
+        learns the backbone with them, where most of its gain lies. It needs a `base` with that head. Classes come out
+        some points better than by the nearest mean where base classes are many; unknowns are ranked by doubt, and kNN
+        and SnaTCHer-F do that better.
+        """,
+        r"""
+        \mu_j &= \mathrm{mean}_{i \in j}\, z_i, \qquad
+            A_j = \mathrm{mean}_{i \in j}\, \exp \left( g + \tanh(z_i W_1) W_2 \right) \\
+        p_{ij} &= \mathrm{softmax}_j \left( -(q_i - \mu_j)^\top \mathrm{diag}(A_j) (q_i - \mu_j) \right), \qquad
+            o_i = -\max_j p_{ij} \\
+        \mathrm{loss} &= \mathrm{CE} \text{ on the known} - \tfrac{1}{2} H(p_i) \text{ on the unknown}
+            \qquad \text{over } g, W_1, W_2 \text{, on tasks of base classes}
+        """,
+    ),
     "rpl": Words(
         "Reciprocal Point Learning",
         """
@@ -302,6 +349,50 @@ TEXT = {
         o_i &= -\max_j d_{ij}
         """,
         {"gamma": r"$\gamma$, sharpness of the classes", "lambda_open": r"$\lambda$, how firmly open space is bounded"},
+    ),
+    "feat": Words(
+        "Few-Shot Embedding Adaptation with Transformer",
+        """
+        Lets the class means look at each other before anything is compared with them: one head of self-attention,
+        learned on tasks of base classes, moves each mean by what the others are, so that what tells just these classes
+        apart counts more. It needs a `base` with that head. With many base classes and features that were not made for
+        few examples it gains many points of accuracy; with a strong backbone and few base classes it learns little,
+        and stays near SimpleShot, where it starts. The paper learns the backbone as well. Unknowns are ranked by
+        doubt; `snatcher_f` does that better with the same head.
+        """,
+        r"""
+        a_{jk} &= \mathrm{softmax}_k \left( \sqrt{D}\, c_j M c_k^\top \right), \qquad
+            r_j = c_j + \textstyle\sum_k a_{jk}\, c_k V \\
+        c'_j &= g \odot \frac{r_j - \bar r_j}{|r_j - \bar r_j|} + h, \qquad
+            \bar r_j = \text{mean over features} \\
+        p_{ij} &= \mathrm{softmax}_j \left( -|q_i - c'_j|^2 / T \right), \qquad o_i = -\max_j p_{ij} \\
+        \mathrm{loss} &= \mathrm{CE} \text{ on queries} \qquad
+            \text{over } M, V, g, h, T \text{, on tasks of base classes}
+        """,
+        {"temperature": "$T$, other than the one learned"},
+    ),
+    "poodle": Words(
+        "Penalising Out-of-Distribution Samples",
+        """
+        Moves the class means by gradient descent: towards the examples, and away from items that surely belong to none
+        of the classes, a sample of the base classes' features. Each item pulls or pushes most the prototype that it is
+        nearest to, so features that base items share count less. It needs a `base` with such items, and no learned
+        head. On features of a strong backbone and with five examples, accuracy is a little above the nearest mean and
+        fine-tuning; with one example, or weak features, nothing is gained. It was made for classes, not for unknowns: its doubt ranks them no better than SimpleShot's.
+        """,
+        r"""
+        l_{ij} &= -\tfrac{s}{2} |z_i - c_j|^2, \qquad p_i = \mathrm{softmax}_j\, l_{ij} \\
+        \mathrm{pull} &= -\mathrm{mean}_S \textstyle\sum_j [p_{ij}]\, l_{ij}, \qquad
+            \mathrm{push} = \text{the same over the negatives}, \quad [p] \text{ held fixed} \\
+        \mathrm{loss} &= \mathrm{CE} + \alpha\, \mathrm{pull} - \beta\, \mathrm{push}
+            \qquad \text{by Adam over } c \text{ and } s, \qquad o_i = -\max_j p_{ij}
+        """,
+        {
+            "alpha": r"$\alpha$",
+            "beta": r"$\beta$",
+            "scale": "where $s$ starts",
+            "negatives": "how many of the base's items, at most",
+        },
     ),
     "tim_gd": Words(
         "Transductive Information Maximisation by Gradient Descent",

@@ -24,6 +24,7 @@ CENTRES = np.array([(-1.7, 0.9), (1.6, 1.1), (0.1, -1.5)])
 CLUSTERS = np.array([(-2.5, -1.0), (2.3, -1.0)])  # of outliers
 SPREAD, CLUSTER_SPREAD, CLEARANCE = 0.45, 0.3, 1.3  # strays keep the clearance from the classes
 SHOTS, QUERIES, CLUSTERED, STRAYS, SEED = 5, 20, 14, 12, 3
+BASE_CLASSES = 100
 GRID = (91, 121)  # where new items are scored
 
 HUES = np.array([(0, 114, 178), (213, 94, 0), (0, 140, 100)]) / 255  # told apart by colour-blind readers too
@@ -67,12 +68,29 @@ def features(points: np.ndarray) -> np.ndarray:
 
 
 @cache
+def base():
+    """What base classes leave behind: clusters all over the plane, and beyond its edges."""
+    from handful.features import FeatureSet
+    from handful.train.heads import learn_base
+
+    rng = np.random.default_rng(SEED)
+    points = rng.uniform((-4, -3), (4, 3), size=(BASE_CLASSES, 1, 2)) + rng.normal(
+        scale=SPREAD, size=(BASE_CLASSES, 20, 2)
+    )
+    labels = np.repeat(np.arange(BASE_CLASSES), 20)
+    return learn_base(FeatureSet(features(points.reshape(-1, 2)), labels, name="the plane"))
+
+
+@cache
 def answer(method: str) -> tuple:
     """The model fitted on the toy task, and what it says of new items on a grid: scores [H, W], classes [H, W, N]."""
     import handful
+    from handful.methods import get
 
     task = toy()
-    model = handful.estimator(method, outlier_share=task.outlier_share).fit(features(task.points), task.labels)
+    given = {"base": base()} if get(method).info.needs else {}
+    model = handful.estimator(method, outlier_share=task.outlier_share, **given)
+    model.fit(features(task.points), task.labels)
     left, right, bottom, top = EXTENT
     x, y = np.meshgrid(np.linspace(left, right, GRID[1]), np.linspace(bottom, top, GRID[0]))
     table = model.transform(features(np.column_stack([x.ravel(), y.ravel()])))

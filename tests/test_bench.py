@@ -11,6 +11,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from bases import base_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,10 +132,10 @@ def test_the_other_of_a_difference_is_named_by_its_row_its_method_or_as_it_was_g
 def test_jobs_change_nothing(embedded, tmp_path):
     """For every method, those that draw random numbers too."""
     methods = ",".join(info.name for info in list_methods()).replace("iforest", "iforest:trees=10")
-    made = []
+    base, made = base_for(embedded.dimension), []
     for jobs in (1, 2):
         store = Store(tmp_path / str(jobs))
-        found = tables(run(make("balanced", methods), embedded, None, store, tasks=3, seeds=2, jobs=jobs), "eol")
+        found = tables(run(make("balanced", methods), embedded, base, store, tasks=3, seeds=2, jobs=jobs), "eol")
         made.append(
             [write_csv(found), write_json(found, {}), write_markdown(found, ""), *(t.to_latex() for t in found)]
         )

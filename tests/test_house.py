@@ -14,10 +14,12 @@ from handful.methods import get, list_methods
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
-LEAVES = {"arrays", "checks", "files", "parameters", "threads", "__init__"}  # anyone may call these; they call no room
+# Anyone may call these; they call no room.
+LEAVES = {"arrays", "checks", "files", "parameters", "threads", "unpickling", "__init__"}
 ROOMS = {
     "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities
     "prepare": {"task"},
+    "base": set(),
     "descent": {"task", "kernels"},  # it hands over to the kernel where that pays
     "kernels": {"descent", "_tiles"},
     "_tiles": set(),
@@ -27,15 +29,19 @@ ROOMS = {
     "decide": {"task"},
     "metrics": set(),
     "stream": {"prepare", "descent", "kernels", "_tiles", "features"},
-    "methods": {"task", "prepare", "descent", "decide", "density", "share", "stream"},
-    "estimator": {"methods", "task", "prepare", "modelfile"},
-    "modelfile": {"estimator", "task"},
+    "methods": {"base", "task", "prepare", "descent", "decide", "density", "share", "stream"},
+    "estimator": {"base", "methods", "task", "prepare", "modelfile"},
+    "modelfile": {"base", "estimator", "methods", "task"},
     "features": {"task"},
     "report": {"task", "images"},
     "demo": {"task", "methods", "features", "metrics", "report"},
-    "bench": {"task", "methods", "features", "metrics", "descent"},
-    "images": {"features"},
+    "bench": {"base", "train", "task", "methods", "features", "metrics", "descent"},
+    "images": {"features", "networks"},  # a published checkpoint is a backbone
+    "networks": {"images"},
+    "datasets": {"features", "images"},
+    "train": {"base", "features", "methods", "prepare", "images", "networks", "datasets", "task", "metrics"},
     "label": {
+        "base",
         "task",
         "methods",
         "stream",
@@ -47,9 +53,22 @@ ROOMS = {
         "modelfile",
         "groups",
     },
-    "scale": {"bench", "methods", "features", "images", "label", "stream"},
+    "scale": {"base", "bench", "methods", "features", "images", "label", "stream"},
     "workbench": {"features", "images", "label", "decide", "report"},
-    "cli": {"demo", "features", "methods", "bench", "images", "label", "workbench", "scale"},
+    "cli": {
+        "base",
+        "train",
+        "demo",
+        "features",
+        "methods",
+        "bench",
+        "images",
+        "label",
+        "workbench",
+        "scale",
+        "datasets",
+        "networks",
+    },
     "__main__": {"cli"},
 }
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from handful.base import Base
     from handful.estimator import estimator
     from handful.methods import Solution, list_methods, register, solve, solve_each
     from handful.modelfile import load
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN",
     "UNKNOWN_NAME",
+    "Base",
     "Result",
     "Shards",
     "Solution",
@@ -39,6 +41,7 @@ __all__ = [
 
 # Names are imported where they are first used, so that `import handful` and `handful --help` are quick.
 _HOMES = {
+    "handful.base": ("Base",),
     "handful.task": ("UNKNOWN", "UNKNOWN_NAME", "Result", "Task"),
     "handful.methods": ("Solution", "list_methods", "register", "solve", "solve_each"),
     "handful.modelfile": ("load",),

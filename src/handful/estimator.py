@@ -32,6 +32,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from handful.arrays import to_numpy
+from handful.base import Base, read_base
 from handful.checks import UNKNOWN, as_features, is_missing, label_array
 from handful.methods import get, list_methods, solve
 from handful.methods.growing import Growth
@@ -68,7 +69,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
     scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
     threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, or -1,
-    and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by.
+    and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by; base_: the
+    `handful.Base` of a method that needs one.
     """
 
     _method = ""
@@ -76,6 +78,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     parameters_: dict[str, Any]
     n_whole_: int
     _kept: dict[str, Any]
+    base_: Base
 
     def fit(self, X: Any, y: Any) -> FewShotClassifier:
         """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
@@ -154,6 +157,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _take(self, result: Result) -> None:
         """What was learned, but for what is said of the items."""
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
+        if get(self._method).info.needs == "base":
+            self.base_ = read_base(self.base)
         self.threshold_ = float(result.threshold)
         self._take_share(result.outlier_share, result.outlier_share_interval)
         self.n_iter_ = max(1, result.made_by["steps"])
@@ -228,7 +233,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
-        probabilities, scores = get(self._method).score(self.state_, X[None], self.dtype, self.parameters_)
+        parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
+        probabilities, scores = get(self._method).score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _codes(self, names: Any) -> list[int]:

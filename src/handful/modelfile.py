@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 import handful
+from handful.base import Base
 from handful.estimator import FewShotClassifier, estimator
 from handful.files import write_whole
+from handful.methods import get
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
@@ -31,6 +33,11 @@ def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Pat
             raise ValueError("this model was read from a file without its items: it can only be saved without them")
         arrays |= {name: getattr(model, name) for name in ITEMS}
     parameters = model.get_params(deep=False)
+    if hasattr(model, "base_"):  # with the model goes what it takes of the base, so that the file stands alone
+        arrays |= {
+            f"base.{name}": value for name, value in model.base_.only(*get(model._method).base_parts).arrays.items()
+        }
+        parameters.pop("base")
     if parameters["base_mean"] is not None:
         arrays["parameter.base_mean"] = np.asarray(parameters.pop("base_mean"))
     about = {
@@ -48,6 +55,7 @@ def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Pat
         "n_features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
         "made_from": getattr(model, "made_from_", {}),
+        "base": model.base_.about if hasattr(model, "base_") else None,
         "tensors": sorted(arrays),
     }
     contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
@@ -95,7 +103,13 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in about["parameters"].items()}
     if "parameter.base_mean" in arrays:
         parameters["base_mean"] = arrays["parameter.base_mean"]
+    base = None
+    if about.get("base") is not None:
+        parts = {name.removeprefix("base."): value for name, value in arrays.items() if name.startswith("base.")}
+        base = parameters["base"] = Base.of(parts, about["base"])
     model = estimator(about["method"], **parameters)
+    if base is not None:
+        model.base_ = base
     model.state_ = {name[6:]: value for name, value in arrays.items() if name.startswith("state.")}
     model.parameters_ = about["used"]
     model.classes_ = np.asarray(about["classes"])

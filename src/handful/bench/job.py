@@ -9,15 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from handful.base import Base
 from handful.bench import aims as aiming
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench import share
+from handful.bench.bases import check_dimension, ground, learn
 from handful.bench.runner import Engine, Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.features import FeatureSet, Protocol, digits
+from handful.features.episodes import check
 from handful.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims", "share")
@@ -46,7 +49,7 @@ class Outcome:
 def perform(
     name: str,
     features: FeatureSet | None = None,
-    base: FeatureSet | None = None,
+    base: FeatureSet | Base | None = None,
     *,
     output: Path | str,
     methods: str | Iterable[str] | None = None,
@@ -64,9 +67,11 @@ def perform(
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` where there is a picture.
 
-    name: balanced, imbalanced, sweep-b, ablation, claims or share. features: the embedded digits if None. protocol:
-    ways, shots and so on; its `queries` of each known class meet as many of each outlier class, in the ratios of the
-    benchmark. shots: for share alone, which runs at several, 1, 5 and 10. tasks: of each seed; 1000, or 300 for share.
+    name: balanced, imbalanced, sweep-b, ablation, claims or share. features: the embedded digits if None. base:
+    features of the backbone's training classes, or a `handful.Base`; for a method that needs one it is learned from the
+    features, once, into the output folder. protocol: ways, shots and so on; its `queries` of each known class meet as
+    many of each outlier class, in the ratios of the benchmark. shots: for share alone, which runs at several, 1, 5 and
+    10. tasks: of each seed; 1000, or 300 for share.
     command: what made it, for the record. progress: called with what is run, the tasks solved, and of how many.
     engine: who solves the tasks instead of `jobs` processes, see `run`.
     """
@@ -92,12 +97,17 @@ def perform(
             share.check_drawable(benchmark, features.counts)
     tasks = TASKS[name] if tasks is None else tasks
     store = Store(output)
+    contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
+    check_dimension(ground(base, features), features)
+    for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
+        check(protocol, features.counts)  # now, not when heads have been learned
+    learned = learn(base, contenders, store, progress)
     results = []
     for benchmark in benchmarks:
         results.append(
             run(
                 benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-                progress=partial(progress, benchmark.name), engine=engine,
+                progress=partial(progress, benchmark.name), engine=engine, learned=learned,
             )
         )  # fmt: skip
     found = Outcome(name, [], [], results)
@@ -109,7 +119,8 @@ def perform(
         found.tables = tables(results[0], against, paper)
     _write(found, Path(output), command)
     if plots:
-        mean = None if base is None else base.mean
+        known = ground(base, features)
+        mean = None if known is None else known.base.mean
         for what, figure in pictures.gallery(features, mean, protocol).items():
             path = Path(output) / f"{what}.png"
             with in_words(path.parent):

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from handful.base import Base
+from handful.bench.bases import check_dimension, ground, needing
 from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
 from handful.bench.workers import spread
@@ -37,7 +39,7 @@ class Work(NamedTuple):
     figures: tuple[str, ...] = FIGURES
 
 
-Engine = Callable[[list[Work], FeatureSet, np.ndarray | None, Store], Generator[int, None, None]]
+Engine = Callable[[list[Work], FeatureSet, Base | None, Store], Generator[int, None, None]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Results:
 def run(
     benchmark: Benchmark,
     features: FeatureSet,
-    base: FeatureSet | None,
+    base: FeatureSet | Base | None,
     store: Store,
     *,
     seeds: int = 1,
@@ -66,22 +68,22 @@ def run(
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
     engine: Engine | None = None,
+    learned: Base | None = None,
 ) -> Results:
     """Solve what the store does not hold yet, then read all of it.
 
-    engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the mean of
-    the base set and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
+    base: features of the base classes, whose mean methods centre on, or what was learned from them, which some need;
+    learned: that, beside the features.
+    engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the base
+    (its mean at least) and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
     """
-    if base is not None and base.dimension != features.dimension:
-        raise ValueError(
-            f"{base.name} has {base.dimension} features and {features.name} {features.dimension}: "
-            "the base set must come from the same backbone"
-        )
+    known = ground(base, features, learned)
+    check_dimension(known, features)
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()
-    marks = fingerprint(features), None if base is None else fingerprint(base)
-    abouts = {cell: describe(cell, *marks, benchmark.figures) for cell in benchmark.cells}
+    mark, base_mark, whole = fingerprint(features), known.mark if known else None, known.base.mark if known else None
+    abouts = {cell: describe(cell, mark, base_mark, benchmark.figures, whole) for cell in benchmark.cells}
     keys = {cell: key_of(about) for cell, about in abouts.items()}
     plan = blocks(seeds, tasks)
     found = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
@@ -93,38 +95,43 @@ def run(
     total = seeds * tasks * len(benchmark.cells)
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
-    mean = None if base is None else base.mean
     solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
-    with closing(solve_all(missing, features, mean, store)) as solving:  # ended, whatever happens
+    given = known.base if known else None
+    with closing(solve_all(missing, features, given, store)) as solving:  # ended, whatever happens
         for solved in solving:
             done += solved
             progress(done, total)
     return Results(
         benchmark, _gather(found, benchmark, plan, keys, store), seeds, tasks,
-        features.name, None if base is None else base.name,
+        features.name, known.name if known else None,
     )  # fmt: skip
 
 
 def solve_block(
-    work: Work, features: np.ndarray, labels: np.ndarray, base_mean: np.ndarray | None, store: Store, threads: int = 1
+    work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
 ) -> Iterator[int]:
     """Draw the tasks once, let each contender solve them, write its figures; yields the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
         if not store.path(key, block).exists() or store.read(key, block, work.figures) is None:  # nor by another since
-            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base_mean, threads))
+            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
         yield block.size
 
 
 def solve_cell(
-    contender: Contender, episodes: Episodes, names: tuple[str, ...], base_mean: np.ndarray | None, threads: int = 1
+    contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
 ) -> Figures:
     """The figures of one contender on a block of tasks, [tasks] by name."""
     given = dict(contender.parameters)
+    if needing([contender]):
+        given["base"] = base
+    own = given.get("base") is not None  # then it brings its mean
     if "outlier_share" not in get(contender.method).defaults:
         given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
-    found = solve(contender.method, episodes.task, base_mean=base_mean, threads=threads, **given)
+    found = solve(
+        contender.method, episodes.task, base_mean=None if own or base is None else base.mean, threads=threads, **given
+    )
     return measure(found, episodes.truth, names)
 
 
@@ -168,12 +175,12 @@ def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: lis
 
 
 def _all(
-    work: list[Work], features: FeatureSet, mean: np.ndarray | None, store: Store, jobs: int
+    work: list[Work], features: FeatureSet, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
     fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
     if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once
         for each in work:
-            yield from solve_block(each, features.features, features.labels, mean, store, max(1, jobs))
+            yield from solve_block(each, features.features, features.labels, base, store, max(1, jobs))
         return
     methods = {contender.method for each in work for contender, *_ in each.contenders}
     modules = {module for method in methods for module in modules_of(method)}
@@ -181,7 +188,7 @@ def _all(
     try:
         with in_words(store.folder), open(path, "wb") as file:
             np.save(file, features.features)
-        yield from spread(work, _solve_block_of, (path, features.labels, mean, store), jobs, modules)
+        yield from spread(work, _solve_block_of, (path, features.labels, base, store), jobs, modules)
     finally:
         store.tidy()
 

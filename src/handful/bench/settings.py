@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+from handful.base import read_base
 from handful.features import Protocol
 from handful.methods import get
 from handful.parameters import check
@@ -111,7 +112,7 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     for text in filter(None, (part.strip() for part in given)):
         name, *settings = text.split(":")
         method = get(name)
-        parameters = {}
+        parameters, shown = {}, []
         for setting in settings:
             key, equals, value = setting.partition("=")
             if key not in method.defaults:
@@ -119,11 +120,11 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
                 raise ValueError(f"{text!r}: {name} has no parameter {key!r}; it has: {known}")
             if not equals:
                 raise ValueError(f"{text!r}: {key} has no value: write {key}=...")
-            parameters[key] = _value(value)
+            parameters[key] = read_base(value) if key == "base" else _value(value)
+            shown.append(f"{key}={value if key == 'base' else parameters[key]}")
         check(parameters, method.rules, name)
-        shown = ", ".join(f"{key}={value}" for key, value in parameters.items())
         as_published = text == "openmax:weibull=false"
-        row = short_title(method.info.title) + (f" ({shown})" if shown and not as_published else "")
+        row = short_title(method.info.title) + (f" ({', '.join(shown)})" if shown and not as_published else "")
         contenders.append(Contender(row, name, parameters))
     rows = [c.row for c in contenders]
     if not rows:

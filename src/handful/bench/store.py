@@ -14,7 +14,7 @@ import ast
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from errno import EIO
@@ -130,14 +130,18 @@ def in_words(folder: Path) -> Iterator[None]:
         raise OSError(error.errno or EIO, f"the results were not written: {reason}: {kept}", str(folder)) from None
 
 
-def describe(cell: Cell, features: str, base: str | None, figures: tuple[str, ...] = FIGURES) -> dict[str, Any]:
-    """Everything that decides the figures of a cell, as plain data. `features` and `base` are fingerprints.
+def describe(
+    cell: Cell, features: str, base: str | None, figures: tuple[str, ...] = FIGURES, learned: str | None = None
+) -> dict[str, Any]:
+    """Everything that decides the figures of a cell, as plain data. `features` and `base` are fingerprints, `learned`
+    the mark of the `Base` for a method that needs one and has none among its parameters, of which the mark is part.
 
     Other figures have a place of their own: of two runs in one folder neither can overwrite what the other needs.
     """
     method = get(cell.contender.method)
     return {
         **({} if figures == FIGURES else {"figures": list(figures)}),
+        **({"learned": learned} if method.info.needs == "base" and not cell.contender.parameters.get("base") else {}),
         "features": features,
         "base": base,
         "protocol": asdict(cell.protocol),
@@ -171,13 +175,18 @@ def modules_of(name: str) -> list[str]:
 
 
 def code_of(name: str) -> str:
-    """A digest of the source that a method's figures come from: its module, what that uses, and the measuring.
+    """A digest of the source that a method's figures come from: its module, what that uses, and the measuring."""
+    return source_of((*modules_of(name), *MEASURING))
+
+
+def source_of(modules: Iterable[str]) -> str:
+    """A digest of the source of these modules, and of what they use.
 
     Read from the files, not from what happens to be loaded: the same in every process. What was defined in an
     interactive session has no file to compare, so nothing is ever taken for the same.
     """
     files: set[Path] = set()
-    for start in (*modules_of(name), *MEASURING):
+    for start in modules:
         file = getattr(sys.modules.get(start), "__file__", None) or _source(start)
         if file is None or not Path(file).is_file():
             return uuid4().hex

@@ -21,7 +21,11 @@ def bench(
         Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the embedded digits.")
     ] = None,
     base: Annotated[
-        Path | None, typer.Option(help="Features of the backbone's training classes: methods centre on their mean.")
+        Path | None,
+        typer.Option(
+            help="Features of the backbone's training classes, whose mean methods centre on, or a base file, see "
+            "`handful base`. Methods that learn from base classes need it."
+        ),
     ] = None,
     methods: Annotated[
         str | None,
@@ -62,6 +66,7 @@ def bench(
 
     Example: handful bench balanced --features embeddings.parquet --tasks 1000 --seeds 7 -o results
     """
+    from handful.base import is_base, read_base
     from handful.bench import job
     from handful.features import Protocol, read
     from handful.methods.solving import available_threads
@@ -73,7 +78,8 @@ def bench(
     )
     tasks = tasks or job.TASKS.get(name)
     console = console_for(as_json)
-    given, given_base = (None if path is None else read(path) for path in (features, base))
+    given = None if features is None else read(features)
+    given_base = None if base is None else read_base(base) if is_base(base) else read(base)
     try:
         with bars(console, "tasks") as show, _cluster(engine, address, jobs) as ray:
             found = job.perform(

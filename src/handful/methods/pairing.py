@@ -17,7 +17,7 @@ from handful.methods.registry import DEFAULT, METHODS, Info, Method, Solution
 from handful.methods.scores import SCORES
 from handful.parameters import AUTO, Rule
 
-SHARED = "outlier_share"  # what is known of the pile is told once, to whichever part can use it
+SHARED = ("outlier_share", "base")  # what is known of pile and backbone is told once, to whichever part can use it
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,12 @@ class Pair:
             title=f"{first.title} + {second.title}", score=second.score, by_shots=self._merge("by_shots"),
             paradigm="transductive" if "transductive" in both else "inductive",
             new_items=f"classes: {first.new_items}; scores: {second.new_items}", extra=first.extra or second.extra,
+            needs=first.needs or second.needs,
         )  # fmt: skip
+
+    @property
+    def base_parts(self) -> tuple[str, ...]:
+        return self.classifier.base_parts + (() if isinstance(self.detector, str) else self.detector.base_parts)
 
     @property
     def together(self) -> float:
@@ -99,7 +104,7 @@ class Pair:
 
     def _outside(self, name: str) -> str:
         return (
-            name if name == SHARED else f"{self._second}_{name}"
+            name if name in SHARED else f"{self._second}_{name}"
         )  # two underscores would mean a nested estimator to scikit-learn
 
     def _split(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -29,7 +29,9 @@ from array_api_compat import array_namespace
 
 from handful import share
 from handful.arrays import Array
+from handful.base import HOW, Base, read_base
 from handful.methods.growing import Growth
+from handful.methods.parts import Part
 from handful.parameters import AUTO, Rule, is_auto
 from handful.prepare import prepare, replay
 from handful.stream.passes import Learned, Passes
@@ -76,6 +78,8 @@ class Info:
     new_items: str  # what `predict` does with items that were not in the task
     by_shots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parameter -> {"1": ..., "5": ...}
     extra: str | None = None  # the extra that must be installed for it
+    needs: str | None = None  # "base": what the backbone's base classes leave behind, its parameter `base`
+    of_base: str | None = None  # which part of it: a head's name, or "negatives"
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,11 @@ class Method:
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def base_parts(self) -> tuple[str, ...]:
+        """What it takes of a base."""
+        return () if self.info.of_base is None else (self.info.of_base,)
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -116,13 +125,20 @@ class Method:
         if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not self.finds_share:
             found = share.of_task(task.support, task.labels, task.query)
             parameters = {**parameters, "outlier_share": found.estimate}
-        solution = self._solve(support, task.labels, query, parameters)
+        given = self.with_base(parameters, prepared.state(), support)
+        solution = self._solve(support, task.labels, query, given)
         if found is not None:
             solution.share_interval = found.interval
         if not solution.state:  # an inductive method meets new items with the support it was given
             solution.state = {"support": support, "labels": task.labels}
         solution.state |= prepared.state()
         return solution
+
+    def with_base(self, parameters: Mapping[str, Any], state: Mapping[str, Array], like: Array) -> Mapping[str, Any]:
+        """The parameters with, for `base`, the arrays of it that the method needs, as features `like` are."""
+        if self.info.of_base is None:
+            return parameters
+        return {**parameters, "base": Part(parameters["base"], self.info.of_base, state, like)}
 
     def _solve(self, support: Array, labels: Array, query: Array, parameters: Mapping[str, Any]) -> Solution:
         """A pile too large to be solved whole is scored by what a sample of it taught."""
@@ -161,10 +177,29 @@ class Method:
         """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
         xp = array_namespace(items)
         items = xp.astype(replay(state, items), getattr(xp, dtype), copy=False)
+        parameters = self.with_base(parameters, state, items)
         if self.score_new is not None:
             return self.score_new(state, items, **parameters)
         again = self.solve(state["support"], state["labels"], items, **parameters)
         return again.probabilities, again.outlier_scores
+
+
+def needed_base(method: Any, base: Any, dimension: int) -> Base:
+    """What `base` of a method says, read and fit for features of this dimension; errors say how one is made."""
+    if base is None:
+        raise ValueError(
+            f"{method.name} needs what the backbone's base classes have taught: give base=, a handful.Base or the path "
+            f"of its file; {HOW}, `handful train` writes one beside the backbone, and `handful bench` takes --base"
+        )
+    found = read_base(base)
+    if found.dimension != dimension:
+        raise ValueError(
+            f"the base {found.about.get('name', '')!r} is for {found.dimension} features, and items have {dimension}: "
+            "give the base of the same backbone"
+        )
+    for part in method.base_parts:
+        found.part(part)
+    return found
 
 
 def register(

@@ -20,9 +20,10 @@ from array_api_compat import array_namespace, is_numpy_array
 import handful
 from handful import decide
 from handful.arrays import Array, as_like, to_numpy
+from handful.base import Base
 from handful.checks import as_features
 from handful.descent import choose_backend
-from handful.methods.registry import Method, Solution, get
+from handful.methods.registry import Method, Solution, get, needed_base
 from handful.methods.streaming import SMALL, Streaming, is_large, is_on_disk, solve_pile
 from handful.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.prepare import parse
@@ -65,6 +66,7 @@ def solve(
     dtype: what to compute in. threshold: the outlier score above which an item is unknown, other than the
     default. threads: at most so many (default: one a core). parameters: the method's own knobs, and `outlier_share`:
     how much of the pile is unknown. By default it is estimated, from the task alone: see `Result.outlier_share`.
+    Methods that learn from base classes take `base`, a `handful.Base` or its file, and centre on its mean.
 
     A query set that need not fit into memory is read in pieces: a memory-mapped array, a path of .npy or .parquet files
     or a folder of them, or `handful.Shards`. For such: engine (threads of this machine by default, or
@@ -89,6 +91,9 @@ def solve(
         check({"outlier_share": share}, {"outlier_share": OrAuto(0, 1)}, "solve")
         del parameters["outlier_share"]  # such a method does not use it; the decision does
     parameters = complete(chosen, parameters, task)
+    if chosen.info.needs == "base":
+        base = parameters["base"] = needed_base(chosen, parameters["base"], task.support.shape[-1])
+        base_mean = base.mean if base_mean is None else base_mean
     steps = None if preparation is None else parse(preparation)
     plain = not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history")
     if pile is None and not plain and parameters.get("backend", "auto") == "auto" and is_large(task, chosen):
@@ -119,7 +124,7 @@ def solve(
     made_by = {
         "method": chosen.name,
         "score": chosen.info.score,
-        "parameters": parameters,
+        "parameters": {name: repr(v) if isinstance(v, Base) else v for name, v in parameters.items()},
         "preparation": [name.split(".")[-1] for name in solution.state if "prepare." in name],
         "dtype": dtype,
         "steps": solution.n_iter,

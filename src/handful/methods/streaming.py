@@ -154,10 +154,14 @@ def _passes(
     if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.finds_share:
         found = share.of_task(support, labels, _sample(crew, pile, share.MOST)[None])
         parameters, interval = {**parameters, "outlier_share": found.estimate}, found.interval
+    parameters = method.with_base(parameters, learned, prepared)
     if method.passes is not None:
         known = _Known(**vars((yield from method.passes(prepared, labels, pile.rows, view, **parameters))))
     elif method.score_new is None:
         known = _Known({"support": prepared, "labels": labels})
+    elif not isfinite(method.most):  # inductive: what it learns, it learns from the examples
+        part = method.solve(prepared, labels, prepared[:, :1], **parameters)
+        known = _Known(part.state, part.outlier_share, part.n_iter)
     else:
         sample = replay(learned, _sample(crew, pile, int(method.most))[None])
         part = method.solve(prepared, labels, sample.astype(dtype, copy=False), **parameters)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import handful
+from handful.base import Base
 from handful.bench.runner import Figures, Work, solve_cell
 from handful.bench.settings import Contender
 from handful.bench.store import Block, Store, code_of, modules_of
@@ -68,7 +69,7 @@ class Ray:
         self._connection.close()
 
     def __call__(
-        self, work: list[Work], features: FeatureSet, base_mean: np.ndarray | None, store: Store
+        self, work: list[Work], features: FeatureSet, base: Base | None, store: Store
     ) -> Generator[int, None, None]:
         """Solve all of it, write the figures as they come; yields the number of tasks each time."""
         if not work:
@@ -78,7 +79,7 @@ class Ray:
             self._ray = self._connection.enter_context(connected(self.address))
         ray = self._ray
         solve = ray.remote(num_cpus=1, max_retries=RETRIES)(_solve)
-        given = [ray.put(x) for x in (features.features, features.labels, base_mean)]
+        given = [ray.put(x) for x in (features.features, features.labels, base)]
         todo = _pieces(work, store)
         under_way: dict[Any, tuple[Piece, str, dict[str, Any]]] = {}
         room, looked = self._room(), monotonic()
@@ -165,12 +166,12 @@ def _pieces(work: list[Work], store: Store) -> Iterator[tuple[Piece, str, dict[s
 _drawn: tuple[Any, Episodes] | None = None  # the last block: the next contender is often on the same
 
 
-def _solve(piece: Piece, features: np.ndarray, labels: np.ndarray, base_mean: np.ndarray | None) -> Figures | Exception:
+def _solve(piece: Piece, features: np.ndarray, labels: np.ndarray, base: Base | None) -> Figures | Exception:
     """The figures of a piece. Errors are handed back as what they are, Ray would wrap them."""
     try:
         _check_code(piece)
         episodes = _draw(piece, features, labels)
-        return solve_cell(piece.contender, episodes, piece.figures, base_mean)
+        return solve_cell(piece.contender, episodes, piece.figures, base)
     except Exception as error:
         return sayable(error)
 

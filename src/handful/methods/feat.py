@@ -1,0 +1,69 @@
+"""FEAT: prototypes that look at each other before they are compared with. Inductive, closed-set.
+
+Ye, Hu, Zhan, Sha: "Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions", 2020. One head of
+self-attention over the N class means c_j of the prepared support, learned on tasks of base classes, with a residual
+and layer normalisation::
+
+    a_jk = softmax_k( sqrt(D) <c_j W_q, c_k W_k> )
+    r_j  = c_j + (sum_k a_jk c_k W_v) W_o
+    c'_j = gain * (r_j - mean r_j) / |r_j - mean r_j| + shift          layer normalisation, scaled to length 1
+    p_ij = softmax_j( -|q_i - c'_j|^2 / T ),    outlier score o_i = -max_j p_ij
+
+Of one head only the products M = W_q W_k^T and V = W_v W_o count: these are learned and kept. Features have length 1
+here and entries of order 1 in the paper; the factor sqrt(D) (1 / sqrt(D) there) and the layer normalisation to length 1
+(sqrt(D) there) make up for it. With V = 0, where learning starts, c'_j is the prototype of SimpleShot. The paper learns
+the backbone along with the head; here the backbone is given. T is learned, then raised if that tells unknowns better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from handful.arrays import FLOOR, Array, at_least, class_count, class_means, norms, one_hot, softmax, squared_distances
+from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
+from handful.parameters import Number
+
+
+def layer_norm(x: Array, base: Mapping[str, Array]) -> Array:
+    """[..., D], to length 1 but for the gain and the shift."""
+    xp = array_namespace(x)
+    x = x - xp.mean(x, axis=-1, keepdims=True)
+    return x / at_least(norms(x), FLOOR) * base["gain"] + base["shift"]
+
+
+def adapt(prototypes: Array, base: Mapping[str, Array]) -> Array:
+    """Prototypes [B, N, D] that know of each other."""
+    asked = prototypes.shape[-1] ** 0.5 * (prototypes @ base["attention"])
+    a = softmax(asked @ array_namespace(asked).matrix_transpose(prototypes))  # [B, N, N]
+    return layer_norm(prototypes + a @ (prototypes @ base["output"]), base)
+
+
+def logits(query: Array, adapted: Array, base: Mapping[str, Array], temperature: float | None = None) -> Array:
+    """[B, Q, D] and [B, N, D] to [B, Q, N]."""
+    heat = array_namespace(query).exp(base["log_temperature"]) if temperature is None else temperature
+    return -squared_distances(query, adapted) / heat
+
+
+def class_prototypes(support: Array, labels: Array) -> Array:
+    return class_means(support, one_hot(labels, class_count(labels), like=support))
+
+
+def score_new(
+    state: dict[str, Array], items: Array, *, base: Any = None, temperature: float | None = None
+) -> tuple[Array, Array]:
+    """New items by the adapted prototypes."""
+    p = softmax(logits(items, state["adapted"], base, temperature))
+    return p, maxprob(p)
+
+
+@register("feat", score_new=score_new, rules={"temperature": Number(0, optional=True)})
+def feat(
+    support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
+) -> Solution:
+    """base: what base classes have taught, a `handful.Base` or its file. temperature: T, other than the one learned."""
+    state = {"adapted": adapt(class_prototypes(support, labels), base)}
+    return Solution(*score_new(state, query, base=base, temperature=temperature), state)

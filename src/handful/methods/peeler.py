@@ -1,0 +1,53 @@
+"""PEELER's Gaussian head: each class has a spread of its own, told from its examples. Inductive, open-set.
+
+Liu, Kang, Li, Hua, Vasconcelos: "Few-Shot Open-Set Recognition Using Meta-Learning", 2020. A class is a Gaussian: its
+mean and a diagonal precision that a small network, learned on tasks of base classes, predicts from the examples z_i::
+
+    mu_j  = mean_{i in j} z_i
+    A_j   = mean_{i in j} exp( g + tanh(z_i W_1) W_2 )                  [D], diagonal
+    p_ij  = softmax_j( -(q_i - mu_j)^T A_j (q_i - mu_j) ),    outlier score o_i = -max_j p_ij
+
+The network learns from tasks with unknowns in them: cross-entropy on queries of the known classes, and minus the
+entropy of p on queries of others, which are to be left undecided. This is the head and the loss of PEELER; the paper
+learns the backbone along with them, and here it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, one_hot, products, softmax
+from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
+
+
+def gaussians(support: Array, labels: Array, base: Mapping[str, Array]) -> dict[str, Array]:
+    """Means and diagonal precisions of the classes, [B, N, D] each."""
+    xp = array_namespace(support)
+    onehot = one_hot(labels, class_count(labels), like=support)
+    precision = xp.exp(base["log_precision"] + xp.tanh(support @ base["inner"]) @ base["outer"])
+    return {"means": class_means(support, onehot), "precision": class_means(precision, onehot)}
+
+
+def logits(state: Mapping[str, Array], items: Array) -> Array:
+    """Minus the distance of each item to each class: [B, n, D] to [B, n, N]."""
+    xp = array_namespace(items)
+    means, precision = state["means"], state["precision"]
+    offset = xp.sum(precision * means * means, axis=-1)[:, None, :]
+    return 2 * products(items, precision * means) - products(items * items, precision) - offset
+
+
+def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+    """New items by the classes' Gaussians."""
+    p = softmax(logits(state, items))
+    return p, maxprob(p)
+
+
+@register("peeler", score_new=score_new)
+def peeler(support: Array, labels: Array, query: Array, *, base: Any = None) -> Solution:
+    """base: what base classes have taught, a `handful.Base` or its file."""
+    state = gaussians(support, labels, base)
+    return Solution(*score_new(state, query), state)

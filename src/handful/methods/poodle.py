@@ -1,0 +1,97 @@
+"""POODLE: prototypes pulled to the support and pushed from what is surely none of it. Inductive, closed-set.
+
+Le, Nguyen, Nguyen, Tran, Nguyen, Hua: "POODLE: Improving Few-shot Learning via Penalizing Out-of-Distribution Samples",
+2021. Prototypes c_j start at the class means, the scale s at 10; negatives n are features of base classes::
+
+    l_ij = -(s / 2) |z_i - c_j|^2,    p_i = softmax_j(l_ij)
+    pull = -mean_i sum_j [p_ij] l_ij  over the support,    push the same over the negatives
+    loss = -mean_S log p_iy + alpha pull - beta push            minimised by Adam over c and s
+
+[p] is a weight: no gradient passes through it, so each item pulls or pushes most the prototype that it is nearest to.
+This is the paper's inductive variant; its other one pulls to the queries too. Outlier score: minus the largest class
+probability.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from handful.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
+from handful.descent import Adam
+from handful.methods.registry import Solution, register
+from handful.methods.scores import maxprob
+from handful.parameters import Number
+
+
+def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+    """New items by the learned prototypes and scale."""
+    p = softmax(-0.5 * state["scale"] * squared_distances(items, state["prototypes"]))
+    return p, maxprob(p)
+
+
+def slopes(
+    support: Array, onehot: Array, negatives: Array, prototypes: Array, scale: Array, alpha: float, beta: float
+) -> tuple[Array, Array]:
+    """How the loss of each task bends with its prototypes [B, N, D] and its scale [B, 1, 1].
+
+    Negatives are [B, M, D], or [1, M, D] where all tasks share them: then they meet all prototypes in one product.
+    """
+    xp = array_namespace(support)
+    shape = prototypes.shape
+    d = squared_distances(support, prototypes)
+    p = softmax(-0.5 * scale * d)
+    inside = ((1 - alpha) * p - onehot) / support.shape[1]  # dL/dl of the support, [B, S, N]
+
+    met = xp.reshape(prototypes, (negatives.shape[0], -1, shape[2]))  # [1 or B, ..., D]
+    far = xp.reshape(xp.matrix_transpose(squared_distances(negatives, met)), (shape[0], shape[1], -1))  # [B, N, M]
+    e = xp.exp(-0.5 * scale * (far - xp.min(far, axis=1, keepdims=True)))
+    outside = beta / negatives.shape[1] * e / xp.sum(e, axis=1, keepdims=True)
+
+    drawn = xp.reshape(xp.reshape(outside, (negatives.shape[0], -1, negatives.shape[1])) @ negatives, shape)
+    drawn = drawn + xp.matrix_transpose(inside) @ support
+    weight = xp.sum(inside, axis=1) + xp.sum(outside, axis=2)  # [B, N]
+    total = xp.sum(inside * d, axis=(1, 2)) + xp.sum(outside * far, axis=(1, 2))
+    return scale * (drawn - weight[..., None] * prototypes), -0.5 * total[:, None, None]
+
+
+@register(
+    "poodle",
+    score_new=score_new,
+    together=4,
+    rules={
+        "steps": Number(0, closed=True, whole=True),
+        "learning_rate": Number(0),
+        "alpha": Number(0, closed=True),
+        "beta": Number(0, closed=True),
+        "scale": Number(0),
+        "negatives": Number(1, closed=True, whole=True),
+    },
+)
+def poodle(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    base: Any = None,
+    steps: int = 100,
+    learning_rate: float = 1e-3,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    scale: float = 10.0,
+    negatives: int = 400,
+) -> Solution:
+    """base: what base classes leave behind, a `handful.Base` or its file; negatives: at most so many of its items."""
+    xp = array_namespace(support)
+    onehot = one_hot(labels, class_count(labels), like=support)
+    others = base["negatives"][:, :negatives]
+    prototypes = class_means(support, onehot)
+    factor = xp.zeros_like(prototypes[:, :1, :1]) + scale
+    move_prototypes, move_factor = Adam(prototypes, learning_rate), Adam(factor, learning_rate)
+    for _ in range(steps):
+        of_prototypes, of_factor = slopes(support, onehot, others, prototypes, factor, alpha, beta)
+        move_prototypes.move(prototypes, of_prototypes)
+        move_factor.move(factor, of_factor)
+    state = {"prototypes": prototypes, "scale": factor}
+    return Solution(*score_new(state, query), state, n_iter=steps)

@@ -1,0 +1,31 @@
+"""What base classes might have left behind: heads of random numbers, for tests of methods that need some."""
+
+import numpy as np
+
+from handful import Base
+from handful.methods import get
+
+
+def base_for(dimension, seed=0, strength=0.05, negatives=30):
+    """A base of that many features; strength: how far its heads are from doing nothing."""
+    rng = np.random.default_rng([seed, dimension])
+    feat = {
+        "attention": rng.normal(size=(dimension, dimension)) / dimension**0.5,
+        "output": strength * rng.normal(size=(dimension, dimension)) / dimension**0.5,
+        "gain": 1 + strength * rng.normal(size=dimension),
+        "shift": strength * rng.normal(size=dimension) / dimension**0.5,
+        "log_temperature": np.log([0.5]),
+    }
+    peeler = {
+        "inner": rng.normal(size=(dimension, 4)),
+        "outer": strength * rng.normal(size=(4, dimension)),
+        "log_precision": 1 + strength * rng.normal(size=dimension),
+    }
+    about = {"name": "made up", "classes": 3}
+    mean = strength * rng.normal(size=dimension) / dimension
+    return Base(mean, {"feat": feat, "peeler": peeler}, rng.normal(size=(negatives, dimension)), about)
+
+
+def needed(name, dimension):
+    """The parameters that a method cannot do without."""
+    return {"base": base_for(dimension)} if get(name).info.needs == "base" else {}
