@@ -127,7 +127,7 @@ def main() -> None:
     for dimension in DIMENSIONS:
         tasks = handful.Task(*gaussian_tasks(effort.tasks, dimension))
         results: Results = {}
-        for method in arguments.methods or [info.name for info in handful.list_methods()]:
+        for method in arguments.methods or [info.name for info in handful.list_methods() if not info.needs]:
             with console.status(f"{method}, {dimension} features"):
                 run = contenders(method, tasks)
                 agree(method, run)
@@ -138,6 +138,7 @@ def main() -> None:
         bars |= {f"{name}, {dimension}": of for name in (BATCHED, FAST) if (of := ratios(results, name))}
         _report.show(console, tables[-1])
     sentences.append(f"No target for {', '.join(LOOPS_ANYWAY)}: PyOD knows one data set at a time.")
+    sentences.append("Methods that learn from base classes are left out: there are none here.")
     notes = f"{_report.machine()}; {effort.rounds} rounds, {disturbance(every)}."
     console.print(*sentences, notes, sep="\n")
     if out:

@@ -378,7 +378,8 @@ TEXT = {
         of the classes, a sample of the base classes' features. Each item pulls or pushes most the prototype that it is
         nearest to, so features that base items share count less. It needs a `base` with such items, and no learned
         head. On features of a strong backbone and with five examples, accuracy is a little above the nearest mean and
-        fine-tuning; with one example, or weak features, nothing is gained. It was made for classes, not for unknowns: its doubt ranks them no better than SimpleShot's.
+        fine-tuning; with one example, or weak features, nothing is gained. It was made for classes, not for
+        unknowns: its doubt ranks them no better than SimpleShot's.
         """,
         r"""
         l_{ij} &= -\tfrac{s}{2} |z_i - c_j|^2, \qquad p_i = \mathrm{softmax}_j\, l_{ij} \\

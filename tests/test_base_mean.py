@@ -306,3 +306,14 @@ def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
     Base(np.ones(3)).save(tmp_path / "b.base.safetensors")
     with pytest.raises(ValueError, match="base classes with 3 features, and the items have 8"):
         told_of_base(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
+
+
+def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):
+    """`handful embed --dataset` keeps all splits in one file, novel classes too."""
+    rng = np.random.default_rng(0)
+    x, splits = rng.normal(size=(12, 256)).astype(np.float32), np.repeat(["base", "val", "novel"], 4)
+    write(FeatureSet(x, np.repeat(list("abcdef"), 2), splits=splits), tmp_path / "whole.parquet")
+    fill(tmp_path)
+    done = handful("embed", "pile", "--backbone", "pixels", "--base", "whole.parquet", "-o", "out.parquet")
+    assert done.returncode == 0, done.stderr
+    assert np.allclose(read_partly(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)

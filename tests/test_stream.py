@@ -434,7 +434,7 @@ def test_a_checkpoint_of_something_else_or_in_use_is_left_alone(on_disk, tmp_pat
         handful.solve("eol", support, labels, path, checkpoint=tmp_path / "kept", steps=21)
     assert (tmp_path / "kept").read_bytes() == before
     holder = Journal(tmp_path / "held", b"this")
-    with pytest.raises(OSError, match="in use by another solve"):
+    with pytest.raises(OSError, match="in use by another process"):
         Journal(tmp_path / "held", b"this")
     holder.close(finished=True)
     with pytest.raises(OSError, match="the checkpoint cannot be written"):

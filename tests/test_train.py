@@ -252,6 +252,14 @@ def test_other_settings_or_pictures_are_refused_and_the_checkpoint_stays(tmp_pat
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
 
 
+def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed(tmp_path):
+    (tmp_path / f".{checkpoint.NAME}..0123abcd.tmp").write_bytes(b"half")
+    with checkpoint.alone(tmp_path):
+        assert not list(tmp_path.glob(".*.tmp"))
+        with pytest.raises(OSError, match="in use by another process"):
+            pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
+
+
 def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
     (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="damaged.*remove it to start anew"):

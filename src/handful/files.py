@@ -28,6 +28,24 @@ def write_whole(path: Path, content: Any, mark: str = "") -> None:
             temporary.unlink()
 
 
+def locked(path: Path, what: str) -> Any:
+    """The file opened for reading and appending, by one process at a time; a kill unlocks it."""
+    try:
+        file = open(path, "a+b")  # noqa: SIM115  # for as long as the caller needs it
+    except OSError as error:
+        raise OSError(error.errno, f"the {what} cannot be written: {error.strerror}", str(path)) from None
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # pragma: no cover - not on Windows
+        pass
+    except BlockingIOError:
+        file.close()
+        raise OSError(f"{path} is in use by another process: wait for it, or name another {what}") from None
+    return file
+
+
 def printable(name: str) -> str:
     """File names may hold bytes that are no text: those are written as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()

@@ -20,6 +20,7 @@ def bench(
     features: Annotated[
         Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the embedded digits.")
     ] = None,
+    split: Annotated[str | None, typer.Option(help="Of the features only this split, as in novel.")] = None,
     base: Annotated[
         Path | None,
         typer.Option(
@@ -68,7 +69,7 @@ def bench(
     """
     from handful.base import is_base, read_base
     from handful.bench import job
-    from handful.features import Protocol, read
+    from handful.features import FeatureSet, Protocol, read
     from handful.methods.solving import available_threads
 
     check_engine(engine, address)
@@ -79,7 +80,13 @@ def bench(
     tasks = tasks or job.TASKS.get(name)
     console = console_for(as_json)
     given = None if features is None else read(features)
-    given_base = None if base is None else read_base(base) if is_base(base) else read(base)
+    given_base: Any = None
+    if base is not None:
+        given_base = read_base(base) if is_base(base) else read(base)
+    if isinstance(given_base, FeatureSet):
+        given_base = given_base.of_split("base") or given_base
+    if given is not None and split is not None:
+        given = given.select(split=split)
     try:
         with bars(console, "tasks") as show, _cluster(engine, address, jobs) as ray:
             found = job.perform(
@@ -135,7 +142,7 @@ def _shots(name: str, text: str | None) -> list[int]:
 def _bench_command(given: dict[str, Any]) -> str:
     """The command that makes the same tables: without what only says how fast and where to."""
     words = ["handful", "bench", given["name"]]
-    for option in ("features", "base", "methods", "tasks", "seeds", "against"):
+    for option in ("features", "split", "base", "methods", "tasks", "seeds", "against"):
         words += [f"--{option}", str(given[option])] if given[option] is not None else []
     words += [f"--{option}" for option in ("paper", "broad") if given[option]]
     several = [1, 5, 10] if given["name"] == "share" else [5]

@@ -136,7 +136,8 @@ def embed(
             found = _embed_set(pictures, dataset, split, output, net, base_mean, progress)
         else:
             found = _embed_here(pictures, output, net, base_mean, how)
-    labels = {first_folder(printable(name)) for name in found.names} - {""}
+    named = getattr(found, "labels", None) or [first_folder(printable(name)) for name in found.names]
+    labels = set(named) - {""}
     skipped = ([] if known is None else known.skipped) + found.skipped
     if as_json:
         said = {
@@ -190,7 +191,9 @@ def _embed_set(
     output.parent.mkdir(parents=True, exist_ok=True)
     write(made, output)
     names = [f"{label}/{i}" for i, label in enumerate(made.labels.tolist())]
-    return Items(names, made.features, skipped=[(str(one.path), one.reason) for one in given.skipped])
+    return Items(
+        names, made.features, made.labels.tolist(), skipped=[(str(one.path), one.reason) for one in given.skipped]
+    )
 
 
 def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dict[str, Any]) -> Items:

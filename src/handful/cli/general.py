@@ -110,12 +110,15 @@ def methods(as_json: Json = False) -> None:
         typer.echo(json.dumps(rows, indent=2))
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
+    from rich.table import Column, Table
 
-    table = Table(caption=f"{AUTO}, the default, is {get(AUTO).name}.", caption_justify="left")
-    for column in ("name", "method", "year", "paradigm", "setting", "prepared by"):
-        table.add_column(column)
+    said = f"{AUTO}, the default, is {get(AUTO).name}. A base is made by `handful base` or `handful train`."
+    columns = "method", "year", "paradigm", "setting", "prepared by", "needs"
+    table = Table(Column("name", no_wrap=True), *columns, caption=said, caption_justify="left")
     for info in infos:
         prepared = ", ".join(info.preparation)
-        table.add_row(info.name, info.title, str(info.year), info.paradigm, info.setting, prepared)
+        needs = info.needs or (f"[{info.extra}]" if info.extra else "")
+        row = info.name, info.title, str(info.year), info.paradigm, info.setting, prepared, escape(needs)
+        table.add_row(*row)
     Console().print(table)

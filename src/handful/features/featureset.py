@@ -107,6 +107,10 @@ class FeatureSet:
         """Mean feature [D] float32, summed in float64: of a base set, the `base_mean` that methods take."""
         return self.features.mean(axis=0, dtype=np.float64).astype(np.float32)
 
+    def of_split(self, split: str) -> FeatureSet | None:
+        """The items of a split, None where there are none: a set may name its splits or not."""
+        return self.select(split=split) if self.splits is not None and split in self.splits else None
+
     def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureSet:
         """The items of a split (or several) and of some classes, in their order.
 

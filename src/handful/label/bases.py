@@ -68,7 +68,13 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Ite
         items = embed(base)
         return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), items.skipped)
     labels_or_not = not is_dataset and (base.is_dir() or base.suffix.lower() in (".parquet", ".csv"))
-    features = (read_partly if labels_or_not else read)(base).features
+    try:
+        whole = read(base)
+        features = (whole.of_split("base") or whole).features  # novel classes may be in it too
+    except ValueError:  # some rows have no label
+        if not labels_or_not:
+            raise
+        features = read_partly(base).features
     return BaseMean(fitting(_mean(features), base), "features", base, len(features))
 
 

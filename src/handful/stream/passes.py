@@ -30,6 +30,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from handful.arrays import FLOOR
+from handful.files import locked
 from handful.prepare import apply
 from handful.stream.shards import Shards, Span
 from handful.threads import available_threads, one_blas_thread
@@ -223,7 +224,7 @@ class Journal:
     def __post_init__(self) -> None:
         if self.path is None:
             return
-        self._file = _locked(self.path)
+        self._file = locked(self.path, "checkpoint")
         self._file.seek(0)
         first, good = True, 0
         for content in _records(self._file):
@@ -263,24 +264,6 @@ class Journal:
             self._file.close()
             if finished:
                 self.path.unlink(missing_ok=True)
-
-
-def _locked(path: Path) -> Any:
-    """Open for reading and appending, by one process at a time."""
-    try:
-        file = open(path, "a+b")  # noqa: SIM115  # for as long as the solve takes
-    except OSError as error:
-        raise OSError(error.errno, f"the checkpoint cannot be written: {error.strerror}", str(path)) from None
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:  # pragma: no cover - not on Windows
-        pass
-    except BlockingIOError:
-        file.close()
-        raise OSError(f"{path} is in use by another solve: wait for it, or name another file") from None
-    return file
 
 
 def _records(file: Any) -> Iterator[bytes]:

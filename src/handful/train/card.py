@@ -20,6 +20,7 @@ def write_card(
     best: Mapping[str, Any],
     epochs: int,
     seconds: float,
+    threads: int,
     command: str,
     versions: Mapping[str, str],
     files: Sequence[Path],
@@ -44,7 +45,8 @@ def write_card(
         f"classes ({data['validation']}) chose the epoch. Digest of the pixels: `{data['digest']}`. What may be done "
         "with the weights depends on the licence of these pictures.",
         "",
-        f"Best of {epochs} epochs: {best.get('epoch', epochs)}. {seconds / 60:.1f} minutes of training.",
+        f"Best of {epochs} epochs: {best.get('epoch', epochs)}. {seconds / 60:.1f} minutes of training on "
+        f"{_threads(threads)}.",
         "",
     ]
     if figures:
@@ -62,9 +64,9 @@ def write_card(
         "",
         "`model.json` says how pictures are prepared. `model.base.safetensors` holds the mean feature of the base "
         "classes, for methods that centre on it, and what FEAT, SnaTCHer-F, PEELER and POODLE learned from them"
-        + (f" ({', '.join(heads)})" if heads else "")
         + ". It knows what its classes look like: on other kinds of pictures expect little.",
         "",
+        *_gains(heads),
         "## Make it again",
         "",
         f"    {command}",
@@ -82,3 +84,19 @@ def write_card(
         "",
     ]
     path.write_text("\n".join(lines), "utf-8")
+
+
+def _threads(n: int) -> str:
+    return f"{n} threads" if n > 1 else "one thread"
+
+
+def _gains(heads: Mapping[str, Any]) -> list[str]:
+    """What heads are worth on the classes that chose their step, beside plain prototypes."""
+    if not heads:
+        return []
+    rows = [
+        f"| {name} | {of['before']['accuracy']:.2f} -> {of['after']['accuracy']:.2f} "
+        f"| {of['before']['auroc']:.2f} -> {of['after']['auroc']:.2f} |"
+        for name, of in heads.items()
+    ]
+    return ["| head, before and after learning | accuracy | AUROC |", "|---|---|---|", *rows, ""]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import handful
-from handful.files import write_whole
+from handful.files import locked, write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1
 NAME = "checkpoint.safetensors"
+LOCK = ".lock"
 
 
 @dataclass
@@ -29,6 +32,15 @@ class Checkpoint:
     seconds: float = 0.0  # of training so far
     state: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)  # of the network in the best epoch
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Two trainings in one folder would overwrite each other; what a killed one left half written is removed."""
+    with locked(folder / LOCK, "folder"):
+        for left in folder.glob(".*.tmp"):
+            left.unlink()
+        yield
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:

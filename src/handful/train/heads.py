@@ -32,7 +32,14 @@ PATIENCE = 4  # times the steps to the best one, and at least an eighth of all, 
 TEMPERATURE = 0.2  # where T starts: cosines times 10
 HIDDEN = 32  # units of PEELER's network
 OPEN = 0.5  # weight of PEELER's loss on the unknown
-HEATS = (1.0, 2.0, 5.0, 10.0)  # softer than learned: what tells unknowns best is not what tells classes best
+HEATS = (
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+)  # softer than learned: what tells unknowns best is not what tells classes best
 HEADS = ("feat", "peeler")
 Arrays = dict[str, Any]
 Progress = Callable[[int, int], object]  # tasks learned from, of how many
@@ -51,8 +58,9 @@ class Head(NamedTuple):
 def learn_base(
     features: FeatureSet,
     *,
+    validation: FeatureSet | None = None,
     heads: Sequence[str] = HEADS,
-    negatives: int = 2000,
+    negatives: int = 1000,
     episodes: int = 20_000,
     ways: int = 5,
     shots: Sequence[int] = (1, 5),
@@ -63,8 +71,10 @@ def learn_base(
 
     heads: of "feat" and "peeler", or none, for which torch is not needed. negatives: items kept, at most. episodes:
     tasks that a head learns from, at most; ways, shots: their known classes and examples of each. What the heads are
-    worth on the classes that were held out is in `about`, before learning and after. progress: called with the
-    number of tasks learned from, and of how many, all heads together. The same seed gives the same base.
+    worth on the classes that were held out is in `about`, before learning and after. validation: classes to hold out
+    instead of base classes; best those that the backbone was not trained on, as it knows its own too well. progress:
+    called with the number of tasks learned from, and of how many, all heads together. The same seed gives the same
+    base.
     """
     for name in heads:
         if name not in LESSONS:
@@ -78,7 +88,7 @@ def learn_base(
     if heads:
         torch = need("torch", "learning heads", TORCH)
         about["versions"]["torch"] = torch.__version__
-        school = School(torch, features, mean, ways, shots, seed)
+        school = School(torch, features, validation, mean, ways, shots, seed)
         about |= {"held_out": school.held_out, "ways": school.ways}
         names = list(dict.fromkeys(heads))
         for i, name in enumerate(names):
@@ -98,28 +108,42 @@ def _told(progress: Progress | None, before: int, count: int, done: int, total: 
 class School:
     """Tasks of base classes, most of them to learn from and some to be examined on."""
 
-    def __init__(self, torch: Any, features: FeatureSet, mean: np.ndarray, ways: int, shots: Sequence[int], seed: int):
+    def __init__(
+        self,
+        torch: Any,
+        features: FeatureSet,
+        validation: FeatureSet | None,
+        mean: np.ndarray,
+        ways: int,
+        shots: Sequence[int],
+        seed: int,
+    ):
         self.torch, self.seed, self.shots = torch, seed, tuple(shots)
-        self.items = torch.from_numpy(unit(features.features.astype(np.float32, copy=False) - mean))
-        codes = np.unique(features.labels, return_inverse=True)[1]
-        counts = np.bincount(codes)
-        usable = np.flatnonzero(counts > max(self.shots))
-        self.ways = min(ways, len(usable) // 2 - 1)
+        codes, usable = _usable(features, max(self.shots))
+        items, examined = features.features, codes
+        if validation is None:
+            self.ways = min(ways, len(usable) // 2 - 1)
+            fewest = 2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1  # as many unknown, if it can be
+            held = max(fewest, int(HELD_OUT * len(usable)))
+            order = np.random.default_rng([seed, 0]).permutation(usable)
+            learned, others = order[held:], order[:held]
+        else:
+            of_others, others = _usable(validation, max(self.shots))
+            self.ways, learned = min(ways, len(usable) - 1, len(others) - 1), usable
+            items = np.concatenate([items, validation.features])
+            nobody = np.full(len(of_others), -1)
+            codes, examined = np.concatenate([codes, nobody]), np.concatenate([np.full(len(codes), -1), of_others])
         if self.ways < 2:
             raise ValueError(
                 f"{features.name} has {len(usable)} classes of more than {max(self.shots)} items, and a head needs 6 "
                 "or more to learn from: give features of more base classes, or leave the heads out"
             )
-        order = np.random.default_rng([seed, 0]).permutation(usable)
-        fewest = (
-            2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1
-        )  # as many unknown as known, if it can be
-        self.held_out = held = max(fewest, int(HELD_OUT * len(usable)))
-        self.drawer, others = (
-            Drawer(codes, part, self.ways, OUTLIER_WAYS, QUERIES) for part in (order[held:], order[:held])
-        )
+        self.items = torch.from_numpy(unit(items.astype(np.float32, copy=False) - mean))
+        self.held_out = len(others)
+        self.drawer = Drawer(codes, learned, self.ways, OUTLIER_WAYS, QUERIES)
+        exam = Drawer(examined, others, self.ways, OUTLIER_WAYS, QUERIES)
         rng = np.random.default_rng([seed, 2])
-        self.exams = [others.draw(rng, LOOKED_AT, n) for n in self.shots]
+        self.exams = [exam.draw(rng, LOOKED_AT, n) for n in self.shots]
 
     def learn(self, name: str, episodes: int, progress: Progress) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The arrays of the best step, and what they are worth on the held-out classes, before and after."""
@@ -174,6 +198,12 @@ class School:
         name, sign = head.cooler
         copies = {key: value.detach().numpy().copy() for key, value in arrays.items()}
         return copies | {name: copies[name] + np.float32(sign * np.log(found["heat"]))}
+
+
+def _usable(features: FeatureSet, shots: int) -> tuple[np.ndarray, np.ndarray]:
+    """The class of each item as a number, and those classes that have more than so many items."""
+    codes = np.unique(features.labels, return_inverse=True)[1]
+    return codes, np.flatnonzero(np.bincount(codes) > shots)
 
 
 # FEAT

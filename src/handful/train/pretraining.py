@@ -80,9 +80,9 @@ def pretrain(
     if settings.precision == AUTO:
         settings = replace(settings, precision=BFLOAT16 if native_bfloat16(device) else FLOAT32)
     made_from = {"settings": settings.plain(), "pictures": digest(learning), "validation": digest(held_out)}
-    with _reproducibly(threads or available_threads()):
+    folder.mkdir(parents=True, exist_ok=True)
+    with checkpoint.alone(folder), _reproducibly(threads or available_threads()):
         learner = Learner(settings, learning, mean, std, device)
-        folder.mkdir(parents=True, exist_ok=True)
         at = checkpoint.read(folder) or Checkpoint(made_from)
         _check_same(at.made_from, made_from, folder)
         if at.state:
@@ -178,8 +178,13 @@ def _finish(
     write_whole(files["weights"], save(at.weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
     export_onnx(network, files["backbone"], preprocessing)
     features = FeatureSet(learner.embed(learning.pixels), learning.labels, name=pictures.name)
+    others = None if held_out is None else FeatureSet(learner.embed(held_out.pixels), held_out.labels)
     base = learn_base(
-        features, heads=heads, seed=settings.seed, progress=lambda done, total: progress("heads", done, total)
+        features,
+        validation=others,
+        heads=heads,
+        seed=settings.seed,
+        progress=lambda done, total: progress("heads", done, total),
     )
     base.save(files["base"])
     versions = {"handful": handful.__version__, "torch": torch.__version__, "Python": python_version()}
@@ -190,8 +195,8 @@ def _finish(
     }  # fmt: skip
     write_card(
         files["card"], settings=settings, data=data, preprocessing=asdict(preprocessing), dimension=features.dimension,
-        best=at.best, epochs=len(at.history), seconds=at.seconds, command=command, versions=versions,
-        files=[files["weights"], files["backbone"], files["base"]], heads=base.heads,
+        best=at.best, epochs=len(at.history), seconds=at.seconds, threads=torch.get_num_threads(), command=command,
+        versions=versions, files=[files["weights"], files["backbone"], files["base"]], heads=base.about["heads"],
     )  # fmt: skip
     return Trained(folder, at.best, at.seconds, files)
 

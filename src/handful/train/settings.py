@@ -23,7 +23,7 @@ RULES: dict[str, Rule] = {
     "augment": OneOf((PICTURES, DRAWINGS, NONE)),
     "rotations": OneOf((NONE, CLASSES, PREDICT)),
     "precision": OneOf((AUTO, FLOAT32, BFLOAT16)),
-    "seed": Number(0, closed=True, whole=True),
+    "seed": Number(0, 2**31, closed=True, whole=True),
 }
 
 
