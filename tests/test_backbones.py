@@ -537,7 +537,7 @@ def test_pixels_need_no_extra(monkeypatch):
 
 def test_unknown_names_list_the_known_ones():
     with pytest.raises(
-        ValueError, match=r"no backbone 'resnet'.*efficientnet_lite0, pixels, <model>.onnx, timm:<model>"
+        ValueError, match=r"no backbone 'resnet'.*efficientnet_lite0, pixels, omniglot, <model>.onnx, timm:<model>"
     ):
         load_backbone("resnet")
     with pytest.raises(TypeError, match="int"):

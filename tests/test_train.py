@@ -284,6 +284,14 @@ def test_what_cannot_be_trained_is_said(changes, words, tmp_path):
         pretrain(shapes(), tmp_path, Settings(**(SMALL | changes)), track="none", heads=())
 
 
+def test_too_few_classes_are_said_before_training_and_not_after(tmp_path):
+    with pytest.raises(ValueError, match="1 base class: two or more"):
+        pretrain(shapes(classes=1, each=40), tmp_path, Settings(**SMALL), track="none")
+    with pytest.raises(ValueError, match="a head needs 6 or more.*leave the heads out"):
+        pretrain(shapes(classes=5, each=40), tmp_path, Settings(**SMALL), track="none")
+    assert not list(tmp_path.iterdir())
+
+
 def test_curves_go_to_tensorboard(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

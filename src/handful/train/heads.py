@@ -119,25 +119,20 @@ class School:
         seed: int,
     ):
         self.torch, self.seed, self.shots = torch, seed, tuple(shots)
-        codes, usable = _usable(features, max(self.shots))
+        codes, usable = _usable(features.labels, max(self.shots))
         items, examined = features.features, codes
         if validation is None:
-            self.ways = min(ways, len(usable) // 2 - 1)
+            self.ways = _ways(ways, len(usable), None, features.name)
             fewest = 2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1  # as many unknown, if it can be
             held = max(fewest, int(HELD_OUT * len(usable)))
             order = np.random.default_rng([seed, 0]).permutation(usable)
             learned, others = order[held:], order[:held]
         else:
-            of_others, others = _usable(validation, max(self.shots))
-            self.ways, learned = min(ways, len(usable) - 1, len(others) - 1), usable
+            of_others, others = _usable(validation.labels, max(self.shots))
+            self.ways, learned = _ways(ways, len(usable), len(others), features.name), usable
             items = np.concatenate([items, validation.features])
             nobody = np.full(len(of_others), -1)
             codes, examined = np.concatenate([codes, nobody]), np.concatenate([np.full(len(codes), -1), of_others])
-        if self.ways < 2:
-            raise ValueError(
-                f"{features.name} has {len(usable)} classes of more than {max(self.shots)} items, and a head needs 6 "
-                "or more to learn from: give features of more base classes, or leave the heads out"
-            )
         self.items = torch.from_numpy(unit(items.astype(np.float32, copy=False) - mean))
         self.held_out = len(others)
         self.drawer = Drawer(codes, learned, self.ways, OUTLIER_WAYS, QUERIES)
@@ -200,9 +195,26 @@ class School:
         return copies | {name: copies[name] + np.float32(sign * np.log(found["heat"]))}
 
 
-def _usable(features: FeatureSet, shots: int) -> tuple[np.ndarray, np.ndarray]:
+def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, most: int = 5) -> None:
+    """Raise if no head could be learned on classes with so many items; before a long training, not after it."""
+    _ways(ways, len(_usable(labels, most)[1]), None if others is None else len(_usable(others, most)[1]), name)
+
+
+def _ways(wanted: int, usable: int, others: int | None, name: str) -> int:
+    """Known classes of a task, beside at least one unknown; some of the classes are held out unless others are."""
+    ways = min(wanted, usable // 2 - 1 if others is None else min(usable, others) - 1)
+    if ways < 2:
+        needed = "6 or more" if others is None else f"3 or more, and as many beside them, of which there are {others}"
+        raise ValueError(
+            f"{name} has {usable} classes with enough items, and a head needs {needed} to learn from: give more base "
+            "classes, or leave the heads out"
+        )
+    return ways
+
+
+def _usable(labels: np.ndarray, shots: int) -> tuple[np.ndarray, np.ndarray]:
     """The class of each item as a number, and those classes that have more than so many items."""
-    codes = np.unique(features.labels, return_inverse=True)[1]
+    codes = np.unique(labels, return_inverse=True)[1]
     return codes, np.flatnonzero(np.bincount(codes) > shots)
 
 

@@ -24,6 +24,7 @@ from handful.train.settings import BFLOAT16, CLASSES, PREDICT, Settings
 
 MOMENTUM = 0.9
 WARMING = 0.03  # of the steps, over which the learning rate rises to its height
+SAMPLED = 5000 * 28 * 28  # pixels
 ORDER, BENDING = 1, 2  # streams of random numbers
 
 
@@ -158,8 +159,9 @@ class Learner:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.low)
 
 
-def pixel_statistics(pixels: np.ndarray, most: int = 5000) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each channel over some of the pictures, of pixels scaled to 0..1."""
+def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each channel, of pixels scaled to 0..1, over some of the pictures: 100 MB at most."""
+    most = max(100, SAMPLED // (pixels.shape[1] * pixels.shape[2]))
     some = pixels[:: max(1, len(pixels) // most)].reshape(-1, pixels.shape[-1]) / 255.0
     return some.mean(axis=0), np.maximum(some.std(axis=0), 1e-3)
 

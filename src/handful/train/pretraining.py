@@ -33,7 +33,7 @@ from handful.threads import available_threads
 from handful.train import checkpoint
 from handful.train.card import write_card
 from handful.train.checkpoint import Checkpoint
-from handful.train.heads import HEADS, learn_base
+from handful.train.heads import HEADS, check_classes, learn_base
 from handful.train.learner import Learner, native_bfloat16, pixel_statistics
 from handful.train.settings import AUTO, BFLOAT16, FLOAT32, Settings
 from handful.train.tracking import tracker
@@ -76,6 +76,12 @@ def pretrain(
     folder, settings = Path(output), settings or Settings()
     device = device if device != AUTO else "cuda" if torch.cuda.is_available() else "cpu"
     learning, held_out = split(pictures, settings)
+    if len(learning.classes) < 2:
+        raise ValueError(
+            f"{pictures.name} has {len(learning.classes)} base class: two or more are needed to learn from"
+        )
+    if heads:
+        check_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
     mean, std = pixel_statistics(learning.pixels)
     if settings.precision == AUTO:
         settings = replace(settings, precision=BFLOAT16 if native_bfloat16(device) else FLOAT32)
