@@ -336,10 +336,10 @@ def test_parquet_is_decoded_once_where_there_is_a_place_for_it(tmp_path, monkeyp
 def test_results_can_go_to_files_instead_of_memory(tmp_path):
     support, labels, query = some_task(7, 4, 5, 3000, 16)
     for method in ("eol", "auto"):
-        whole = handful.solve(method, support, labels, query)
-        found = handful.solve(method, support, labels, Shards(query), out=tmp_path / method, chunk=100)
+        whole = handful.solve(method, support, labels, query, dtype="float64")
+        found = handful.solve(method, support, labels, Shards(query), out=tmp_path / method, chunk=100, dtype="float64")
         assert isinstance(found.probabilities.base, np.memmap) or isinstance(found.probabilities, np.memmap)
-        assert furthest(found, whole) <= 1e-5
+        assert furthest(found, whole) <= 1e-9
         np.testing.assert_array_equal(np.load(tmp_path / method / "outlier_scores.npy"), found.outlier_scores)
 
 

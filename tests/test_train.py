@@ -18,6 +18,7 @@ from handful.base import read_base
 from handful.datasets import PictureSet
 from handful.images import load_backbone
 from handful.networks import build
+from handful.networks.checkpoints import load_network
 from handful.networks.resnet12 import drop_block
 from handful.train import checkpoint
 from handful.train.augment import augment, turned
@@ -234,6 +235,21 @@ def test_a_training_leaves_a_backbone_that_can_be_used(tmp_path):
     assert f"{done.best['accuracy_5']:.2f}" in card
 
 
+@pytest.mark.parametrize(
+    ("network", "options", "wanted"), [("conv4", {"width": 8}, 8), ("wrn28_10", {"depth": 10, "widen": 1}, 64)]
+)
+def test_the_other_networks_are_trained_and_found_again_alike(network, options, wanted, tmp_path):
+    settings = Settings(**(SMALL | {"network": network, "options": options, "epochs": 1}))
+    pretrain(shapes(), tmp_path, settings, threads=1, track="none", heads=())
+    backbone = load_backbone(tmp_path / "model.onnx")
+    again, name, _ = load_network(tmp_path / "weights.safetensors")
+    assert (backbone.dimension, again.dimension, name) == (wanted, wanted, network)
+    x = np.random.default_rng(0).random((2, 1, 16, 16), np.float32)
+    with torch.no_grad():
+        features = again.eval()(torch.from_numpy(x)).numpy()
+    assert np.allclose(backbone.embed(x), features, atol=1e-4 * np.abs(features).max())
+
+
 def test_training_stops_early_when_validation_does_not_improve(tmp_path):
     # weights that hardly move: whatever validation says first it goes on saying
     settings = Settings(**(SMALL | {"epochs": 30, "learning_rate": 1e-12, "weight_decay": 0.0, "patience": 2}))
@@ -277,11 +293,13 @@ def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
         ({"options": {"depth": 3}}, "cannot be built so"),
         ({"options": {"widths": [4, 4]}}, "a ResNet-12 has four"),
         ({"learning_rate": 1e30}, "give a smaller learning rate"),
+        ({"size": 8}, "8 x 8 pixels, too few for resnet12: give a larger size"),
     ],
 )
 def test_what_cannot_be_trained_is_said(changes, words, tmp_path):
+    size = {"size": changes.pop("size")} if "size" in changes else {}
     with pytest.raises(ValueError, match=words):
-        pretrain(shapes(), tmp_path, Settings(**(SMALL | changes)), track="none", heads=())
+        pretrain(shapes(**size), tmp_path, Settings(**(SMALL | changes)), track="none", heads=())
 
 
 def test_too_few_classes_are_said_before_training_and_not_after(tmp_path):

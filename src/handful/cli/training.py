@@ -33,7 +33,7 @@ def train(
     widths: Annotated[
         str | None, typer.Option(help="Of a ResNet-12. Default: 64,160,320,640; 16,32,64,128 suits small drawings.")
     ] = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Pixels a side. Default: the data set's usual.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, help="Pixels a side. Default: the data set's usual.")] = None,
     epochs: Annotated[int, typer.Option(min=1, help="How often each picture is seen, at most.")] = 100,
     batch: Annotated[int, typer.Option(min=2, help="Pictures a step.")] = 128,
     learning_rate: Annotated[float, typer.Option(help="At its height; a cosine brings it to nothing.")] = 0.1,

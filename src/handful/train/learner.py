@@ -43,10 +43,9 @@ class Learner:
             )
         self.mean, self.std = (torch.from_numpy(v.astype(np.float32))[:, None, None].to(device) for v in (mean, std))
         torch.manual_seed(settings.seed)
-        self.network = build(settings.network, self.pixels.shape[-1], **settings.options)
-        with torch.no_grad():  # how many features there are may depend on the size of the pictures
-            self.network.eval()
-            dimension = self.network(self._ready(self.pixels[:1]).cpu()).shape[1]
+        size = {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}  # its features are of that size
+        self.network = build(settings.network, self.pixels.shape[-1], **(size | dict(settings.options)))
+        dimension = self._trial(pictures.name)
         turns = 4 if settings.rotations == CLASSES else 1
         self.head = nn.Linear(dimension, turns * self.n_classes)
         self.turn = nn.Linear(dimension, 4) if settings.rotations == PREDICT else None
@@ -69,6 +68,19 @@ class Learner:
     @property
     def steps(self) -> int:
         return self.settings.epochs * self.steps_per_epoch
+
+    def _trial(self, name: str) -> int:
+        """How many features a picture of this size has."""
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                return self.network(self._ready(self.pixels[:1]).cpu()).shape[1]
+        except RuntimeError:  # nothing is left after so many poolings
+            height, width = self.pixels.shape[1:3]
+            raise ValueError(
+                f"pictures of {name} have {height} x {width} pixels, too few for {self.settings.network}: give a "
+                "larger size"
+            ) from None
 
     def step(self, number: int) -> float:
         """Learn from batch `number`; the loss before."""
