@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from handful.files import write_whole
+from handful.tensorfile import read_tensors
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 KEY = "handful.base"  # of the header
@@ -159,18 +160,8 @@ def is_base(path: str | Path) -> bool:
 
 @lru_cache(maxsize=4)
 def _read(path: str, changed: int, size: int) -> Base:
-    from safetensors import SafetensorError, safe_open
-
+    said, arrays = read_tensors(path, KEY, f"not a base: {HOW}")
     try:
-        with safe_open(path, framework="np") as file:
-            header = (file.metadata() or {}).get(KEY)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
-        raise ValueError(f"{path!r} is not a safetensors file, or is damaged: {error}") from None
-    if header is None:
-        raise ValueError(f"{path!r} is a safetensors file, but not a base: {HOW}")
-    try:
-        said = json.loads(header)
         if said["format"] > FORMAT:
             raise ValueError(
                 f"{path!r} is a base in format {said['format']}, and this handful reads up to format {FORMAT}: "
@@ -180,7 +171,5 @@ def _read(path: str, changed: int, size: int) -> Base:
         if missing or "mean" not in arrays:
             raise ValueError(f"{path!r} is incomplete: {(missing or ['mean'])[0]!r} is missing from it")
         return Base.of(arrays, said["about"])
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path!r} is damaged: its header is not JSON: {error}") from None
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path!r} is damaged: its header does not say what it should: {error}") from None

@@ -13,6 +13,7 @@ from handful.base import Base
 from handful.estimator import FewShotClassifier, estimator
 from handful.files import write_whole
 from handful.methods import get
+from handful.tensorfile import read_tensors
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
@@ -69,29 +70,17 @@ def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Pat
 
 def load(path: str | Path) -> FewShotClassifier:
     """Read a model that `save` wrote; a broken or newer file is refused with a reason."""
-    from safetensors import SafetensorError, safe_open
-
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
+    about, arrays = read_tensors(path, "handful", "not one that handful wrote")
     try:
-        with safe_open(path, framework="np") as file:
-            header = (file.metadata() or {}).get("handful")
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
-        raise ValueError(f"{str(path)!r} is not a safetensors file, or is damaged: {error}") from None
-    if header is None:
-        raise ValueError(f"{str(path)!r} is a safetensors file, but not one that handful wrote")
-    try:
-        about = json.loads(header)
         if about["format"] > FORMAT:
             raise ValueError(
                 f"{str(path)!r} was written by handful {about['handful']} in format {about['format']}; this is handful "
                 f"{handful.__version__}, which reads up to format {FORMAT}: upgrade with pip install -U handful"
             )
         return _rebuild(about, arrays)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{str(path)!r} is damaged: its header is not JSON: {error}") from None
     except KeyError as missing:
         raise ValueError(f"{str(path)!r} is incomplete: {missing} is missing from it") from None
 
