@@ -50,7 +50,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("estimator", "scale"):  # modules, the first of which can be called
+    if name in ("estimator", "scale", "networks", "datasets", "train"):  # modules, the first of which can be called
         return import_module(f"handful.{name}")
     home = next((module for module, names in _HOMES.items() if name in names), None)
     if home is None and not name[0].isupper():

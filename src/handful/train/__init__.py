@@ -1,1 +1,23 @@
-"""Learning on base classes: backbones and heads. Needs torch, which is imported with the module that uses it."""
+"""Learning on base classes: backbones and heads. Needs torch, which is imported with what uses it.
+
+from handful.train import Settings, pretrain
+
+pretrain(read_pictures("omniglot/"), "backbone", Settings(epochs=40, options={"widths": [16, 32, 64, 128]}))
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from handful.train.heads import learn_base
+    from handful.train.pretraining import pretrain
+    from handful.train.settings import Settings
+
+__all__ = ["Settings", "learn_base", "pretrain"]
+_HOMES = {"Settings": "settings", "learn_base": "heads", "pretrain": "pretraining"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'handful.train' has no attribute {name!r}")
+    return getattr(import_module(f"handful.train.{_HOMES[name]}"), name)
