@@ -99,7 +99,8 @@ def test_imports_point_only_along_the_arrows(path):
 
 def test_the_rooms_of_training_are_found_without_importing_torch():
     code = (
-        "import sys, handful; handful.datasets.read_pictures; handful.train.Settings(epochs=3); handful.networks.NETWORKS\n"
+        "import sys, handful; handful.datasets.read_pictures; handful.train.Settings(epochs=3)\n"
+        "handful.networks.NETWORKS\n"
         "assert 'torch' not in sys.modules; handful.train.pretrain; assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

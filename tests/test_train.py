@@ -347,7 +347,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_weights(tmp_
         process = subprocess.Popen(
             command(folder, tmp_path / "killed"), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        if killed < 3:
+        if killed < 2:
             wait_for(tmp_path / "killed" / checkpoint.NAME, process)
             time.sleep(moments.uniform(0, 1.5))
             process.send_signal(signal.SIGKILL)

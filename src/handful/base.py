@@ -35,7 +35,7 @@ class Base:
     """The mean feature [D], the learned heads, a sample of base features [M, D], and what it was made of.
 
     >>> Base(np.zeros(3), about={"name": "birds", "classes": 64})
-    <Base birds: 64 classes, 3 features, no heads, no negatives, 24a6a6b6>
+    <Base birds: 64 classes, 3 features, no heads, no negatives, 524de2664f43f810>
     """
 
     mean: np.ndarray

@@ -31,6 +31,7 @@ from handful.scale.cluster import connected
 PER_CPU = 4  # tasks under way: a machine finds the next one waiting, and 100,000 blocks are not all handed out at once
 RETRIES = 5  # of a task whose worker or machine died; an error of the method itself is not tried again
 GLANCE = 1.0  # seconds between looks at how large the cluster is
+GRACE = 0.5  # seconds in which what is nearly done may end
 
 
 class Piece(NamedTuple):
@@ -60,8 +61,10 @@ class Ray:
         self.address, self.jobs = address, jobs
         self._connection = ExitStack()
         self._ray: Any = None
+        self._closes = False  # the connection, and with it what is under way
 
     def __enter__(self) -> Ray:
+        self._closes = True
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -101,9 +104,15 @@ class Ray:
                         store.write(key, about, piece.block, self._figures(ref))
                         yield piece.block.size
         finally:
-            for ref in under_way:
-                with suppress(ray.exceptions.RayError):  # it is gone already
-                    ray.cancel(ref, force=True)
+            if under_way and not self._closes:
+                self._cancel(list(under_way))
+
+    def _cancel(self, refs: list[Any]) -> None:
+        """A task that ends while it is cancelled takes this process with it (a check in Ray 2.60 fails): those that are
+        about to end may do so first."""
+        for ref in self._ray.wait(refs, num_returns=len(refs), timeout=GRACE)[1]:
+            with suppress(self._ray.exceptions.RayError):  # it is gone already
+                self._ray.cancel(ref, force=True)
 
     def _room(self) -> int:
         cpus = int(self._ray.cluster_resources().get("CPU", 0))
