@@ -293,13 +293,17 @@ def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
         ({"options": {"depth": 3}}, "cannot be built so"),
         ({"options": {"widths": [4, 4]}}, "a ResNet-12 has four"),
         ({"learning_rate": 1e30}, "give a smaller learning rate"),
+        ({"device": "abacus"}, "there is no device 'abacus' here.*give cpu, or auto"),
+        ({"heads": ["hydra"]}, "there is no head 'hydra' to learn; there are: feat, peeler"),
         ({"size": 8}, "8 x 8 pixels, too few for resnet12: give a larger size"),
     ],
 )
 def test_what_cannot_be_trained_is_said(changes, words, tmp_path):
-    size = {"size": changes.pop("size")} if "size" in changes else {}
+    size = {"size": changes["size"]} if "size" in changes else {}
+    other = {"heads": ()} | {name: value for name, value in changes.items() if name in ("device", "heads")}
+    settings = {name: value for name, value in changes.items() if name not in size | other}
     with pytest.raises(ValueError, match=words):
-        pretrain(shapes(**size), tmp_path, Settings(**(SMALL | changes)), track="none", heads=())
+        pretrain(shapes(**size), tmp_path, Settings(**(SMALL | settings)), track="none", **other)
 
 
 def test_too_few_classes_are_said_before_training_and_not_after(tmp_path):
@@ -337,33 +341,27 @@ def command(folder, out, *more):
     return [sys.executable, "-m", "handful", *map(str, words)]
 
 
-def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_weights(tmp_path):
+def test_stopped_at_random_moments_and_resumed_it_ends_with_the_same_weights(tmp_path):
+    """By kill -9, and by Ctrl-C, which may come in the middle of a step."""
     folder = picture_folder(tmp_path / "pictures")
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = os.environ | {"HANDFUL_CACHE": str(tmp_path / "cache")}
     whole = subprocess.run(command(folder, tmp_path / "whole"), env=environment, capture_output=True, text=True)
     assert whole.returncode == 0, whole.stderr
-    moments, killed, steps = random.Random(), 0, []
-    while True:
+    moments, steps = random.Random(), []
+    for stop, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (None, 0)):
         process = subprocess.Popen(
-            command(folder, tmp_path / "killed"), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command(folder, tmp_path / "stopped"), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        if killed < 2:
-            wait_for(tmp_path / "killed" / checkpoint.NAME, process)
+        if stop is not None:
+            wait_for(tmp_path / "stopped" / checkpoint.NAME, process)
             time.sleep(moments.uniform(0, 1.5))
-            process.send_signal(signal.SIGKILL)
+            process.send_signal(stop)
         said = process.communicate()[0].decode()
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL, said
-        killed += 1
-        steps.append(checkpoint.read(tmp_path / "killed").step)
-        (tmp_path / "killed" / checkpoint.NAME).touch()
-    assert steps == sorted(steps)
-    assert steps[0] > 0
-    assert steps[0] < 40 * (120 // 16), "it was killed when all was done"
-    names = ("weights.safetensors", "model.onnx", "model.base.safetensors", "history.jsonl")
-    for name in names:
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+        assert process.returncode == code, said
+        steps.append(checkpoint.read(tmp_path / "stopped").step)
+    assert 0 < steps[0] <= steps[1] < steps[2] == 40 * (120 // 16)  # else it was stopped when all was done
+    for name in ("weights.safetensors", "model.onnx", "model.base.safetensors", "history.jsonl"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
 
 def wait_for(path, process):

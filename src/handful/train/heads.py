@@ -76,9 +76,7 @@ def learn_base(
     called with the number of tasks learned from, and of how many, all heads together. The same seed gives the same
     base.
     """
-    for name in heads:
-        if name not in LESSONS:
-            raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")
+    check_heads(heads)
     mean = features.mean
     about: dict[str, Any] = {
         "name": features.name, "classes": len(features.classes), "items": len(features), "seed": seed,
@@ -193,6 +191,12 @@ class School:
         name, sign = head.cooler
         copies = {key: value.detach().numpy().copy() for key, value in arrays.items()}
         return copies | {name: copies[name] + np.float32(sign * np.log(found["heat"]))}
+
+
+def check_heads(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in LESSONS:
+            raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")
 
 
 def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, most: int = 5) -> None:

@@ -33,7 +33,7 @@ from handful.threads import available_threads
 from handful.train import checkpoint
 from handful.train.card import write_card
 from handful.train.checkpoint import Checkpoint
-from handful.train.heads import HEADS, check_classes, learn_base
+from handful.train.heads import HEADS, check_classes, check_heads, learn_base
 from handful.train.learner import Learner, native_bfloat16, pixel_statistics
 from handful.train.settings import AUTO, BFLOAT16, FLOAT32, Settings
 from handful.train.tracking import tracker
@@ -74,7 +74,8 @@ def pretrain(
     bit for bit if threads=1.
     """
     folder, settings = Path(output), settings or Settings()
-    device = device if device != AUTO else "cuda" if torch.cuda.is_available() else "cpu"
+    device = _device(device)
+    check_heads(heads)
     learning, held_out = split(pictures, settings)
     if len(learning.classes) < 2:
         raise ValueError(
@@ -98,6 +99,18 @@ def pretrain(
         return _finish(learner, at, pictures, learning, held_out, folder, heads, command, progress)
 
 
+def _device(name: str) -> str:
+    if name == AUTO:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
+        raise ValueError(
+            f"there is no device {name!r} here ({str(error).splitlines()[0]}): give cpu, or auto"
+        ) from None
+    return name
+
+
 def _learn(
     learner: Learner,
     at: Checkpoint,
@@ -108,6 +121,7 @@ def _learn(
     progress: Callable[[str, int, int], object],
     told: Callable[[dict[str, Any]], object],
 ) -> None:
+    """Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is whole."""
     begun, before = time.monotonic(), at.seconds
     saved = begun
 
@@ -116,28 +130,24 @@ def _learn(
         checkpoint.write(at, folder)
 
     progress("training", at.step, learner.steps)
-    try:
-        while at.step < learner.steps and not _enough(at, learner.settings.patience):
-            at.losses.append(learner.step(at.step))
-            at.step += 1
-            progress("training", at.step, learner.steps)
-            if at.step % learner.steps_per_epoch == 0:
-                row = {"epoch": at.step // learner.steps_per_epoch, "loss": float(np.mean(at.losses))}
-                row |= _validated(learner, held_out)
-                at.history.append(row)
-                at.losses = []
-                if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equals the later has seen more
-                    at.best, at.weights = row, learner.weights()
-                tracked(row, row["epoch"])
-                told(row)
-                _write_history(at, folder)
-            elif time.monotonic() - saved < save_every:
-                continue
-            save()
-            saved = time.monotonic()
-    except KeyboardInterrupt:
+    while at.step < learner.steps and not _enough(at, learner.settings.patience):
+        at.losses.append(learner.step(at.step))
+        at.step += 1
+        progress("training", at.step, learner.steps)
+        if at.step % learner.steps_per_epoch == 0:
+            row = {"epoch": at.step // learner.steps_per_epoch, "loss": float(np.mean(at.losses))}
+            row |= _validated(learner, held_out)
+            at.history.append(row)
+            at.losses = []
+            if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equals the later has seen more
+                at.best, at.weights = row, learner.weights()
+            tracked(row, row["epoch"])
+            told(row)
+            _write_history(at, folder)
+        elif time.monotonic() - saved < save_every:
+            continue
         save()
-        raise
+        saved = time.monotonic()
 
 
 def _enough(at: Checkpoint, patience: int) -> bool:
