@@ -332,6 +332,7 @@ def picture_folder(folder, classes=12, each=10):
     for i, (pixels, label) in enumerate(zip(pictures.pixels, pictures.labels, strict=True)):
         (folder / label).mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(folder / label / f"{i:04}.png")
+    (folder / label / "broken.png").write_bytes(b"no picture")
     return folder
 
 
@@ -347,6 +348,8 @@ def test_stopped_at_random_moments_and_resumed_it_ends_with_the_same_weights(tmp
     environment = os.environ | {"HANDFUL_CACHE": str(tmp_path / "cache")}
     whole = subprocess.run(command(folder, tmp_path / "whole"), env=environment, capture_output=True, text=True)
     assert whole.returncode == 0, whole.stderr
+    assert "Skipped: 1." in whole.stdout
+    assert "broken.png" in whole.stdout
     moments, steps = random.Random(), []
     for stop, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (None, 0)):
         process = subprocess.Popen(

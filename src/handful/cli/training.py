@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, bars, console_for
+from handful.cli.shared import Json, app, as_rows, bars, console_for, say_skipped
 
 
 @app.command()
@@ -89,6 +89,8 @@ def train(
             pictures, dataset, size=size, splits=("base", "val"), split_file=split,
             progress=lambda done, total: show("reading", done, total),
         )  # fmt: skip
+    skipped = [(one.path, one.reason) for one in given.skipped]
+    say_skipped(console, skipped)
     if augment == "auto":
         augment = "pictures" if given.pixels.shape[-1] == 3 else "drawings"
     settings = Settings(
@@ -108,7 +110,8 @@ def train(
         raise typer.Exit(130) from None
     if as_json:
         files = {name: str(path.resolve()) for name, path in trained.files.items()}
-        typer.echo(json.dumps({"best": trained.best, "seconds": trained.seconds, "files": files}, indent=2))
+        said = {"best": trained.best, "seconds": trained.seconds, "files": files, "skipped": as_rows(skipped)}
+        typer.echo(json.dumps(said, indent=2))
         return
     console.print(f"\nThe best epoch: {_row(trained.best)}", markup=False)
     for what, path in trained.files.items():

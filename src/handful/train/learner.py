@@ -9,7 +9,6 @@ what goes on from a checkpoint does what it would have done.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -182,10 +181,5 @@ def native_bfloat16(device: str) -> bool:
     """Does this device compute in bfloat16, or would it only pretend to?"""
     if device.startswith("cuda"):
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device == "cpu" and torch.cpu.get_capabilities().get("avx512_bf16", False)
-
-
-def epochs_of(learner: Learner) -> Iterator[range]:
-    """The numbers of the steps, an epoch at a time."""
-    n = learner.steps_per_epoch
-    return (range(epoch * n, (epoch + 1) * n) for epoch in range(learner.settings.epochs))
+    told: Any = getattr(torch.cpu, "get_capabilities", dict)  # not in older ones
+    return device == "cpu" and told().get("avx512_bf16", False)
