@@ -363,7 +363,7 @@ def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp
     with pytest.raises(ValueError, match="no head 'x'"):
         learn_base(crowded(4), heads=("x",))
     pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="has 4 classes with enough items"):
+    with pytest.raises(ValueError, match="has 4 classes of more than 5 items"):
         learn_base(crowded(4), heads=("feat",))
 
 

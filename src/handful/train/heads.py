@@ -120,14 +120,14 @@ class School:
         codes, usable = _usable(features.labels, max(self.shots))
         items, examined = features.features, codes
         if validation is None:
-            self.ways = _ways(ways, len(usable), None, features.name)
+            self.ways = _ways(ways, len(usable), None, features.name, max(shots))
             fewest = 2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1  # as many unknown, if it can be
             held = max(fewest, int(HELD_OUT * len(usable)))
             order = np.random.default_rng([seed, 0]).permutation(usable)
             learned, others = order[held:], order[:held]
         else:
             of_others, others = _usable(validation.labels, max(self.shots))
-            self.ways, learned = _ways(ways, len(usable), len(others), features.name), usable
+            self.ways, learned = _ways(ways, len(usable), len(others), features.name, max(shots)), usable
             items = np.concatenate([items, validation.features])
             nobody = np.full(len(of_others), -1)
             codes, examined = np.concatenate([codes, nobody]), np.concatenate([np.full(len(codes), -1), of_others])
@@ -201,17 +201,18 @@ def check_heads(names: Sequence[str]) -> None:
 
 def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, most: int = 5) -> None:
     """Raise if no head could be learned on classes with so many items; before a long training, not after it."""
-    _ways(ways, len(_usable(labels, most)[1]), None if others is None else len(_usable(others, most)[1]), name)
+    beside = None if others is None else len(_usable(others, most)[1])
+    _ways(ways, len(_usable(labels, most)[1]), beside, name, most)
 
 
-def _ways(wanted: int, usable: int, others: int | None, name: str) -> int:
+def _ways(wanted: int, usable: int, others: int | None, name: str, most: int) -> int:
     """Known classes of a task, beside at least one unknown; some of the classes are held out unless others are."""
     ways = min(wanted, usable // 2 - 1 if others is None else min(usable, others) - 1)
     if ways < 2:
         needed = "6 or more" if others is None else f"3 or more, and as many beside them, of which there are {others}"
         raise ValueError(
-            f"{name} has {usable} classes with enough items, and a head needs {needed} to learn from: give more base "
-            "classes, or leave the heads out"
+            f"{name} has {usable} classes of more than {most} items, and a head needs {needed} to learn from: give "
+            "more base classes, or leave the heads out (--heads none)"
         )
     return ways
 

@@ -27,6 +27,7 @@ import handful
 from handful.datasets import PictureSet
 from handful.features import FeatureSet
 from handful.files import write_whole
+from handful.images.extras import need
 from handful.images.preprocessing import Preprocessing
 from handful.networks.export import export_onnx
 from handful.threads import available_threads
@@ -74,6 +75,8 @@ def pretrain(
     bit for bit if threads=1.
     """
     folder, settings = Path(output), settings or Settings()
+    for package in ("onnx", "onnxruntime"):  # now, not when the network is trained
+        need(package, "the backbone that training writes")
     device = _device(device)
     check_heads(heads)
     learning, held_out = split(pictures, settings)
