@@ -61,6 +61,16 @@ def handful(own_cache, tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.fixture(scope="session")
+def sandbox(tmp_path_factory):
+    """Commands on hostile files, each in a process of its own that is measured."""
+    from hostile import Sandbox
+
+    sandbox = Sandbox(tmp_path_factory.mktemp("hostile"))
+    yield sandbox
+    sandbox.close()
+
+
 def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
     """Features around class centres, [B, S, D], [B, S], [B, Q, D]; `shots` is a list, one number a class."""
     labels = np.repeat(np.arange(len(shots)), shots)
