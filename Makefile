@@ -2,32 +2,45 @@
 PYTHON ?= python3
 PLAIN := .venv
 FULL := .venv-dev
+# EXTRAS=all adds torch, which brings gigabytes of CUDA libraries unless pip finds a CPU build.
+EXTRAS ?= most
+READY := $(FULL)/ready-$(EXTRAS)
+WORKERS ?= 2
+# Options for pytest, for example PYTEST="-x tests/test_eol.py"
+PYTEST ?=
+QUICK := not slow and not browser and not ray and not torch
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo setup test quick lint bench docs clean
 
 help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
-	@echo "make test    the whole test suite, with every extra installed"
+	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
+	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
 	@echo "make docs    build docs/methods.md, its pictures and the README's table anew"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   the speed benchmarks (minutes)"
+	@echo "make bench   the speed benchmarks (minutes); EXTRAS=all compares with torch"
 	@echo "make clean   remove the virtual environments and what was built"
 
 demo: $(PLAIN)/ready
 	$(PLAIN)/bin/handful demo
 
-test: $(FULL)/ready
-	$(FULL)/bin/python -m pytest
+setup: $(READY)
 
-docs: $(FULL)/ready
+test: $(READY)
+	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST)
+
+quick: $(READY)
+	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadgroup -m "$(QUICK)" $(PYTEST)
+
+docs: $(READY)
 	$(FULL)/bin/python docs/build.py
 
-lint: $(FULL)/ready
+lint: $(READY)
 	$(FULL)/bin/ruff check .
 	$(FULL)/bin/ruff format --check .
 	$(FULL)/bin/mypy
 
-bench: $(FULL)/ready
+bench: $(READY)
 	$(FULL)/bin/python benchmarks/speed.py
 	$(FULL)/bin/python benchmarks/methods.py
 	$(FULL)/bin/python benchmarks/end_to_end.py
@@ -38,9 +51,9 @@ $(PLAIN)/ready: pyproject.toml
 	$(PLAIN)/bin/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(FULL)/ready: pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(FULL)
-	$(FULL)/bin/pip install --quiet --disable-pip-version-check --editable ".[all,dev]" --constraint constraints.txt
+	$(FULL)/bin/pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS),dev]" --constraint constraints.txt
 	touch $@
 
 clean:

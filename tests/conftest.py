@@ -1,9 +1,15 @@
-"""Shared fixtures. Tests that ask for `shared` need data that is not on a user's machine, and skip without it."""
+"""Shared fixtures, and what tests need beyond the plain install.
 
-import os
+Tests that ask for `shared` need data that is not on a user's machine, and skip without it. A test marked `torch`, `ray`
+or `browser` (which asking for the fixture of that name does) skips where that is not installed, and the last lines of
+a run say how many did and what to install. `--require torch,browser` makes that an error instead.
+"""
+
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +18,57 @@ from hypothesis import settings
 
 from handful.features import Protocol, digits, draw
 
-settings.register_profile("ci", derandomize=True, deadline=None)  # the same cases every time; explore at your desk
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("same", derandomize=True, deadline=None)  # the same cases every time
+settings.register_profile("explore", deadline=None)  # pytest --hypothesis-profile explore
+settings.load_profile("same")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NEEDS = {  # by marker: whether it is there, what it is, how to get it
+    "torch": (find_spec("torch"), "torch", "make test EXTRAS=all"),
+    "ray": (find_spec("ray"), "Ray", "pip install 'handful[scale]'"),
+    "browser": (CHROMIUM and find_spec("playwright"), "Chromium", "apt-get install chromium"),
+}
+
+
+def pytest_addoption(parser):
+    names = ", ".join(NEEDS)
+    parser.addoption("--require", default="", help=f"fail instead of skipping where one of these is missing: {names}")
+
+
+def pytest_configure(config):
+    for name in filter(None, config.getoption("--require").split(",")):
+        if name not in NEEDS:
+            raise pytest.UsageError(f"--require knows {', '.join(NEEDS)}, not {name!r}")
+        there, what, how = NEEDS[name]
+        if not there:
+            raise pytest.UsageError(f"{what} is required and not installed: {how}")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for name, (there, what, _) in NEEDS.items():
+            if name in item.fixturenames:
+                item.add_marker(name)
+            if not there and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
+        # A file stays in one process, which makes its servers and models once; all tests with Ray share one cluster.
+        item.add_marker(pytest.mark.xdist_group("ray" if item.get_closest_marker("ray") else item.path.stem))
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for there, what, how in NEEDS.values():
+        if not there and (count := skipped[f"Skipped: needs {what}"]):
+            terminalreporter.write_line(
+                f"{count} tests were skipped because {what} is not installed: {how}", yellow=True
+            )
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """torch itself; a test that asks for it is marked `torch`."""
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +91,22 @@ def own_cache(tmp_path_factory):
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("HANDFUL_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def ray(own_cache):
+    """A Ray cluster of two nodes on this machine, which this process is connected to."""
+    from clusters import two_nodes
+
+    with two_nodes() as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def nodes(ray):
+    """The same cluster with both nodes alive."""
+    ray.revive()
+    return ray
 
 
 @pytest.fixture
@@ -81,14 +149,12 @@ def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
     return support.astype(dtype), np.tile(labels, (batch, 1)), query.astype(dtype)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """Debian's Chromium without a window, for the pages."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("needs Chromium")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()

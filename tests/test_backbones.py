@@ -42,9 +42,8 @@ def default(cache) -> Backbone:
 
 
 @pytest.fixture(scope="module")
-def twin(default):
+def twin(default, torch):
     """The network written down in torch, from the paper's table."""
-    pytest.importorskip("torch")
     from _twin import twin
 
     return twin(read_state_dict(efficientnet.weights_file()))
@@ -58,7 +57,8 @@ def pictures():
 
 
 def in_torch(network, batch: np.ndarray) -> np.ndarray:
-    torch = pytest.importorskip("torch")
+    import torch
+
     with torch.no_grad():
         return network(torch.from_numpy(batch)).numpy()
 
@@ -104,8 +104,10 @@ def floats(values) -> bytes:
     return struct.pack("<q", len(values)) + np.asarray(values, "<f4").tobytes()
 
 
+@pytest.mark.torch
 def test_state_dict_is_what_torch_wrote(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
+
     state = collections.OrderedDict(
         plain=torch.arange(6.0).reshape(2, 3),
         strided=torch.arange(24.0).reshape(4, 3, 2).permute(2, 0, 1),
@@ -197,8 +199,10 @@ def test_anything_but_a_state_dict_is_refused(tmp_path, value):
         read_state_dict(written(tmp_path, old_file(pickle.dumps(value, 2))))
 
 
+@pytest.mark.torch
 def test_zip_format_is_named(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
+
     path = tmp_path / "weights.pth"
     torch.save({"w": torch.zeros(2)}, path)
     with pytest.raises(ValueError, match="zip format.*_use_new_zipfile_serialization=False"):
@@ -216,8 +220,10 @@ def test_features_are_those_of_the_network_in_torch(default, twin, pictures):
     assert relative(features, in_torch(twin, batch)) <= 1e-4
 
 
+@pytest.mark.torch
 def test_stored_probe_features_are_those_of_torch_in_double_precision(twin):
-    torch = pytest.importorskip("torch")
+    import torch
+
     with torch.no_grad():
         features = twin.double()(torch.from_numpy(efficientnet.probe()).double())[0].numpy()
     twin.float()
@@ -484,8 +490,10 @@ def test_file_that_is_no_network_is_refused(tmp_path):
 # --- torch modules, pixels, names
 
 
+@pytest.mark.torch
 def test_torch_module_gives_its_features():
-    torch = pytest.importorskip("torch")
+    import torch
+
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.BatchNorm2d(5), torch.nn.Dropout(0.5))
     backbone = load_backbone(module, size=(8, 6), mean=0.5, std=0.5, threads=1)
     assert not module.training
@@ -503,8 +511,10 @@ def test_torch_module_gives_its_features():
     assert load_backbone(module, size=(8, 6), mean=0.5, std=0.5).fingerprint != backbone.fingerprint
 
 
+@pytest.mark.torch
 def test_torch_module_needs_its_preprocessing():
-    torch = pytest.importorskip("torch")
+    import torch
+
     with pytest.raises(ValueError, match="give size, std"):
         load_backbone(torch.nn.Identity(), mean=0.5)
     with pytest.raises(ValueError, match="gives an array of shape"):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import two_nodes
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import parquet
 
@@ -136,23 +135,21 @@ def test_a_backbone_that_brings_its_base_is_not_to_be_told(tmp_path, coarse, han
     assert read("i.npz").base_mean is None
 
 
-def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful):
-    pytest.importorskip("ray")
+def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful, nodes):
     fill(tmp_path)
     base_pictures(tmp_path, 12)
     assert handful("embed", "pile", "-o", "here.npz", "--base", "base", *PIXELS).returncode == 0
     ray = ("embed", "pile", "--engine", "ray", "--shard-size", 8, *PIXELS)
-    with two_nodes():
-        for name in ("parts", "there.npz"):
-            done = handful(*ray, "-o", name, "--base", "base")
-            assert done.returncode == 0, done.stderr
-            np.testing.assert_array_equal(read(name).base_mean, read("here.npz").base_mean)
-        kept = {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")}
-        assert len(kept) == 2
-        other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
-        for command in ((*ray, "-o", "parts"), other):
-            assert_refused(handful(*command), "holds features with another base mean")
-        assert handful(*other, "--overwrite").returncode == 0
+    for name in ("parts", "there.npz"):
+        done = handful(*ray, "-o", name, "--base", "base")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(read(name).base_mean, read("here.npz").base_mean)
+    kept = {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")}
+    assert len(kept) == 2
+    other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
+    for command in ((*ray, "-o", "parts"), other):
+        assert_refused(handful(*command), "holds features with another base mean")
+    assert handful(*other, "--overwrite").returncode == 0
     np.testing.assert_allclose(read("parts").base_mean, read("parts").mean, rtol=1e-6)
     assert {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")} == kept  # no part is made again
     assert {p.name for p in tmp_path.iterdir()} == {"base", "examples", "pile", "here.npz", "parts", "there.npz"}

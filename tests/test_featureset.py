@@ -366,8 +366,10 @@ def test_pickles_of_numpy_1_and_python_2(tmp_path):
     assert found.labels.tolist() == ["hen"]
 
 
+@pytest.mark.torch
 def test_pickles_of_torch_tensors(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
+
     rows = torch.arange(12, dtype=torch.float32).reshape(3, 4)
     content = {"hen": rows, "owl": rows.T[:2, :].T.repeat(1, 2), "tit": [rows[1].bfloat16(), rows[2].double()]}
     for protocol in (2, 4, 5):
@@ -379,8 +381,10 @@ def test_pickles_of_torch_tensors(tmp_path):
     np.testing.assert_array_equal(read(pickled(tmp_path / "a.pkl", {0: view})).features, [[1, 3], [2, 4]])
 
 
+@pytest.mark.torch
 def test_a_tensor_larger_than_its_storage_is_refused(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
+
     content = pickle.dumps({"hen": torch.ones(2, 3)}, 2)
     size = b"K\x02K\x03\x86"
     assert content.count(size) == 1
@@ -667,8 +671,9 @@ def test_safetensors_with_a_strange_header(tmp_path):
     assert "paths have shape ()" in said('{"paths": "x"}')
 
 
+@pytest.mark.torch
 def test_bfloat16_says_what_to_do(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
     from safetensors.torch import save_file as save_torch
 
     rows = {"features": torch.ones(2, 2, dtype=torch.bfloat16), "labels": torch.arange(2)}

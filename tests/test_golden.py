@@ -12,6 +12,7 @@ LEARNED = {
     "eol_eta": ("prototypes", "eta"),
     "eol_delta": ("prototypes", "delta"),
 }
+TORCH = pytest.param("torch", marks=pytest.mark.torch)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,8 @@ def inputs(golden, case, path):
     arrays = [golden[f"{case}/support"], golden[f"{case}/query"], golden["base_mean"]]
     arrays = [a.astype(np.float32) for a in arrays]
     if path == "torch":
-        torch = pytest.importorskip("torch")
+        import torch
+
         arrays = [torch.from_numpy(a) for a in arrays]
     return arrays
 
@@ -35,7 +37,7 @@ def agrees(golden, case, name, result):
         assert difference.max() <= 2e-3, f"{what}: maximum {difference.max():.1e}"
 
 
-@pytest.mark.parametrize("path", ["numpy", "numba", "torch", "numpy float64"])
+@pytest.mark.parametrize("path", ["numpy", "numba", TORCH, "numpy float64"])
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize("case", CASES)
 def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, path):
@@ -50,7 +52,7 @@ def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, 
     agrees(golden, case, name, result)
 
 
-@pytest.mark.parametrize("path", ["numpy", "torch"])
+@pytest.mark.parametrize("path", ["numpy", TORCH])
 @pytest.mark.parametrize("name", ["knn", "simpleshot", "oslo", "bdcspn", "laplacianshot", "pt_map", "openmax"])
 @pytest.mark.parametrize("case", CASES)
 def test_closed_form_methods_reproduce_the_published_code(golden, case, name, path):
@@ -60,7 +62,7 @@ def test_closed_form_methods_reproduce_the_published_code(golden, case, name, pa
     agrees(golden, case, name, handful.solve(name, support, labels, query, base_mean=mean, **knobs))
 
 
-@pytest.mark.parametrize("path", ["numpy", "numba", "torch"])
+@pytest.mark.parametrize("path", ["numpy", "numba", TORCH])
 @pytest.mark.parametrize("name", ["ostim", "tim_gd", "finetune"])
 @pytest.mark.parametrize("case", CASES)
 def test_methods_on_the_engine_reproduce_the_published_code(golden, case, name, path):

@@ -223,8 +223,10 @@ def test_two_groups_of_one_name_are_one_class(solved):
     assert new.task.shots.tolist() == [[6, 5, 5]]
 
 
+@pytest.mark.torch
 def test_torch_in_torch_out(solved):
-    torch = pytest.importorskip("torch")
+    import torch
+
     task = solved[0].task
     names = task.classes[task.labels[0]]
     result = package.solve("kdo", torch.tensor(task.support[0]), names, torch.tensor(task.query[0]))

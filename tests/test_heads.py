@@ -245,9 +245,11 @@ def test_peeler_item_by_item(task):
             np.testing.assert_allclose(found.outlier_scores[i, j], -p.max(), atol=1e-9)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_slopes_of_poodle_are_those_of_autograd(task, shared):
-    torch = pytest.importorskip("torch")
+    import torch
+
     support, labels, _ = (torch.tensor(x) for x in task)
     rng = np.random.default_rng(8)
     negatives = torch.tensor(rng.normal(size=(1 if shared else 3, 9, 10)))
@@ -306,8 +308,7 @@ def crowded(n_classes=40, n_items=12, seed=0, dimension=16):
 
 
 @pytest.fixture(scope="module")
-def learned():
-    pytest.importorskip("torch")
+def learned(torch):
     from handful.train.heads import learn_base
 
     return learn_base(crowded(), episodes=6000)
@@ -342,9 +343,9 @@ def test_the_seed_decides_all_of_it(learned):
     assert {tuple(row) for row in first.negatives.tolist()} <= {tuple(row) for row in crowded().features.tolist()}
 
 
+@pytest.mark.torch
 def test_a_head_that_gains_nothing_stays_at_the_prototypes():
     """Features without classes in them: a step may be better by chance, and none is kept that is worse."""
-    pytest.importorskip("torch")
     from handful.train.heads import learn_base
 
     rng = np.random.default_rng(0)
@@ -354,6 +355,7 @@ def test_a_head_that_gains_nothing_stays_at_the_prototypes():
         assert after >= before
 
 
+@pytest.mark.torch
 def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp_path):
     from handful.train.heads import learn_base
 
@@ -362,13 +364,12 @@ def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp
     np.testing.assert_allclose(plain.mean, crowded(4).features.mean(axis=0), atol=1e-6)
     with pytest.raises(ValueError, match="no head 'x'"):
         learn_base(crowded(4), heads=("x",))
-    pytest.importorskip("torch")
     with pytest.raises(ValueError, match="has 4 classes of more than 5 items"):
         learn_base(crowded(4), heads=("feat",))
 
 
+@pytest.mark.torch
 def test_the_command_learns_tells_and_writes(tmp_path):
-    pytest.importorskip("torch")
     features = write(crowded(), tmp_path / "f.npz")
     command = [sys.executable, "-m", "handful", "base", str(features), "-o", str(tmp_path / "b.safetensors")]
     done = subprocess.run([*command, "--episodes", "320", "--json"], capture_output=True, text=True)
@@ -387,8 +388,8 @@ def test_the_command_learns_tells_and_writes(tmp_path):
 SMALL = {"protocol": Protocol(ways=3, shots=2, queries=4, outlier_ways=3, outlier_queries=4), "tasks": 3}
 
 
+@pytest.mark.torch
 def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
-    pytest.importorskip("torch")
     methods, features, base = "feat,snatcher_f,poodle,simpleshot", crowded(seed=1), crowded()
     found = perform("balanced", features, base, output=tmp_path, methods=methods, **SMALL)
     (file,) = tmp_path.glob("base-*.safetensors")
@@ -448,9 +449,11 @@ def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
     assert not np.array_equal(found[0], found[2])
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", NEED_BASE)
 def test_torch_gives_what_numpy_gives(name, task):
-    torch = pytest.importorskip("torch")
+    import torch
+
     support, labels, query = task
     given = needed(name, 10) | {"dtype": "float64"}
     a = handful.solve(name, *task, **given)

@@ -97,6 +97,7 @@ def test_imports_point_only_along_the_arrows(path):
     assert others <= ROOMS.get(here, set()), f"{here} may not call {others - ROOMS.get(here, set())}"
 
 
+@pytest.mark.torch
 def test_the_rooms_of_training_are_found_without_importing_torch():
     code = (
         "import sys, handful; handful.datasets.read_pictures; handful.train.Settings(epochs=3)\n"

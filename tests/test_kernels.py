@@ -76,8 +76,8 @@ def test_threads_and_chunks_change_nothing(episodes):
     np.testing.assert_array_equal(one.outlier_scores, two.outlier_scores)
 
 
+@pytest.mark.torch
 def test_torch_keeps_its_threads():
-    pytest.importorskip("torch")
     script = """
 import numpy as np, torch, handful
 torch.set_num_threads(2)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from clusters import two_nodes
 from piles import assert_refused, contents
 from pyarrow import parquet
 
@@ -335,15 +334,14 @@ def test_there_are_no_groups_to_promote(folder, handful):
 # On a cluster
 
 
-def test_two_nodes_label_as_one_machine_does(folder, handful, passes):
+def test_two_nodes_label_as_one_machine_does(folder, handful, passes, nodes):
     (folder / "few").mkdir()
     shutil.copy(folder / "parts/part-00000.parquet", folder / "few")  # so few that they are loaded after all
     label(handful, "--method", "eol", "--max-false-unknown", 0.05, pile="pile.parquet", out="plain")
     label(handful, "--method", "eol", "--max-false-unknown", 0.05, pile="few", out="plain small")
-    with two_nodes() as nodes:
-        options = ("--method", "eol", "--max-false-unknown", 0.05, *RAY, "--address", nodes.address)
-        label(handful, *options)
-        label(handful, *options, pile="few", out="small")
+    options = ("--method", "eol", "--max-false-unknown", 0.05, *RAY, "--address", nodes.address)
+    label(handful, *options)
+    label(handful, *options, pile="few", out="small")
     assert_alike(folder / "out", folder / "plain")
     assert_alike(folder / "small", folder / "plain small", [500])
     assert not passes  # they were made elsewhere

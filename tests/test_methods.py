@@ -136,9 +136,11 @@ def test_permuting_support_items_changes_nothing(batch, name):
     same(run(name, support[:, order], labels[:, order], query, **knobs), run(name, *batch, **knobs))
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", methods())
 def test_torch_tensors_give_what_numpy_gives_as_torch_tensors(batch, name):
-    torch = pytest.importorskip("torch")
+    import torch
+
     support, labels, query = batch
     result = run(name, torch.tensor(support), labels, torch.tensor(query))
     assert isinstance(result.probabilities, torch.Tensor)
@@ -605,7 +607,8 @@ def test_pca_of_one_example_is_the_distance_to_it():
 
 
 def descent(parameters, loss, learning_rate, steps=5):
-    torch = pytest.importorskip("torch")
+    import torch
+
     parameters = [torch.tensor(p, requires_grad=True) for p in parameters]
     adam = torch.optim.Adam(parameters, lr=learning_rate)
     for _ in range(steps):
@@ -616,9 +619,8 @@ def descent(parameters, loss, learning_rate, steps=5):
 
 
 @pytest.fixture(scope="module")
-def one():
+def one(torch):
     """A task as torch tensors, and as it is given."""
-    torch = pytest.importorskip("torch")
     support, labels, query = random_task(np.random.default_rng(14), 1, [5, 3, 4], 14, 9)
     return *(torch.tensor(x[0]) for x in (support, labels, query)), (support, labels, query)
 

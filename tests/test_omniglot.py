@@ -91,8 +91,10 @@ def test_characters_that_it_never_saw_are_told_apart(shared):
     assert found["auroc"].mean() > 0.95
 
 
+@pytest.mark.torch
 def test_it_was_made_from_background_characters_alone(shared):
-    torch = pytest.importorskip("torch")
+    import torch
+
     assert torch
     from handful.train.pretraining import digest, split
     from handful.train.settings import Settings

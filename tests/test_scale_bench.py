@@ -10,7 +10,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from clusters import two_nodes
 from piles import assert_refused, finish, start
 
 import handful as package
@@ -19,6 +18,7 @@ from handful.features import FeatureSet, Protocol, digits, draw
 from handful.methods import list_methods, solve
 from handful.scale.benching import Ray
 
+pytestmark = pytest.mark.ray
 SLOW = "eol:steps=300:backend=array"  # about half a second a block
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see what a node does")
 
@@ -28,19 +28,10 @@ def embedded():
     return FeatureSet(*digits(), name="digits")
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    warm = draw(*digits(), Protocol(), tasks=2).task
-    solve("eol", warm, b=0.5, backend="fast")  # the kernel is compiled here if it must be, not by all workers at once
-    with two_nodes() as nodes:
-        yield nodes
-
-
-@pytest.fixture
-def nodes(cluster):
-    """Both of them alive."""
-    cluster.revive()
-    return cluster
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """The kernel is compiled here if it must be, not by all workers at once."""
+    solve("eol", draw(*digits(), Protocol(), tasks=2).task, b=0.5, backend="fast")
 
 
 def bench(embedded, folder, methods, tasks, **options):

@@ -12,7 +12,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from clusters import two_nodes
 from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_of, start
 
 from handful.features import is_sharded, read, read_partly
@@ -23,15 +22,10 @@ from handful.scale import embedding, making
 from handful.scale.embedding import Sharded, embed_folder
 from handful.scale.making import Order, Recipe, Shard, ShardMaker
 
+pytestmark = pytest.mark.ray
 RAY = ("--engine", "ray")
 NETWORK = "efficientnet_lite0"
 KINDS = ("left", "right", "across")
-
-
-@pytest.fixture(scope="module")
-def nodes():
-    with two_nodes() as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,7 @@ def pictures(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(nodes, pictures, tmp_path_factory):
+def undisturbed(ray, pictures, tmp_path_factory):
     """The network's features of them, in shards of 8."""
     out = tmp_path_factory.mktemp("undisturbed") / "features"
     return embed(pictures, out, NETWORK)

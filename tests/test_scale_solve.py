@@ -5,7 +5,6 @@ from threading import Timer
 
 import numpy as np
 import pytest
-from clusters import two_nodes
 from test_stream import furthest, some_task, write_parquet
 
 import handful
@@ -14,11 +13,7 @@ from handful.scale.actors import ActorCrew
 from handful.stream.passes import Pass, View
 from handful.stream.shards import Shards
 
-
-@pytest.fixture(scope="module")
-def nodes():
-    with two_nodes() as started:
-        yield started
+pytestmark = pytest.mark.ray
 
 
 @pytest.fixture(scope="module")

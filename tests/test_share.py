@@ -128,8 +128,10 @@ def test_the_order_of_examples_and_queries_does_not_matter(episodes):
     np.testing.assert_allclose(moved.estimate, estimate(task).estimate, atol=1e-3)
 
 
+@pytest.mark.torch
 def test_torch_gives_what_numpy_gives(episodes):
-    torch = pytest.importorskip("torch")
+    import torch
+
     task = episodes.task[:3]
     plain = handful.solve(task)
     found = handful.solve(torch.asarray(task.support), task.labels, torch.asarray(task.query))

@@ -285,6 +285,7 @@ def test_a_number_that_is_none_is_found_in_its_row():
         handful.solve("simpleshot", support, labels, Shards([query[:200], query[200:]]))
 
 
+@pytest.mark.torch
 def test_what_cannot_be_streamed_says_so_and_what_can():
     support, labels, query = some_task(9, 3, 5, 50, 8)
     pile = Shards(query)
@@ -300,7 +301,8 @@ def test_what_cannot_be_streamed_says_so_and_what_can():
         handful.solve("eol", support[None], labels[None], pile)
     with pytest.raises(TypeError, match="take"):
         handful.solve("eol", support, labels, pile, outlier_share=0.5).groups  # noqa: B018
-    torch = pytest.importorskip("torch")
+    import torch
+
     with pytest.raises(TypeError, match="torch"):
         handful.solve("eol", torch.tensor(support), labels, pile)
 

@@ -62,11 +62,6 @@ def assert_same(result, expected, **tolerance):
     np.testing.assert_allclose(result.outlier_scores, expected.outlier_scores, **({"atol": 1e-5} | tolerance))
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 # --- the task that all variants are compared with ---
 
 

@@ -7,24 +7,30 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from safetensors.numpy import load_file
 
 from handful.base import read_base
 from handful.datasets import PictureSet
 from handful.images import load_backbone
-from handful.networks import build
-from handful.networks.checkpoints import load_network
-from handful.networks.resnet12 import drop_block
-from handful.train import checkpoint
-from handful.train.augment import augment, turned
-from handful.train.learner import Learner, pixel_statistics
-from handful.train.pretraining import digest, pretrain, split
-from handful.train.settings import Settings
+
+with suppress(ImportError):  # where torch is absent, the marker skips all of this
+    import torch
+
+    from handful.networks import build
+    from handful.networks.checkpoints import load_network
+    from handful.networks.resnet12 import drop_block
+    from handful.train import checkpoint
+    from handful.train.augment import augment, turned
+    from handful.train.learner import Learner, pixel_statistics
+    from handful.train.pretraining import digest, pretrain, split
+    from handful.train.settings import Settings
+
+pytestmark = pytest.mark.torch
 
 SMALL = {"network": "resnet12", "options": {"widths": [4, 4, 8, 8]}, "batch": 32, "augment": "drawings", "epochs": 3,
          "precision": "float32"}  # fmt: skip

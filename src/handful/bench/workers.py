@@ -140,6 +140,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the conductor hears Ctrl-C, and ends us
     ask, answer = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed from here on goes where people look, not into the pipe
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a worker is killed at the end: no flush
     try:
         script, sys.argv[:], function, arguments = pickle.load(ask)
         if script:
