@@ -39,7 +39,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     for name in filter(None, config.getoption("--require").split(",")):
         if name not in NEEDS:
-            raise pytest.UsageError(f"--require knows {', '.join(NEEDS)}, not {name!r}")
+            raise pytest.UsageError(f"there is nothing called {name!r} to require: {', '.join(NEEDS)} are known")
         there, what, how = NEEDS[name]
         if not there:
             raise pytest.UsageError(f"{what} is required and not installed: {how}")
