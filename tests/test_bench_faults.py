@@ -24,9 +24,8 @@ from handful.features import FeatureSet, digits, write
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
-LONG = ("bench", "balanced", "--methods", "eol,ostim,tim_gd,pt_map,bdcspn", "--tasks", 400, "-o", "out", "--jobs", 3)
-SHORT = ("bench", "sweep-b", "--features", "small.npz", "--tasks", 200, "-o", "out", "--jobs", 3)
-BLOCKS = {LONG: 5 * 4, SHORT: 3 * 11 * 2}
+SWEEP = ("bench", "sweep-b", "--features", "small.npz", "--tasks", 110, "-o", "out", "--jobs", 3)
+BLOCKS = 3 * 11 * 2  # of the sweep: 100 tasks and 10 of each row and column
 QUICK = ("bench", "ablation", "--features", "small.npz", "--tasks", 2, "-o", "out", "--jobs", 1)
 
 
@@ -107,44 +106,38 @@ def here(tmp_path):
     return tmp_path
 
 
-def undisturbed(command, folder, process=None):
-    """The tables of a run that nothing happened to."""
-    done = finish(process or start(*command, cwd=folder))
-    assert done.returncode == 0, done.stderr
-    assert len(blocks(folder)) == BLOCKS[command]
-    assert not temporary(folder)
-    made = tables(folder)
-    assert sorted(made) == [f"{command[1]}.{suffix}" for suffix in ("csv", "json", "md", "tex")]
-    return made
-
-
 @pytest.fixture(scope="module")
-def short_tables(tmp_path_factory):
+def undisturbed(tmp_path_factory):
+    """The tables of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
     write(FeatureSet(*digits()), folder / "small.npz")
-    return undisturbed(SHORT, folder)
+    done = handful(*SWEEP, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(blocks(folder)) == BLOCKS
+    assert not temporary(folder)
+    made = tables(folder)
+    assert sorted(made) == [f"sweep-b.{suffix}" for suffix in ("csv", "json", "md", "tex")]
+    return made
 
 
 # Killed, interrupted, at once
 
 
-def test_killed_again_and_again_a_run_resumes_and_makes_the_same_tables(tmp_path, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("undisturbed")
-    reference = start(*LONG, cwd=elsewhere)
+def test_killed_again_and_again_a_run_resumes_and_makes_the_same_tables(undisturbed, here):
     chance = random.Random(5)
     partly, workers = [], []
     for attempt in range(3):
-        process = start(*LONG, cwd=tmp_path)
+        process = start(*SWEEP, cwd=here)
         if attempt == 0:
             time.sleep(chance.uniform(0.2, 2.5))  # perhaps before there is any block
         else:
-            wait_for_blocks(process, tmp_path, len(blocks(tmp_path)) + chance.randint(1, 5))
+            wait_for_blocks(process, here, len(blocks(here)) + chance.randint(1, 15))
             time.sleep(chance.uniform(0, 0.1))
         workers += children(process)
         os.kill(process.pid, signal.SIGKILL)
         finish(process)
-        partly.append(0 < len(blocks(tmp_path)) < BLOCKS[LONG])
-        assert not tables(tmp_path)
+        partly.append(0 < len(blocks(here)) < BLOCKS)
+        assert not tables(here)
     assert sum(partly) >= 1
 
     end = time.monotonic() + 20
@@ -154,19 +147,19 @@ def test_killed_again_and_again_a_run_resumes_and_makes_the_same_tables(tmp_path
     if Path("/proc/self/task").is_dir():
         assert len(workers) >= 4  # at least two of the three had started theirs
 
-    before = {path: path.stat().st_mtime_ns for path in blocks(tmp_path)}
+    before = {path: path.stat().st_mtime_ns for path in blocks(here)}
     for path in before:
         assert_whole(path)
-    done = handful(*LONG, cwd=tmp_path)
+    done = handful(*SWEEP, cwd=here)
     assert done.returncode == 0, done.stderr
-    assert tables(tmp_path) == undisturbed(LONG, elsewhere, reference)
+    assert tables(here) == undisturbed
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert len(blocks(tmp_path)) == BLOCKS[LONG] > len(before)
+    assert len(blocks(here)) == BLOCKS > len(before)
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(short_tables, here):
-    process = start(*SHORT, cwd=here)
-    assert 0 < wait_for_blocks(process, here, 7) < BLOCKS[SHORT]
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(undisturbed, here):
+    process = start(*SWEEP, cwd=here)
+    assert 0 < wait_for_blocks(process, here, 7) < BLOCKS
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     done = finish(process)
     assert done.returncode == 130, done.stderr
@@ -174,14 +167,14 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(short_tables, here)
     assert done.stderr == ""
     assert not temporary(here)
     assert not tables(here)
-    done = handful(*SHORT, cwd=here)
+    done = handful(*SWEEP, cwd=here)
     assert done.returncode == 0, done.stderr
-    assert tables(here) == short_tables
+    assert tables(here) == undisturbed
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see the workers start")
 def test_ctrl_c_while_the_workers_start_makes_no_noise(here):
-    process = start(*SHORT, cwd=here)
+    process = start(*SWEEP, cwd=here)
     assert wait_for_workers(process)
     os.killpg(process.pid, signal.SIGINT)
     done = finish(process)
@@ -192,10 +185,10 @@ def test_ctrl_c_while_the_workers_start_makes_no_noise(here):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to find a worker")
-def test_a_worker_that_is_killed_is_told_of_and_the_same_command_goes_on(short_tables, here):
-    process = start(*SHORT, cwd=here)
+def test_a_worker_that_is_killed_is_told_of_and_the_same_command_goes_on(undisturbed, here):
+    process = start(*SWEEP, cwd=here)
     workers = wait_for_workers(process)
-    assert 0 < wait_for_blocks(process, here, 3) < BLOCKS[SHORT]
+    assert 0 < wait_for_blocks(process, here, 3) < BLOCKS
     os.kill(workers[1], signal.SIGKILL)
     done = finish(process)
     assert_refused(done)
@@ -203,16 +196,16 @@ def test_a_worker_that_is_killed_is_told_of_and_the_same_command_goes_on(short_t
     assert not any(map(is_running, workers))
     assert not temporary(here)
     assert not tables(here)
-    assert handful(*SHORT, cwd=here).returncode == 0
-    assert tables(here) == short_tables
+    assert handful(*SWEEP, cwd=here).returncode == 0
+    assert tables(here) == undisturbed
 
 
-def test_two_runs_at_once_in_one_folder_make_the_same_tables(short_tables, here):
-    both = [start(*SHORT, cwd=here) for _ in range(2)]
+def test_two_runs_at_once_in_one_folder_make_the_same_tables(undisturbed, here):
+    both = [start(*SWEEP, cwd=here) for _ in range(2)]
     for done in map(finish, both):
         assert done.returncode == 0, done.stderr
-    assert tables(here) == short_tables
-    assert len(blocks(here)) == BLOCKS[SHORT]
+    assert tables(here) == undisturbed
+    assert len(blocks(here)) == BLOCKS
     for path in blocks(here):
         assert_whole(path)
     assert not temporary(here)
@@ -238,17 +231,8 @@ def limited(size):
 
 def test_a_full_disk_is_told_of_and_the_same_command_goes_on(here):
     command = (
-        "bench",
-        "balanced",
-        "--methods",
-        "knn,simpleshot",
-        "--features",
-        "small.npz",
-        "--tasks",
-        150,
-        "-o",
-        "out",
-    )
+        "bench", "balanced", "--methods", "knn,simpleshot", "--features", "small.npz", "--tasks", 150, "-o", "out",
+    )  # fmt: skip
     for jobs, size in ((2, 100_000), (1, 2000)):  # too little for the workers' features, and for a block
         done = handful(*command, "--jobs", jobs, cwd=here, **limited(size))
         assert_refused(done)
