@@ -86,7 +86,7 @@ def test_l2_divides_by_the_norm(items):
 def test_l2_floors_the_norm():
     tiny = np.zeros((1, 2, DIMENSION))
     tiny[0, 1, 0] = 1e-13
-    prepared = prepare(tiny, tiny, "l2")
+    prepared = prepare(np.ones((1, 1, DIMENSION)), tiny, "l2")
     np.testing.assert_allclose(prepared.query[0, 0], 0.0)
     np.testing.assert_allclose(prepared.query[0, 1, 0], 0.1)  # 1e-13 / 1e-12
 

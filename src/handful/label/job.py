@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful import decide
-from handful.arrays import unit
+from handful.arrays import at_usual_scale, unit
 from handful.checks import UNKNOWN_NAME
 from handful.estimator import FewShotClassifier, estimator
 from handful.groups import Group, make_groups
@@ -71,9 +71,9 @@ class Labelled(Answers):
         """The most similar examples of each item, [n, 3] or fewer, by the cosine about the mean of all."""
         if self.examples is None:
             return None
-        every = np.concatenate([self.examples.features, self.pile.features])
-        mean = every.mean(axis=0)
-        similar = unit(self.pile.features - mean) @ unit(self.examples.features - mean).T
+        every = at_usual_scale(np.concatenate([self.examples.features, self.pile.features]))
+        every = unit(every - every.mean(axis=0))
+        similar = every[len(self.examples) :] @ every[: len(self.examples)].T
         return np.argsort(-similar, axis=1, kind="stable")[:, :NEAREST]
 
     @property
