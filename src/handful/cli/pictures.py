@@ -94,6 +94,9 @@ def label(
     Writes labels.csv, labels.parquet, the model, and report.html to look at. What is set aside is also put into groups
     that look alike, which `handful promote` makes classes of.
 
+    In labels.csv, text that a spreadsheet would take for a formula (it begins with = + - @) has an apostrophe before it;
+    labels.parquet and the exports have it as it is.
+
     With --engine ray the machines of a cluster embed the pictures, which must be under the same path on all of them, as
     the output must. The cache of features is not used then, as its file cannot be locked on a network drive: features
     are kept in the output folder, in features/, where the same command and `handful promote` find them.
@@ -237,7 +240,11 @@ def predict(
     no_cache: NoCache = False,
     as_json: Json = False,
 ) -> None:
-    """Label new items by a saved model: each on its own, nothing is learned from them."""
+    """Label new items by a saved model: each on its own, nothing is learned from them.
+
+    In a .csv, text that a spreadsheet would take for a formula (it begins with = + - @) has an apostrophe before it; a
+    .parquet has it as it is.
+    """
     import handful
     from handful.features import read_partly
     from handful.images.loading import shown
@@ -260,7 +267,7 @@ def predict(
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
         table = read_partly(items)
-        found = Items(table.paths or [f"row {i}" for i in range(len(table.features))], table.features)
+        found = Items(table.names, table.features)
     labelled = predict_items(fitted, found)
     if output is not None:
         write_table(labelled, output)

@@ -28,6 +28,11 @@ class Partly(NamedTuple):
     paths: list[str] | None
     base_mean: np.ndarray | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """What rows are called: by their path, else by their place. Rows may share a name."""
+        return self.paths or [f"row {i}" for i in range(len(self.labels))]
+
 
 def read_partly(path: str | Path, *, embedding: str = "embedding", label: str = "label") -> Partly:
     """Read a .parquet or .csv table, or a folder of Parquet parts.

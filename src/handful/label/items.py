@@ -144,21 +144,19 @@ def read_table(path: Path, more: Path | None = None) -> tuple[Items, Items]:
         return examples, rest
     second = read_partly(more)
     check_widths(path, examples.features.shape[1], more, second.features.shape[1])
-    names = second.paths or [f"row {i}" for i in range(len(second.labels))]
-    return examples, _rows(names, second, np.ones(len(names), bool), {"features": str(more)})
+    return examples, _rows(second, np.ones(len(second.labels), bool), {"features": str(more)})
 
 
 def read_labelled(path: Path) -> tuple[Items, Items]:
     """The rows of a table that have a label, and the others."""
     table = read_partly(path)
     source = {"features": str(path)}
-    names = table.paths or [f"row {i}" for i in range(len(table.labels))]
     given = np.array([label is not None for label in table.labels])
     if not given.any():
         raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
-    examples = _rows(names, table, given, source)
+    examples = _rows(table, given, source)
     examples.labels = [label for label in table.labels if label is not None]
-    return examples, _rows(names, table, ~given, source)
+    return examples, _rows(table, ~given, source)
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:
@@ -168,8 +166,8 @@ def check_widths(path: Path, width: int, more: Path, other: int) -> None:
         )
 
 
-def _rows(names: list[str], table: Partly, keep: np.ndarray, source: dict[str, Any]) -> Items:
-    chosen = [name for name, wanted in zip(names, keep, strict=True) if wanted]
+def _rows(table: Partly, keep: np.ndarray, source: dict[str, Any]) -> Items:
+    chosen = [name for name, wanted in zip(table.names, keep, strict=True) if wanted]
     return Items(chosen, table.features[keep], source=source, base_mean=table.base_mean)
 
 
