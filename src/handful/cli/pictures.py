@@ -94,8 +94,8 @@ def label(
     Writes labels.csv, labels.parquet, the model, and report.html to look at. What is set aside is also put into groups
     that look alike, which `handful promote` makes classes of.
 
-    In labels.csv, text that a spreadsheet would take for a formula (it begins with = + - @) has an apostrophe before it;
-    labels.parquet and the exports have it as it is.
+    In labels.csv, text that a spreadsheet would take for a formula (it begins with = + - @) has an apostrophe before
+    it; labels.parquet and the exports have it as it is.
 
     With --engine ray the machines of a cluster embed the pictures, which must be under the same path on all of them, as
     the output must. The cache of features is not used then, as its file cannot be locked on a network drive: features
