@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
@@ -51,6 +51,7 @@ def test_other_text_stays_as_it_is(text):
     assert escape(text) == text
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(TEXT, TEXT, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=5))
 def test_a_table_is_read_back_exactly(tmp_path_factory, rows):
     paths, labels, numbers = map(list, zip(*rows, strict=True))

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from handful.images.loading import BadPicture, open_picture, picture_size
+from handful.images.metadata import PNG
 
 PIXELS = np.zeros((8, 24, 3), np.uint8)
 PIXELS[:, :12, 0] = 255  # the left half is red, so that a turn shows
@@ -210,14 +211,12 @@ def test_limits_hold_without_metadata_too():
     with pytest.raises(BadPicture):
         open_picture(data, max_pixels=100)
     header = struct.pack(">II5B", 30_000, 30_000, 8, 2, 0, 0, 0)
-    huge = b"\x89PNG\r\n\x1a\n" + chunk((b"IHDR", header)) + chunk((b"pHYs", b"\0")) + chunk((b"IDAT", b""))
+    huge = PNG + chunk((b"IHDR", header)) + chunk((b"pHYs", b"\0")) + chunk((b"IDAT", b""))
     with pytest.raises(BadPicture):
         open_picture(huge)
 
 
-@pytest.mark.parametrize(
-    "data", [saved("JPEG")[:-400], saved("PNG")[:60], b"\xff\xd8\xff\xe1\0\0", b"\x89PNG\r\n\x1a\n"]
-)
+@pytest.mark.parametrize("data", [saved("JPEG")[:-400], saved("PNG")[:60], b"\xff\xd8\xff\xe1\0\0", PNG])
 def test_broken_pixels_are_still_refused(data):
     with pytest.raises(BadPicture):
         open_picture(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,11 @@ def locked(path: Path, what: str) -> Any:
 def printable(name: str) -> str:
     """File names may hold bytes that are no text: those are written as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()
+
+
+def class_name(folder: str) -> str:
+    """The class that a folder is named after: in one Unicode form, as names that look the same are the same."""
+    return unicodedata.normalize("NFC", printable(folder))
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

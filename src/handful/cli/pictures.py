@@ -249,24 +249,24 @@ def predict(
     from handful.features import read_partly
     from handful.images.loading import shown
     from handful.label import Items, predict_items, read_pile
-    from handful.label.items import of_pictures
+    from handful.label.items import in_order, of_pictures
     from handful.label.outputs import check_file, table_of, write_table
 
     console = console_for(as_json or output is None)  # labels that are printed are all of standard output
     if output is not None:
         check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
+    made = getattr(fitted, "made_from_", {})
     if of_pictures(items):
         from handful.images import load_backbone
 
-        made = getattr(fitted, "made_from_", {})
         net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
             raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
         with stoppable(console, REMEMBERED * (not no_cache)), bars(console, "pictures") as progress:
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
-        table = read_partly(items)
+        table = in_order(read_partly(items), made.get("columns"), items)
         found = Items(table.names, table.features)
     labelled = predict_items(fitted, found)
     if output is not None:

@@ -145,7 +145,7 @@ def label_items(
     limit, decision = find_threshold(model, scores, examples, threshold, unknown_rate, max_false_unknown)
     if limit != model.threshold_:
         _decide(model, is_pile, limit)
-    model.made_from_ = dict(pile.source)
+    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": pile.columns})
     probabilities = model.label_distributions_[is_pile]
     if given:
         rest = [i for i in range(len(whole)) if i not in given]
@@ -158,8 +158,11 @@ def label_items(
 
 
 def check_classes(examples: Items) -> None:
-    if UNKNOWN_NAME in (examples.labels or ()):
-        raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
+    for name in dict.fromkeys(examples.labels or ()):
+        if name.casefold() == UNKNOWN_NAME:
+            raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
+    if len(set(examples.labels or ())) > 1 and (examples.features == examples.features[0]).all():
+        raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
 def find_threshold(

@@ -21,9 +21,10 @@ import numpy as np
 from handful import csvfile
 from handful.arrays import at_usual_scale, unit
 from handful.features.shards import part_name, part_numbers, read_note
+from handful.files import printable
 from handful.label import exports
 from handful.label.again import RECORD, Job, record_of
-from handful.label.items import Items, printable
+from handful.label.items import Items
 from handful.label.job import Labelled
 from handful.label.outcome import Answers, marked
 from handful.label.sorting import check_sorting, plan_places, sort_pictures
