@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from numbers import Real
 from struct import Struct
 from typing import BinaryIO, TypeVar
 from zlib import crc32
@@ -44,7 +43,7 @@ def orientation(image: Image.Image) -> int:
     """
     try:
         value = image.getexif().get(ORIENTATION)
-        return int(value) if isinstance(value, Real) and value in UPRIGHT else 1
+        return next((number for number in UPRIGHT if number == value), 1)
     except Exception:  # EXIF data is often damaged while the picture is whole
         return 1
 
