@@ -15,7 +15,7 @@ from handful.methods import get, list_methods
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
 # Anyone may call these; they call no room.
-LEAVES = {"arrays", "checks", "files", "parameters", "tensorfile", "threads", "unpickling", "__init__"}
+LEAVES = {"arrays", "checks", "csvfile", "files", "parameters", "tensorfile", "threads", "unpickling", "__init__"}
 ROOMS = {
     "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities
     "prepare": {"task"},
@@ -31,7 +31,7 @@ ROOMS = {
     "stream": {"prepare", "descent", "kernels", "_tiles", "features"},
     "methods": {"base", "task", "prepare", "descent", "decide", "density", "share", "stream"},
     "estimator": {"base", "methods", "task", "prepare", "modelfile"},
-    "modelfile": {"base", "estimator", "methods", "task"},
+    "modelfile": {"base", "estimator", "methods", "prepare", "task"},
     "features": {"task"},
     "report": {"task", "images"},
     "demo": {"task", "methods", "features", "metrics", "report"},

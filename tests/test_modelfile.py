@@ -205,7 +205,7 @@ def test_a_file_of_a_newer_format_asks_for_an_upgrade(saved):
 
 
 def test_a_file_of_a_newer_format_need_not_look_like_ours(saved):
-    save_file({"weight": np.zeros(3)}, saved, metadata={"handful": json.dumps({"format": 2, "handful": "2.0"})})
+    save_file({"weight": np.zeros(3)}, saved, metadata={"handful": json.dumps({"format": 99, "handful": "2.0"})})
     with pytest.raises(ValueError, match=r"pip install -U handful"):
         handful.load(saved)
 

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace, device, is_torch_array
 Array = Any  # a NumPy array or a torch tensor
 
 FLOOR = 1e-12  # under norms and inside logarithms, as in the published code
+USUAL_SCALE = 2.0**-20, 2.0**40  # sizes of the largest feature at which neither FLOOR nor float32 spoils a result
 
 
 def unit(x: Array) -> Array:
@@ -26,6 +27,31 @@ def norms(x: Array) -> Array:
     """[..., D] to [..., 1]. One fused pass: `vector_norm` writes |x|^2 out first."""
     xp = array_namespace(x)
     return xp.sqrt(xp.vecdot(x, x))[..., None]
+
+
+def scale_to_one(x: Array) -> Array | None:
+    """The factors [..., 1, 1] that bring the largest feature of each [..., n, D] to about 1; None if all are 1.
+
+    A factor is 1 for features of a usual size. Others are powers of two, so that no digit of a feature changes.
+
+    >>> float(scale_to_one(np.array([[3e-20, 0.0]]))[0, 0]) == 2.0**65
+    True
+    """
+    xp = array_namespace(x)
+    largest = to_numpy(xp.max(xp.abs(x), axis=(-2, -1), keepdims=True)).astype(np.float64)
+    low, high = USUAL_SCALE
+    is_usual = (largest == 0) | ((low <= largest) & (largest <= high))
+    if is_usual.all():
+        return None
+    bits = 126 if x.dtype == xp.float32 else 1022  # a larger factor would be infinite
+    exponents = np.clip(1 - np.frexp(largest)[1], -bits, bits)
+    return as_like(np.where(is_usual, 1.0, np.ldexp(1.0, exponents)), x)
+
+
+def at_usual_scale(x: Array) -> Array:
+    """Features [..., n, D], multiplied by a power of two if they are extremely large or small."""
+    factors = scale_to_one(x)
+    return x if factors is None else x * factors
 
 
 def at_least(x: Array, least: float) -> Array:

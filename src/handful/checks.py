@@ -37,9 +37,17 @@ def as_features(x: Any, name: str) -> Array:
         x = xp.astype(x, xp.float64 if wide else xp.float32)
     elif x.dtype not in (xp.float32, xp.float64):
         x = xp.astype(x, xp.float32)  # half precision widens
-    with np.errstate(over="ignore", invalid="ignore"):
-        plausible = bool(xp.isfinite(xp.sum(xp.vecdot(x, x))))  # one pass; only a strange sum needs a closer look
-    if plausible:
+    least = float(xp.finfo(x.dtype).smallest_normal)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        total = float(xp.sum(xp.vecdot(x, x)))  # one pass; only a strange sum needs a closer look
+    if least <= total < np.inf:
+        return x
+    if total < least:
+        largest = float(xp.max(xp.abs(x)))
+        if 0 < largest < least:
+            raise ValueError(
+                f"{name} has only values so small that {x.dtype} loses digits: multiply all features by a constant"
+            )
         return x
     if not bool(xp.all(xp.isfinite(x))):
         at = np.argwhere(~np.isfinite(to_numpy(x)))[0].tolist()

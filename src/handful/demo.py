@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from handful import metrics, report
+from handful import csvfile, metrics, report
 from handful.features import Episodes, Protocol, digits, draw
 from handful.features.embedded import SHAPE
 from handful.methods import get, solve
@@ -98,14 +98,13 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
 def write(demo: Demo, folder: Path) -> dict[str, Path]:
     """labels.csv, labels.parquet and report.html into `folder`."""
     import pyarrow as pa
-    import pyarrow.csv
     import pyarrow.parquet
 
     folder.mkdir(parents=True, exist_ok=True)
     items = demo.episodes.query_items[0]
     table = demo.result.to_arrow().add_column(0, "item", pa.array(items.tolist()))
     paths = {name: folder / name for name in ("labels.csv", "labels.parquet", "report.html")}
-    pa.csv.write_csv(table, paths["labels.csv"])
+    csvfile.write_table(table, paths["labels.csv"])
     pa.parquet.write_table(table, paths["labels.parquet"])
     report.write(
         paths["report.html"], "A pile of digits, labelled", demo.sentences, _groups(demo), [demo.table],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import unicodedata
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,35 @@ def locked(path: Path, what: str) -> Any:
 def printable(name: str) -> str:
     """File names may hold bytes that are no text: those are written as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()
+
+
+def class_name(folder: str) -> str:
+    """The class that a folder is named after: in one Unicode form, as names that look the same are the same."""
+    return unicodedata.normalize("NFC", printable(folder))
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Names of rows, no two alike: of equal ones the first stays, the others have their row added.
+
+    A name that stands for one row alone stays as it is.
+
+    >>> unique_names(["a", "b", "a", "a (row 2)"])
+    ['a', 'b', 'a (row 2, 2)', 'a (row 2)']
+    """
+    taken, is_new = set(names), dict.fromkeys(names, True)
+    unique = []
+    for row, name in enumerate(names):
+        if not is_new[name]:
+            start, k = f"{name} (row {row}", 2
+            candidate = f"{start})"
+            while candidate in taken:
+                candidate, k = f"{start}, {k})", k + 1
+            taken.add(candidate)
+            unique.append(candidate)
+        else:
+            is_new[name] = False
+            unique.append(name)
+    return unique
 
 
 def first_folder(name: str) -> str:

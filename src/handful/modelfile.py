@@ -13,9 +13,11 @@ from handful.base import Base
 from handful.estimator import FewShotClassifier, estimator
 from handful.files import write_whole
 from handful.methods import get
+from handful.prepare import SCALE
 from handful.tensorfile import read_tensors
 
-FORMAT = 1  # raised when a file written now could not be read by an older handful
+FORMAT = 2  # raised when a file written now could not be read by an older handful
+FORMAT_WITHOUT_SCALE = 1  # what 0.1.0 reads: no preparation of such a model scales features
 LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
 ITEMS = ("items_", "given_")  # what a model grows from; large, and only saved if asked for
 
@@ -42,7 +44,7 @@ def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Pat
     if parameters["base_mean"] is not None:
         arrays["parameter.base_mean"] = np.asarray(parameters.pop("base_mean"))
     about = {
-        "format": FORMAT,
+        "format": FORMAT if any(name.endswith(f".{SCALE}") for name in model.state_) else FORMAT_WITHOUT_SCALE,
         "handful": handful.__version__,
         "method": model._method,
         "parameters": parameters,

@@ -8,6 +8,11 @@
     signed  sign(z) |z|^beta, beta = 0.5 unless written as "signed(0.6)"
     qr      R^T of the QR decomposition of the task's features: an exact rotation to at most S + Q dimensions
 
+Features of an extreme size (the largest of the support is under 1e-6 or above 1e12) are first brought to about 1:
+
+    scale   multiply by a power of two, learned from the support; a base mean that is given is multiplied too
+
+Else the floor under the norm would flatten small ones, and the squares of large ones would overflow float32.
 Steps are applied in the order given; what they learn from the task is kept, so that new items can
 be prepared the same way without it.
 """
@@ -22,11 +27,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, as_like, at_least, norms, unit
+from handful.arrays import FLOOR, Array, as_like, at_least, norms, scale_to_one, unit
 
 STEPS = ("task", "base", "none", "l2", "power", "signed", "qr")
 MANY = 500  # items; sums of more lose digits in float32, and a mean that is off moves an item near it far
 POWERS = ("power", "signed")  # may be written with an exponent
+SCALE = "scale"
+LINEAR = (SCALE, "task", "base", "none")  # steps after which a base mean still has the scale of the features
 
 
 @dataclass
@@ -46,8 +53,12 @@ class Prepared:
         return {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(self.steps)}
 
 
-def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean: Any = None) -> Prepared:
+def prepare(
+    support: Array, query: Array, steps: Sequence[str] | str, base_mean: Any = None, scale: bool | None = None
+) -> Prepared:
     """Apply `steps` to support [B, S, D] and query [B, Q, D].
+
+    scale: whether features are brought to about 1 first, which keeps those of a usual size; None: if any are extreme.
 
     >>> s, q = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 2.0]]])
     >>> prepare(s, q, "task, l2").query
@@ -55,15 +66,26 @@ def prepare(support: Array, query: Array, steps: Sequence[str] | str, base_mean:
     """
     learned = []
     own = False  # whether support and query are ours to change in place, no longer the caller's
-    for name in parse(steps):
-        kind, argument = split(name)
+    factors = None
+    for kind, argument in all_steps(steps, is_extreme(support) if scale is None else scale):
         if kind == "base" and base_mean is None:
             kind = "task"
-        value = learn(kind, argument, support, query, base_mean)
+        value = learn(kind, argument, support, query, base_mean, factors)
+        factors = value if kind == SCALE else factors if kind in LINEAR else None
         learned.append((kind, value))
         support, query = apply(kind, value, support, own), apply(kind, value, query, own)
         own = own or kind != "none"
     return Prepared(support, query, tuple(learned))
+
+
+def is_extreme(support: Array) -> bool:
+    """Whether some task of support [B, S, D] has features so large or so small that they are scaled first."""
+    return scale_to_one(support) is not None
+
+
+def all_steps(steps: Sequence[str] | str, scale: bool) -> list[tuple[str, float | None]]:
+    """Kinds of steps with their arguments, checked; `scale` puts that step before them."""
+    return [(SCALE, None)] * scale + [split(name) for name in parse(steps)]
 
 
 def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
@@ -87,13 +109,42 @@ def replay(state: Mapping[str, Array], x: Array) -> Array:
     return x
 
 
+def check_squares(x: Array) -> Array:
+    """x, refused if squares of prepared items overflow: norms and distances would be infinite."""
+    xp = array_namespace(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_finite = bool(xp.isfinite(xp.sum(xp.vecdot(x, x))))
+    if not is_finite:
+        raise ValueError(
+            f"some items have features so much larger than those of the examples that {x.dtype} cannot hold both: "
+            "remove these items, or give all features one scale"
+        )
+    return x
+
+
+def as_dtype(x: Array, dtype: str) -> Array:
+    """Prepared items in the precision that is computed in, which must hold their squares."""
+    xp = array_namespace(x)
+    wanted = getattr(xp, dtype)
+    if x.dtype == wanted:
+        return x
+    with np.errstate(over="ignore"):
+        return check_squares(xp.astype(x, wanted))
+
+
 def split(name: str) -> tuple[str, float | None]:
     match = re.fullmatch(r"(\w+)\((\d+\.?\d*|\.\d+)\)", name)
     return (match[1], float(match[2])) if match else (name, None)
 
 
-def learn(kind: str, argument: float | None, support: Array, query: Array, base_mean: Any) -> Array:
+def learn(
+    kind: str, argument: float | None, support: Array, query: Array, base_mean: Any, factors: Array | None = None
+) -> Array:
+    """What a step learns; factors: what features were multiplied by, and a base mean has to be."""
     xp = array_namespace(support)
+    if kind == SCALE:
+        found = scale_to_one(support)
+        return xp.ones_like(support[:, :1, :1]) if found is None else found
     if kind == "task":
         count = support.shape[1] + query.shape[1]
         wide = xp.float64 if count > MANY else support.dtype
@@ -111,7 +162,8 @@ def learn(kind: str, argument: float | None, support: Array, query: Array, base_
             )
         if not bool(xp.all(xp.isfinite(mean))):
             raise ValueError("base_mean contains NaN or infinity")
-        return xp.broadcast_to(mean[None, None, :], (support.shape[0], 1, mean.shape[0]))
+        mean = xp.broadcast_to(mean[None, None, :], (support.shape[0], 1, mean.shape[0]))
+        return mean if factors is None else mean * factors
     if kind == "qr":
         both = xp.concat([support, query], axis=1)
         return xp.linalg.qr(xp.matrix_transpose(both)).Q  # [B, D, R]
@@ -140,4 +192,8 @@ def apply(kind: str, value: Array, x: Array, own: bool) -> Array:
         return xp.sign(x) * xp.abs(x) ** value
     if kind == "qr":
         return x @ value
+    if kind == SCALE:
+        return check_squares(x * value)
+    if kind != "none":
+        raise ValueError(f"preparation {kind!r} is not known: the model is of a newer handful, upgrade this one")
     return x

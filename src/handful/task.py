@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
-from handful.arrays import Array, as_like, to_numpy
+from handful.arrays import Array, as_like, scale_to_one, to_numpy
 from handful.checks import UNKNOWN, UNKNOWN_NAME, as_features, as_labels
 
 if TYPE_CHECKING:
@@ -108,6 +108,11 @@ class Task:
         """Examples per class: [B, N]."""
         return (self.labels[..., None] == np.arange(self.ways)).sum(axis=1)
 
+    @cached_property
+    def is_extreme(self) -> bool:
+        """Whether features are so large or so small that a preparation scales them first."""
+        return scale_to_one(self.support) is not None
+
     def __getitem__(self, tasks: slice | int) -> Task:
         """Some tasks of the batch, as a batch; or one of them, alone."""
         part = object.__new__(Task)
@@ -117,6 +122,7 @@ class Task:
             tasks = slice(i, i + 1)
         part.support, part.query = self.support[tasks], self.query[tasks]
         part.labels, part._classes = self.labels[tasks], self._classes[tasks]
+        part.is_extreme = self.is_extreme  # all parts of a batch are prepared by the same steps
         return part
 
     @staticmethod

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from handful import csvfile
 from handful.bench.runner import Results
 from handful.bench.settings import FIGURES
 from handful.metrics import mean_and_half_width
@@ -200,11 +199,7 @@ def write_markdown(tables: Iterable[Table], title: str, command: str | None = No
 
 def write_csv(tables: Iterable[Table]) -> str:
     records = [record for t in tables for record in t.records()]
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return out.getvalue()
+    return csvfile.to_text(records)
 
 
 def write_json(tables: Iterable[Table], about: Mapping[str, Any]) -> str:

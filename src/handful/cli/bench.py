@@ -60,7 +60,8 @@ def bench(
     `share` asks how well a method does that is not told the share of unknowns, at shares from none to five sixths.
 
     Every method sees the same tasks. Results are kept in the output folder as they come, so that a run that was
-    stopped goes on where it was, and another benchmark on the same features uses what is there.
+    stopped goes on where it was, and another benchmark on the same features uses what is there. In the .csv, text that
+    begins with = + - @ has an apostrophe before it: a spreadsheet would take it for a formula.
 
     With --engine ray the tasks are spread over the machines of a Ray cluster; the results are the same, in the same
     folder, and a run that was begun on one engine can be finished by the other.

@@ -94,6 +94,9 @@ def label(
     Writes labels.csv, labels.parquet, the model, and report.html to look at. What is set aside is also put into groups
     that look alike, which `handful promote` makes classes of.
 
+    In labels.csv, text that a spreadsheet would take for a formula (it begins with = + - @) has an apostrophe before
+    it; labels.parquet and the exports have it as it is.
+
     With --engine ray the machines of a cluster embed the pictures, which must be under the same path on all of them, as
     the output must. The cache of features is not used then, as its file cannot be locked on a network drive: features
     are kept in the output folder, in features/, where the same command and `handful promote` find them.
@@ -237,30 +240,34 @@ def predict(
     no_cache: NoCache = False,
     as_json: Json = False,
 ) -> None:
-    """Label new items by a saved model: each on its own, nothing is learned from them."""
+    """Label new items by a saved model: each on its own, nothing is learned from them.
+
+    In a .csv, text that a spreadsheet would take for a formula (it begins with = + - @) has an apostrophe before it; a
+    .parquet has it as it is.
+    """
     import handful
     from handful.features import read_partly
     from handful.images.loading import shown
     from handful.label import Items, predict_items, read_pile
-    from handful.label.items import of_pictures
+    from handful.label.items import in_order, of_pictures
     from handful.label.outputs import check_file, table_of, write_table
 
     console = console_for(as_json or output is None)  # labels that are printed are all of standard output
     if output is not None:
         check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
+    made = getattr(fitted, "made_from_", {})
     if of_pictures(items):
         from handful.images import load_backbone
 
-        made = getattr(fitted, "made_from_", {})
         net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
             raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
         with stoppable(console, REMEMBERED * (not no_cache)), bars(console, "pictures") as progress:
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
-        table = read_partly(items)
-        found = Items(table.paths or [f"row {i}" for i in range(len(table.features))], table.features)
+        table = in_order(read_partly(items), made.get("columns"), items)
+        found = Items(table.names, table.features)
     labelled = predict_items(fitted, found)
     if output is not None:
         write_table(labelled, output)

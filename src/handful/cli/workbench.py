@@ -41,6 +41,7 @@ def workbench(
 
     Add a class, click a few pictures of it, press Run: the rest is labelled, what belongs to no class is set aside and
     grouped. Correct, accept, make a class of a group, run again; export as CSV, Parquet, COCO, FiftyOne, Label Studio.
+    (In the CSV, text that begins with = + - @ has an apostrophe before it: a spreadsheet would take it for a formula.)
 
     Your pictures are not touched and leave your machine by no way. Every click is kept at once: stop with Ctrl-C and go
     on another day with the same command.

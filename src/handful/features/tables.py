@@ -172,7 +172,7 @@ def vectors_of(column: Any, where: str) -> np.ndarray:
         raise ValueError(f"{where} has no embedding in row {_first_null(column)}: remove that row")
     chunks = [getattr(chunk, "storage", chunk) for chunk in column.chunks if len(chunk)]
     width = pc.list_value_length(chunks[0])[0].as_py() if chunks else 0
-    vectors = np.empty((len(column), width), np.float64 if pa.types.is_float64(kind.value_type) else np.float32)
+    vectors = np.empty((len(column), width), _precision(kind.value_type))
     start = 0
     for chunk in chunks:
         lengths = pc.list_value_length(chunk).to_numpy(zero_copy_only=False)
@@ -188,6 +188,15 @@ def vectors_of(column: Any, where: str) -> np.ndarray:
         vectors[start : start + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), width)
         start += len(chunk)
     return vectors
+
+
+def _precision(kind: Any) -> type:
+    """float64 where float32 would lose digits."""
+    import pyarrow as pa
+
+    return (
+        np.float64 if pa.types.is_float64(kind) or (pa.types.is_integer(kind) and kind.bit_width > 16) else np.float32
+    )
 
 
 def _values(column: Any, feature: dict[str, Any] | None, name: str) -> list[Any]:

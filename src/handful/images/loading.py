@@ -22,6 +22,7 @@ from typing import BinaryIO
 from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
 
 from handful.images.colours import to_rgb
+from handful.images.metadata import UPRIGHT, despite_metadata, orientation
 
 SUFFIXES = {
     JpegImagePlugin.JpegImageFile.format: (".jpg", ".jpeg", ".jpe", ".jfif"),
@@ -38,16 +39,7 @@ MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow begins to warn; a decod
 MAX_BYTES = 2**28  # an uncompressed TIFF of so many pixels
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
 
-WIDTH, HEIGHT, ORIENTATION = 256, 257, 274  # tags of TIFF and EXIF
-UPRIGHT = {  # what sets each orientation upright
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+WIDTH, HEIGHT = 256, 257  # tags of TIFF
 
 
 class BadPicture(ValueError):
@@ -100,11 +92,11 @@ def open_picture(
 def picture_size(path: str | os.PathLike[str]) -> tuple[int, int]:
     """Width and height of a picture once upright, from its header alone."""
     with _opened(path) as file, _blaming(path, MAX_PIXELS):
-        image = _identify(file, path, MAX_PIXELS)
+        image, turn = despite_metadata(lambda file: _with_orientation(_identify(file, path, MAX_PIXELS)), file)
         # Of a TIFF, newer Pillow gives the size once turned, older that in the file, which its tags hold
         tags = getattr(image, "tag_v2", {})
         width, height = tags.get(WIDTH, image.width), tags.get(HEIGHT, image.height)
-        return (height, width) if _orientation(image) >= 5 else (width, height)
+        return (height, width) if turn >= 5 else (width, height)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
@@ -118,15 +110,19 @@ def decode(
     data: bytes, path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, at_least: int | None = None
 ) -> Image.Image:
     """A picture from the bytes of its file, as `open_picture` gives it; `path` is what errors call it."""
-    with _blaming(path, max_pixels):
-        image = _identify(io.BytesIO(data), path, max_pixels)
+
+    def load(file: BinaryIO) -> tuple[Image.Image, int]:
+        image = _identify(file, path, max_pixels)
         if at_least is not None:
             image.draft(None, (at_least, at_least))  # JPEG's alone; others take no notice
         image.load()
-        orientation = _orientation(image)  # before the colours, that lose it
+        return _with_orientation(image)
+
+    with _blaming(path, max_pixels):
+        image, turn = despite_metadata(load, io.BytesIO(data))
         image = to_rgb(image)
-        if orientation in UPRIGHT:
-            image = image.transpose(UPRIGHT[orientation])
+        if turn in UPRIGHT:
+            image = image.transpose(UPRIGHT[turn])
     image.info = {}  # nobody turns it again, and no thumbnail carries a place or a comment
     return image
 
@@ -191,11 +187,8 @@ def _at_most(max_pixels: int) -> str:
     return f"and {max_pixels / 1e6:.3g} million are decoded at most: make it smaller"
 
 
-def _orientation(image: Image.Image) -> int:
-    try:
-        return image.getexif().get(ORIENTATION, 1)
-    except Exception:  # EXIF data is often damaged while the picture is whole
-        return 1
+def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
+    return image, orientation(image)
 
 
 def _unknown(data: bytes) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import handful
+from handful.files import class_name, printable
 from handful.groups import check_names, lower_share
 from handful.label.bases import told_of_base
 from handful.label.items import (
@@ -21,7 +22,6 @@ from handful.label.items import (
     Items,
     Progress,
     of_pictures,
-    printable,
     read_examples,
     read_pile,
     read_table,
@@ -184,7 +184,7 @@ def _classes(job: Job) -> list[str]:
     from handful.features import read_partly
 
     if of_pictures(job.examples):
-        names = [printable(part.name) for part in job.examples.iterdir() if part.is_dir()]
+        names = [class_name(part.name) for part in job.examples.iterdir() if part.is_dir()]
     else:
         names = [label for label in read_partly(job.examples).labels if label is not None]
     return [*names, *job.promoted]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import handful
 from handful.checks import UNKNOWN_NAME
-from handful.label.items import printable
+from handful.files import printable, unique_names
 from handful.label.job import Labelled
 from handful.label.outcome import marked
 
@@ -45,11 +45,15 @@ def label_studio(labelled: Labelled, places: Sequence[Path] | None = None) -> Ex
 
 
 def fiftyone(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
-    """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`."""
+    """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`.
+
+    Labels are by file there: of rows that share a path, all but the first have their row added to it.
+    """
     attributes = {"outlier_score": labelled.scores.tolist()}
     if (p := labelled.p_unknown) is not None:
         attributes["p_unknown"] = p.tolist()
-    rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
+    files = unique_names(_files(labelled, places))
+    rows = zip(files, marked(labelled), labelled.confidence.tolist(), strict=True)
     labels = {
         file: {
             "label": label, "confidence": confidence,

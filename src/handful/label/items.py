@@ -11,7 +11,8 @@ import numpy as np
 
 from handful.features import is_sharded, read_partly
 from handful.features.partly import Partly
-from handful.files import printable
+from handful.features.wide import same_columns
+from handful.files import class_name
 
 if TYPE_CHECKING:
     from handful.images import Embedded
@@ -37,6 +38,7 @@ class Items:
     source: dict[str, Any] = field(default_factory=dict)  # what made the features
     base_mean: np.ndarray | None = None
     base: Path | None = None
+    columns: list[str] | None = None  # what the D features are called in a table, if each has a column
 
     def __len__(self) -> int:
         return len(self.names)
@@ -48,7 +50,7 @@ class Items:
         names = [self.names[i] for i in places]
         return Items(
             names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
-            self.skipped, self.source, self.base_mean, self.base,
+            self.skipped, self.source, self.base_mean, self.base, self.columns,
         )  # fmt: skip
 
 
@@ -83,7 +85,7 @@ def read_examples(
                 f"{str(part)!r} holds no pictures{why}: every class needs at least one example, or no folder"
             )
         paths += found
-        labels += [printable(part.name)] * len(found)
+        labels += [class_name(part.name)] * len(found)
     for stray in within:
         if not stray.is_dir():
             skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
@@ -144,21 +146,32 @@ def read_table(path: Path, more: Path | None = None) -> tuple[Items, Items]:
         return examples, rest
     second = read_partly(more)
     check_widths(path, examples.features.shape[1], more, second.features.shape[1])
-    names = second.paths or [f"row {i}" for i in range(len(second.labels))]
-    return examples, _rows(names, second, np.ones(len(names), bool), {"features": str(more)})
+    second = in_order(second, examples.columns, more)
+    return examples, _rows(second, np.ones(len(second.labels), bool), {"features": str(more)})
 
 
 def read_labelled(path: Path) -> tuple[Items, Items]:
     """The rows of a table that have a label, and the others."""
     table = read_partly(path)
     source = {"features": str(path)}
-    names = table.paths or [f"row {i}" for i in range(len(table.labels))]
     given = np.array([label is not None for label in table.labels])
     if not given.any():
         raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
-    examples = _rows(names, table, given, source)
+    examples = _rows(table, given, source)
     examples.labels = [label for label in table.labels if label is not None]
-    return examples, _rows(names, table, ~given, source)
+    return examples, _rows(table, ~given, source)
+
+
+def in_order(table: Partly, columns: Sequence[str] | None, path: Path) -> Partly:
+    """A table with its columns of numbers in the order of others that they are compared with."""
+    try:
+        order = same_columns(columns, table.columns)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+    if order is None:
+        return table
+    mean = None if table.base_mean is None else table.base_mean[order]
+    return table._replace(features=table.features[:, order], base_mean=mean, columns=list(columns or ()))
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:
@@ -168,9 +181,9 @@ def check_widths(path: Path, width: int, more: Path, other: int) -> None:
         )
 
 
-def _rows(names: list[str], table: Partly, keep: np.ndarray, source: dict[str, Any]) -> Items:
-    chosen = [name for name, wanted in zip(names, keep, strict=True) if wanted]
-    return Items(chosen, table.features[keep], source=source, base_mean=table.base_mean)
+def _rows(table: Partly, keep: np.ndarray, source: dict[str, Any]) -> Items:
+    chosen = [name for name, wanted in zip(table.names, keep, strict=True) if wanted]
+    return Items(chosen, table.features[keep], source=source, base_mean=table.base_mean, columns=table.columns)
 
 
 def _embed(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful import decide
-from handful.arrays import unit
+from handful.arrays import at_usual_scale, unit
 from handful.checks import UNKNOWN_NAME
 from handful.estimator import FewShotClassifier, estimator
 from handful.groups import Group, make_groups
@@ -71,9 +71,9 @@ class Labelled(Answers):
         """The most similar examples of each item, [n, 3] or fewer, by the cosine about the mean of all."""
         if self.examples is None:
             return None
-        every = np.concatenate([self.examples.features, self.pile.features])
-        mean = every.mean(axis=0)
-        similar = unit(self.pile.features - mean) @ unit(self.examples.features - mean).T
+        every = at_usual_scale(np.concatenate([self.examples.features, self.pile.features]))
+        every = unit(every - every.mean(axis=0))
+        similar = every[len(self.examples) :] @ every[: len(self.examples)].T
         return np.argsort(-similar, axis=1, kind="stable")[:, :NEAREST]
 
     @property
@@ -145,7 +145,7 @@ def label_items(
     limit, decision = find_threshold(model, scores, examples, threshold, unknown_rate, max_false_unknown)
     if limit != model.threshold_:
         _decide(model, is_pile, limit)
-    model.made_from_ = dict(pile.source)
+    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": pile.columns})
     probabilities = model.label_distributions_[is_pile]
     if given:
         rest = [i for i in range(len(whole)) if i not in given]
@@ -158,8 +158,11 @@ def label_items(
 
 
 def check_classes(examples: Items) -> None:
-    if UNKNOWN_NAME in (examples.labels or ()):
-        raise ValueError(f'a class is called "{UNKNOWN_NAME}", which is what items of no class are called: rename it')
+    for name in dict.fromkeys(examples.labels or ()):
+        if name.casefold() == UNKNOWN_NAME:
+            raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
+    if len(set(examples.labels or ())) > 1 and (examples.features == examples.features[0]).all():
+        raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
 def find_threshold(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +107,11 @@ class Outcome:
             classes = "1 class was" if len(given) == 1 else f"{len(given)} classes were"
             each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(given) > 1)}"
             lines.append(f"{classes} shown by {each}; the pile holds {n} item{'s' * (n != 1)}.")
+            lines += [
+                f"The classes {first} and {second} have almost the same name, and were taken for two: give them one "
+                "name if they are one."
+                for first, second in almost_alike(given)
+            ]
         was = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         lines.append(f"{n - unknown} {was} labelled ({found}) and {unknown} set aside as unknown ({part}).")
@@ -124,6 +131,23 @@ class Outcome:
             return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
         said = f"{about(share).capitalize()} of the pile look unknown{span(share, interval)}"
         return f"{said}, as estimated from the pile itself; --outlier-share sets it by hand."
+
+
+def almost_alike(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of names that differ in the case of letters, in blanks or in a last ".0" alone: likely mistakes.
+
+    >>> almost_alike(["cat", "1", "Cat", "1.0", "dog"])
+    [('cat', 'Cat'), ('1', '1.0')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        form = unicodedata.normalize("NFKC", "".join(name.split())).casefold()
+        form = re.sub(r"(\d)\.0+$", r"\1", form)
+        if form in first:
+            pairs.append((first[form], name))
+        first.setdefault(form, name)
+    return pairs
 
 
 def share_of(model: FewShotClassifier) -> dict[str, Any]:

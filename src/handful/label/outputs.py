@@ -18,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from handful.arrays import unit
+from handful import csvfile
+from handful.arrays import at_usual_scale, unit
 from handful.features.shards import part_name, part_numbers, read_note
+from handful.files import printable
 from handful.label import exports
 from handful.label.again import RECORD, Job, record_of
-from handful.label.items import Items, printable
+from handful.label.items import Items
 from handful.label.job import Labelled
 from handful.label.outcome import Answers, marked
 from handful.label.sorting import check_sorting, plan_places, sort_pictures
@@ -184,9 +186,9 @@ def write_json(content: Any, path: Path) -> None:
 
 
 def _write_rows(labelled: Labelled, path: Path) -> None:
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
-    write = csv.write_csv if path.suffix.lower() == ".csv" else parquet.write_table
+    write = csvfile.write_table if path.suffix.lower() == ".csv" else parquet.write_table
     write(table_of(labelled), path)
 
 
@@ -232,7 +234,7 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
 def flat_map(pile: Items, examples: Items | None, shown: Sequence[int]) -> list[tuple[float, float]]:
     """Places on a plane of the shown items, then of the examples: UMAP where it is installed, else PCA."""
     parts = [pile.features[list(shown)]] + ([examples.features] if examples is not None else [])
-    x = np.concatenate(parts).astype(np.float64)
+    x = at_usual_scale(np.concatenate(parts).astype(np.float64))
     x = unit(x - x.mean(axis=0))
     try:
         from umap import UMAP

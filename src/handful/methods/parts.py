@@ -11,7 +11,7 @@ from handful.arrays import Array, as_like
 from handful.base import NEGATIVES, Base
 from handful.prepare import replay
 
-OF_TASK = ("task", "qr")  # steps of preparation that learn from a task
+OF_TASK = ("task", "qr", "scale")  # steps of preparation that learn from a task
 
 
 class Part(Mapping[str, Any]):

@@ -33,7 +33,7 @@ from handful.base import HOW, Base, read_base
 from handful.methods.growing import Growth
 from handful.methods.parts import Part
 from handful.parameters import AUTO, Rule, is_auto
-from handful.prepare import prepare, replay
+from handful.prepare import as_dtype, prepare, replay
 from handful.stream.passes import Learned, Passes
 from handful.task import Task
 
@@ -117,10 +117,9 @@ class Method:
         self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
     ) -> Solution:
         """Prepare a batch of tasks and solve it; the solution's state holds what `score` needs."""
-        xp = array_namespace(task.support)
         steps = self.info.preparation if preparation is None else preparation
-        prepared = prepare(task.support, task.query, steps, base_mean)
-        support, query = (xp.astype(x, getattr(xp, dtype), copy=False) for x in (prepared.support, prepared.query))
+        prepared = prepare(task.support, task.query, steps, base_mean, task.is_extreme)
+        support, query = (as_dtype(x, dtype) for x in (prepared.support, prepared.query))
         found = None
         if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not self.finds_share:
             found = share.of_task(task.support, task.labels, task.query)
@@ -175,8 +174,7 @@ class Method:
         self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]
     ) -> tuple[Array, Array]:
         """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
-        xp = array_namespace(items)
-        items = xp.astype(replay(state, items), getattr(xp, dtype), copy=False)
+        items = as_dtype(replay(state, items), dtype)
         parameters = self.with_base(parameters, state, items)
         if self.score_new is not None:
             return self.score_new(state, items, **parameters)

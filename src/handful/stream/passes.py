@@ -31,7 +31,7 @@ import numpy as np
 
 from handful.arrays import FLOOR
 from handful.files import locked
-from handful.prepare import apply
+from handful.prepare import apply, as_dtype
 from handful.stream.shards import Shards, Span
 from handful.threads import available_threads, one_blas_thread
 
@@ -59,7 +59,7 @@ class View:
         x, own = block, False
         for kind, value in steps:
             x, own = apply(kind, value, x[None], own)[0], True
-        return Rows(x.astype(self.dtype, copy=False), centre, by_length, room)
+        return Rows(as_dtype(x, self.dtype), centre, by_length, room)
 
 
 class Rows:

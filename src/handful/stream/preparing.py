@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.prepare import apply, learn, parse, split
+from handful.prepare import LINEAR, SCALE, all_steps, apply, as_dtype, is_extreme, learn
 from handful.stream.passes import Pass, Passes, Rows, View
 
 
@@ -15,12 +15,12 @@ def prepare_in_passes(
     support: np.ndarray, count: int, steps: Sequence[str] | str, base_mean: Any, dtype: str
 ) -> Passes[tuple[np.ndarray, View]]:
     """As `handful.prepare.prepare`, for a pile of `count` rows: prepared support [1, S, D], and how rows are seen."""
-    names = [split(name) for name in parse(steps)]
+    names = all_steps(steps, is_extreme(support))
     if "qr" in dict(names):
         raise ValueError("qr needs all features of a task at once: leave it out for a pile that is read in pieces")
     means = [i for i, (kind, _) in enumerate(names) if kind == "task" or (kind == "base" and base_mean is None)]
     learned: list[tuple[str, np.ndarray]] = []
-    own = False
+    own, factors = False, None
     seen = yield Pass(_total, {}, View((), str(support.dtype)), len(means) - (0 in means))
     for i, (kind, argument) in enumerate(names):
         if i in means:
@@ -30,11 +30,12 @@ def prepare_in_passes(
             total = support.sum(axis=1, keepdims=True, dtype=np.float64) + seen["total"]
             value = (total / (support.shape[1] + count)).astype(support.dtype)
         else:
-            value = learn(kind, argument, support, support[:, :0], base_mean)
+            value = learn(kind, argument, support, support[:, :0], base_mean, factors)
+        factors = value if kind == SCALE else factors if kind in LINEAR else None
         learned.append((kind, value))
         support = apply(kind, value, support, own)
         own = own or kind != "none"
-    return support.astype(dtype, copy=False), View(tuple(learned), dtype)
+    return as_dtype(support, dtype), View(tuple(learned), dtype)
 
 
 def _total(rows: Rows) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from handful import csvfile
 from handful.checks import UNKNOWN_NAME
 from handful.label.exports import FORMATS
 from handful.label.items import Items
@@ -89,9 +90,9 @@ def _column(values: np.ndarray) -> Any:
 
 
 def _write_table(table: Any, path: Path) -> None:
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
-    (csv.write_csv if path.suffix == ".csv" else parquet.write_table)(table, path)
+    (csvfile.write_table if path.suffix == ".csv" else parquet.write_table)(table, path)
 
 
 def _rows(state: State) -> np.ndarray:

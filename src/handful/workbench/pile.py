@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from handful.arrays import at_usual_scale
+from handful.files import printable, unique_names
+
 PILE, UPLOADS = "pile", "uploads"  # where an item's picture lies: in what was opened, or in the project's own folder
 
 
@@ -139,12 +142,11 @@ def read_table(path: Path) -> tuple[list[str], np.ndarray, list[str | None]]:
     from handful.features import read_partly
 
     table = read_partly(path)
-    taken: dict[str, int] = {}
-    names = []
-    for i, name in enumerate(table.paths or [f"row {i}" for i in range(len(table.labels))]):
-        count = taken[name] = taken.get(name, 0) + 1
-        names.append(name if count == 1 else f"{name} (row {i})")
-    return names, np.ascontiguousarray(table.features, np.float32), list(table.labels)
+    names = unique_names([printable(name) for name in table.names])
+    features = np.ascontiguousarray(at_usual_scale(table.features), np.float32)
+    if (features.any(axis=1) != table.features.any(axis=1)).any():
+        raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
+    return names, features, list(table.labels)
 
 
 def _is_text(name: str) -> bool:

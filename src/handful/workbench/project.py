@@ -170,7 +170,7 @@ def _settled(state: State) -> np.ndarray:
 def _load(store: Store, source: Source, table: Any, first: bool) -> State:
     names, skipped = source.scan()
     if table is not None:
-        names[PILE] = [printable(name) for name in table[0]]
+        names[PILE] = table[0]
     for origin, found in names.items():
         store.take_items(origin, found)
     rows = [(item, origin, name) for item, origin, name, _, _ in store.items()]
