@@ -92,6 +92,7 @@ class BoundedProtocol(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self.head_since = None
         elif self.head_since is None and self.conn.trailing_data[0]:
+            self._unset_keepalive_if_required()
             self.head_since = self.loop.time()
 
     def on_response_complete(self) -> None:

@@ -88,10 +88,10 @@ class Guard:
         """A refusal, or the welcome of someone who brings the token; None lets the request pass."""
         headers = _headers(scope)
         host, method, path = headers.get("host", []), scope["method"], scope["path"]
-        if len(host) != 1 or host[0].lower() not in self.hosts:
-            return self._refuse(scope, 421, "this is not the address of the workbench: open the one that it printed")
         if (refusal := self._judge_form(scope, headers)) is not None:
             return refusal
+        if len(host) != 1 or host[0].lower() not in self.hosts:
+            return self._refuse(scope, 421, "this is not the address of the workbench: open the one that it printed")
         if self._is_from_elsewhere(scope, headers):
             return self._refuse(scope, 403, "another web page tried to use this one: it was not let in")
         if method not in SAFE_METHODS and (refusal := self._judge_kind(scope, headers)) is not None:
@@ -110,6 +110,8 @@ class Guard:
     def _judge_form(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what two programs could read in two ways."""
         path, lengths = scope["path"], headers.get("content-length", [])
+        if scope["http_version"] not in ("1.0", "1.1"):
+            return self._refuse(scope, 400, "only HTTP/1.1 is spoken here: ask in that version")
         if not path.startswith("/"):
             return self._refuse(scope, 400, "the target of the request must be a path that begins with /")
         if not path.isprintable():  # a router's pattern may end before a line break
