@@ -24,7 +24,7 @@ def service():
     started.close()
 
 
-def numbers(megabytes, value=b"0.12345", columns=64):
+def numbers(megabytes, value=b"0.12345", columns=512):
     """A request of that size: rows of two kinds, so that solving them is work."""
     row = b"[" + b",".join([value] * columns) + b"],"
     rows = row * ((megabytes * MEGABYTE - 1000) // len(row))
@@ -32,7 +32,7 @@ def numbers(megabytes, value=b"0.12345", columns=64):
     return b'{"support":' + support + b',"labels":["a","b"],"query":[' + rows.rstrip(b",") + b"]}"
 
 
-@pytest.mark.parametrize("value", [b"0.12345", b'"x"', b"[]", b"7"])
+@pytest.mark.parametrize("value", [b"0.12345", b'"x"', b"[]"])
 def test_others_are_answered_while_a_large_request_is_read_and_solved(service, value):
     """Numbers in thousands of rows; and what is none, which must not be told of one by one."""
     body, answers = numbers(31, value), []
@@ -53,7 +53,7 @@ def test_others_are_answered_while_a_large_request_is_read_and_solved(service, v
             time.sleep(0.02)
     assert worst < 2.0, f"{asked} requests, the slowest took {worst:.1f} s"
     (answer,) = answers
-    assert answer.status_code == 200 if value in (b"0.12345", b"7") else answer.status_code == 422, answer.text[:300]
+    assert answer.status_code == 200 if value == b"0.12345" else answer.status_code == 422, answer.text[:300]
     if answer.status_code != 200:
         assert len(answer.text) < 300
 
