@@ -103,7 +103,9 @@ def raw(project, method, path, body=(), kind="application/json"):
     async def send(message):
         answer.append(message)
 
-    headers = {"host": f"127.0.0.1:{PORT}", "content-type": kind, "transfer-encoding": "chunked"} | OWN
+    headers = {"host": f"127.0.0.1:{PORT}", "content-type": kind} | OWN
+    if body:
+        headers["transfer-encoding"] = "chunked"
     scope = {
         "type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": path, "query_string": b"",
         "raw_path": path.encode(), "root_path": "", "server": ("127.0.0.1", PORT), "client": ("127.0.0.1", 1),

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.workbench import schemas as of
 from handful.workbench import views
-from handful.workbench.events import events
+from handful.workbench.events import Events
 from handful.workbench.exports import export
 from handful.workbench.project import Project, describe_run
 from handful.workbench.refusal import Refusal
@@ -164,7 +164,7 @@ def _class(project: Project, number: int) -> Any:
 
 
 def _runs(project: Project, turn: Turns) -> APIRouter:
-    api = _router()
+    api, events = _router(), Events(project)
 
     @api.post("/run", response_model=of.Job, status_code=202)
     async def run(wanted: of.RunWanted) -> Any:
@@ -206,7 +206,7 @@ def _runs(project: Project, turn: Turns) -> APIRouter:
 
     @api.get("/events", response_class=StreamingResponse)
     async def get_events() -> StreamingResponse:
-        return StreamingResponse(events(project), media_type="text/event-stream", headers={"cache-control": "no-store"})
+        return StreamingResponse(events.stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     return api
 

@@ -1,6 +1,10 @@
-"""What a request is told when it cannot be done."""
+"""What a client is told when a request cannot be done."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+MAX_SENTENCE_CHARACTERS = 400
 
 
 class Refusal(ValueError):
@@ -9,3 +13,23 @@ class Refusal(ValueError):
     def __init__(self, sentence: str, status: int = 400) -> None:
         super().__init__(sentence)
         self.status = status
+
+
+def plain(sentence: str) -> str:
+    """One short line without control characters: parts of it may come from the request.
+
+    >>> plain("name:\\n\\x1b[31mred")
+    'name:  [31mred'
+    """
+    line = "".join(c if c.isprintable() else " " for c in sentence[: MAX_SENTENCE_CHARACTERS + 1])
+    return line if len(line) <= MAX_SENTENCE_CHARACTERS else line[: MAX_SENTENCE_CHARACTERS - 1] + "…"
+
+
+def invalid(place: Sequence[int | str], message: str) -> str:
+    """What is wrong with a value in a request, and where.
+
+    >>> invalid(("query", 3, 0), "Input should be a valid number")
+    'query.3.0: Input should be a valid number'
+    """
+    where = ".".join(map(str, place))[:100]
+    return f"{where}: {message}" if where else message

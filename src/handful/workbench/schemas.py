@@ -6,9 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+JSON, TENSORS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
+
 Id = Annotated[int, Field(ge=0, lt=2**53)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Ids = Annotated[list[Id], Field(max_length=1_000_000)]
+# fail_fast: a list of a million wrong values is one error, not a million
+Ids = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
+Row = Annotated[list[float], Field(fail_fast=True)]
+Rows = Annotated[list[Row], Field(fail_fast=True)]
 Name = Annotated[str, Field(max_length=1000)]
 Format = Literal["csv", "parquet", "coco", "fiftyone", "label-studio"]
 
@@ -53,12 +58,15 @@ class ExportWanted(Body):
     formats: Annotated[list[Format], Field(min_length=1, max_length=10)] = ["csv", "parquet"]
 
 
-class SolveWanted(Body):
-    support: list[list[float]]
-    labels: list[str] | list[int]
-    query: list[list[float]]
+class SolveOptions(Body):
+    labels: Annotated[list[str], Field(fail_fast=True)] | Annotated[list[int], Field(fail_fast=True)]
     method: Annotated[str, Field(max_length=100)] = "auto"
     outlier_share: Literal["auto"] | Annotated[Finite, Field(gt=0, lt=1)] = "auto"
+
+
+class SolveWanted(SolveOptions):
+    support: Rows
+    query: Rows
 
 
 class Error(BaseModel):

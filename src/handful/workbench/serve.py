@@ -10,23 +10,33 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import uvicorn
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 import handful
-from handful.arrays import to_numpy
 from handful.workbench import schemas as of
+from handful.workbench.connections import Limits, default_limits, protocol_with
 from handful.workbench.guard import Guard
-from handful.workbench.refusal import Refusal
+from handful.workbench.refusal import Refusal, invalid, plain
+from handful.workbench.solvers import Solvers
 
 log = logging.getLogger("handful.workbench")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": of.Error} for status in (400, 401, 403, 404, 409, 413, 415, 421, 422)
+    status: {"model": of.Error} for status in (400, 401, 403, 404, 409, 413, 415, 421, 422, 503)
+}
+SOLVE_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            of.JSON: {"schema": of.SolveWanted.model_json_schema()},
+            of.TENSORS: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}},
+        },
+    }
 }
 
 
@@ -45,16 +55,19 @@ def new_app(title: str) -> FastAPI:
     async def refused(request: Request, error: Refusal) -> JSONResponse:
         return _say(request, error.status, str(error))
 
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> JSONResponse:
+        return _say(request, 400, "the client left before it had sent the whole request")
+
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
         known = {404: "there is nothing at this address", 405: "this address does not take such requests"}
         return _say(request, error.status_code, known.get(error.status_code, str(error.detail)))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        return _say(request, 422, f"{where[:100]}: {first['msg']}")
+        return _say(request, 422, invalid(first["loc"][1:] or first["loc"], first["msg"]))
 
     @app.exception_handler(ValueError)
     async def wrong(request: Request, error: ValueError) -> JSONResponse:
@@ -73,7 +86,8 @@ def new_app(title: str) -> FastAPI:
 
 
 def _say(request: Request, status: int, sentence: str) -> JSONResponse:
-    log.warning("refused %s %.200r: %d, %.300s", request.method, request.url.path, status, sentence)
+    sentence = plain(sentence)
+    log.warning("refused %.20s %.200r: %d, %s", request.method, request.scope["path"], status, sentence)
     return JSONResponse({"error": sentence}, status)
 
 
@@ -82,43 +96,18 @@ def guarded(app: FastAPI, *, token: str, port: int) -> Guard:
 
 
 def solving() -> APIRouter:
-    api = APIRouter(prefix="/api/v1", responses=ERRORS)
+    api, solvers = APIRouter(prefix="/api/v1", responses=ERRORS), Solvers()
 
     @api.get("/health", response_model=of.Health)
-    def health() -> Any:
+    async def health() -> Any:
         return {"ok": True, "version": handful.__version__}
 
-    @api.post("/solve", response_model=of.Solved)
-    def solve(wanted: of.SolveWanted) -> Any:
+    @api.post("/solve", response_model=of.Solved, openapi_extra=SOLVE_BODY)
+    async def solve(request: Request) -> Response:
         """Label the rows of `query` from those of `support`."""
-        return JSONResponse(solved(wanted))
+        return Response(await solvers.solve(request), media_type="application/json")
 
     return api
-
-
-def solved(wanted: of.SolveWanted) -> dict[str, Any]:
-    support, query = (np.array(_rectangular(x, name), np.float64) for x, name in _tables(wanted))
-    result = handful.solve(wanted.method, support, wanted.labels, query, outlier_share=wanted.outlier_share)
-    interval = result.outlier_share_interval
-    return {
-        "labels": result.labels.tolist(),
-        "unknown": to_numpy(result.unknown).tolist(),
-        "p_unknown": None if result.p_unknown is None else result.p_unknown.tolist(),
-        "probabilities": to_numpy(result.probabilities).astype(np.float64).tolist(),
-        "classes": result.classes.tolist(),
-        "outlier_share": float(result.outlier_share),
-        "outlier_share_interval": None if interval is None else np.ravel(interval).tolist(),
-    }
-
-
-def _tables(wanted: of.SolveWanted) -> list[tuple[list[list[float]], str]]:
-    return [(wanted.support, "support"), (wanted.query, "query")]
-
-
-def _rectangular(rows: list[list[float]], name: str) -> list[list[float]]:
-    if len({len(row) for row in rows}) > 1:
-        raise Refusal(f"the rows of {name} are not equally long: each needs the same features", 422)
-    return rows
 
 
 def make_service(*, token: str, port: int) -> Guard:
@@ -146,13 +135,20 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(make: Callable[[str, int], Any], listening: socket.socket, ready: Callable[[str, str], None]) -> None:
+def serve(
+    make: Callable[[str, int], Any],
+    listening: socket.socket,
+    ready: Callable[[str, str], None],
+    limits: Limits | None = None,
+) -> None:
     """Run until Ctrl-C. make(token, port) gives the app; ready(address, token) is called when it can be asked."""
     token, port = secrets.token_urlsafe(32), listening.getsockname()[1]
     host = "[::1]" if listening.family == socket.AF_INET6 else "127.0.0.1"
+    limits = limits or default_limits()
     config = uvicorn.Config(
-        make(token, port), log_level="warning", access_log=False, server_header=False, lifespan="off",
-        timeout_graceful_shutdown=1, timeout_keep_alive=30, limit_concurrency=500,
+        make(token, port), http=protocol_with(limits), ws="none", proxy_headers=False, lifespan="off",
+        log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=1, timeout_keep_alive=limits.keep_alive_s,
     )  # fmt: skip
     # Whoever writes to the disk lets others run meanwhile, and would wait 5 ms for its turn after each statement
     sys.setswitchinterval(0.0002)

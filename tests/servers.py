@@ -1,0 +1,135 @@
+"""`handful serve` in a process of its own, with limits of the test's choice, and sockets that talk to it."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+SCRIPT = """
+import json, sys
+from handful.workbench.connections import Limits
+from handful.workbench.serve import bind, make_service, serve
+try:
+    serve(
+        lambda token, port: make_service(token=token, port=port),
+        bind("127.0.0.1", 0),
+        lambda address, token: print(json.dumps({"address": address, "token": token}), flush=True),
+        Limits(**json.loads(sys.argv[1])),
+    )
+except KeyboardInterrupt:
+    pass
+"""
+MEGABYTE = 2**20
+HASTY = {"head_s": 1.0, "body_s": 1.0, "answer_s": 1.0, "keep_alive_s": 1, "linger_s": 1.0, "connections": 200}
+SMALL = {"support": [[0, 1], [1, 0]], "labels": ["a", "b"], "query": [[0.1, 0.9], [0.9, 0.2], [0.2, 0.8]]}
+POST = b"POST /api/v1/solve HTTP/1.1"
+KIND = b"Content-Type: application/json"
+HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy", "cross-origin-resource-policy",
+           "cross-origin-opener-policy", "x-frame-options")  # fmt: skip
+
+
+class Service:
+    """`handful serve`; or, with limits, the same with those limits."""
+
+    def __init__(self, **limits):
+        command = ["-c", SCRIPT, json.dumps(limits)] if limits else ["-m", "handful", "serve", "--json"]
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe that nobody reads would stop the server
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, *command], stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment
+        )
+        first = self.process.stdout.readline()
+        assert first, self.logged()
+        facts = json.loads(first)
+        self.address, self.token = facts["address"], facts["token"]
+        self.port = int(re.search(r":(\d+)/", self.address).group(1))
+        self.key = f"Authorization: Bearer {self.token}\r\n".encode()
+        self.host = f"Host: 127.0.0.1:{self.port}\r\n".encode()
+
+    def client(self, **options):
+        own = {"authorization": f"Bearer {self.token}"}
+        return httpx.Client(base_url=f"{self.address}api/v1", headers=own, timeout=120, **options)
+
+    def connect(self, data=b"", timeout=20):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+        if data:
+            connection.sendall(data)
+        return connection
+
+    def ask(self, data, timeout=20):
+        """All that comes back for these bytes until the server ends the connection."""
+        with self.connect(data, timeout) as connection:
+            return read_all(connection)
+
+    def children(self):
+        """The processes that it started, by number (Linux)."""
+        found = []
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+        return [pid for pid in found if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+    def logged(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def close(self):
+        """Ends it, and sees that nothing went wrong that it did not expect."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(30)
+        self.process.stdout.close()
+        text = self.logged()
+        self.log.close()
+        assert "Traceback" not in text, text[-3000:]
+
+
+def read_all(connection):
+    parts = []
+    try:
+        while part := connection.recv(2**16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def answers_in(data):
+    """(status, headers, body) of each answer in what a server sent."""
+    found = []
+    for text in re.split(rb"(?=HTTP/1\.1 \d\d\d )", data):
+        if not text or text.startswith(b"HTTP/1.1 100 "):
+            continue
+        head, _, body = text.partition(b"\r\n\r\n")
+        status, *lines = head.decode("latin-1").split("\r\n")
+        names = [line.partition(":")[0].lower() for line in lines]
+        headers = dict(zip(names, (line.partition(":")[2].strip() for line in lines), strict=True))
+        assert all(names.count(name) == 1 for name in HEADERS), (status, names)
+        found.append((int(status.split()[1]), headers, body))
+    return found
+
+
+def request(service, line, *lines, body=b"", host=True, key=True):
+    own = (service.host if host else b"") + (service.key if key else b"")
+    return line + b"\r\n" + own + b"".join(one + b"\r\n" for one in lines) + b"Connection: close\r\n\r\n" + body
+
+
+def is_answered_quickly(service, seconds=2.0):
+    begun = time.perf_counter()
+    with service.client() as client:
+        answer = client.get("/health")
+    assert answer.status_code == 200, answer.text
+    assert time.perf_counter() - begun < seconds
+
+
+def wait_until(true, seconds):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.05)
