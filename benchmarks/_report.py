@@ -33,8 +33,20 @@ def show(console: Console, section: Section) -> None:
     console.print(table)
 
 
-def markdown(sections: list[Section], sentences: list[str], notes: list[str], title: str = "Speed") -> str:
-    parts = [f"# {title}", *notes, "\n".join(f"- {s}" for s in sentences)]
+def write(
+    console: Console, path: Path, title: str, sections: list[Section], sentences: list[str], notes: list[str]
+) -> None:
+    path.write_text(markdown(title, sections, sentences, notes), "utf-8")
+    console.print(f"Written: {path}", soft_wrap=True)
+
+
+def about(doc: str) -> str:
+    """What a script's docstring says at its end: what is measured, and how."""
+    return doc.split("\n\n")[-1].strip()
+
+
+def markdown(title: str, sections: list[Section], sentences: list[str], notes: list[str]) -> str:
+    parts = [f"# {title}", *notes, *(["\n".join(f"- {s}" for s in sentences)] if sentences else [])]
     for section in sections:
         rule = ["---"] + ["---:"] * (len(section.header) - 1)
         lines = [f"| {' | '.join(row)} |" for row in (section.header, rule, *section.rows)]
@@ -66,6 +78,7 @@ def chart(ratios: dict[str, dict[str, float]], title: str, label: str, path: Pat
     axes.legend(frameon=False, loc="upper right")
     axes.set_title(title, loc="left")
     figure.savefig(path, dpi=150)
+    plt.close(figure)
 
 
 def machine(packages: tuple[str, ...] = PACKAGES) -> str:
