@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,8 +84,15 @@ def chart(ratios: dict[str, dict[str, float]], title: str, label: str, path: Pat
 
 
 def machine(packages: tuple[str, ...] = PACKAGES) -> str:
+    """The processor, and the versions of those packages that are installed."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     cpu = models[0] if models else platform.processor() or platform.machine()
-    versions = ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)])
+    versions = ", ".join([f"Python {platform.python_version()}", *_versions(packages)])
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}; {versions}; {date.today()}"
+
+
+def _versions(packages: tuple[str, ...]) -> Iterator[str]:
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            yield f"{package} {version(package)}"
