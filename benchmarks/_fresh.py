@@ -8,9 +8,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
-TASKS = """
+from _problem import EOL
+
+TASKS = f"""
 import numpy as np, time
+
+EOL = {EOL!r}
 
 def tasks(batch, dimension):
     rng = np.random.default_rng(0)
@@ -27,41 +32,40 @@ imported = time.perf_counter()
 handful.solve
 print(imported - start, time.perf_counter() - imported)
 """
-SOLVE_ONE = TASKS + "import handful; handful.solve('eol', *(x[0] for x in tasks(1, 640)))"
+SOLVE_ONE = TASKS + "import handful; handful.solve('eol', *(x[0] for x in tasks(1, 640)), **EOL)"
 FIRST_FAST_CALL = f"""{TASKS}
 import handful
 batch = tasks(8, 640)
-handful.solve("eol", *batch, backend="array", threads=1)  # everything but the kernel is loaded
+handful.solve("eol", *batch, backend="array", threads=1, **EOL)  # everything but the kernel is loaded
 start = time.perf_counter()
-handful.solve("eol", *batch, backend="fast", threads=1)
+handful.solve("eol", *batch, backend="fast", threads=1, **EOL)
 first, start = time.perf_counter() - start, time.perf_counter()
-handful.solve("eol", *batch, backend="fast", threads=1)
+handful.solve("eol", *batch, backend="fast", threads=1, **EOL)
 print(first - (time.perf_counter() - start))
 """
 # Not getrusage: its ru_maxrss starts at the peak of the process that started this one, kept across exec.
-PEAK_MEMORY = (
-    TASKS
-    + """
+PEAK_MEMORY = f"""{TASKS}
+import sys
 import handful
 
 def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
-handful.solve("eol", *tasks(8, 640), backend="{backend}")  # libraries and the kernel are loaded
-batch = tasks(500, 640)
+backend, batch = sys.argv[1], int(sys.argv[2])
+handful.solve("eol", *tasks(8, 640), backend=backend, **EOL)  # libraries and the kernel are loaded
+batch = tasks(batch, 640)
 before = peak()
-handful.solve("eol", *batch, backend="{backend}")
+handful.solve("eol", *batch, backend=backend, **EOL)
 print(peak() - before)
 """
-)
 
 
-def run(code: str, **environment: str) -> tuple[float, str]:
+def run(code: str, *arguments: str, **environment: str) -> tuple[float, str]:
     """Wall time of a fresh process in seconds, and what it printed."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -72,27 +76,33 @@ def run(code: str, **environment: str) -> tuple[float, str]:
     return time.perf_counter() - start, done.stdout
 
 
-def cold_start(repeats: int) -> dict[str, float]:
-    """Seconds until things are there, medians over fresh processes; all files are in the page cache."""
-    bare, imports, solved = [], [], []
+def cold_start(repeats: int, compiled: bool = True) -> dict[str, float]:
+    """Seconds until things are there, medians over fresh processes; all files are in the page cache.
+
+    compiled: whether to measure a compilation of the kernel too, some ten seconds.
+    """
+    bare, imports, solved, loading = [], [], [], []
     for _ in range(repeats + 1):  # interleaved; the first round warms the page cache
         bare.append(run(IMPORT_NUMPY)[0])
         imports.append([float(seconds) for seconds in run(IMPORT_HANDFUL)[1].split()])
         solved.append(run(SOLVE_ONE)[0])
-    with tempfile.TemporaryDirectory() as empty:
-        compiling = float(run(FIRST_FAST_CALL, NUMBA_CACHE_DIR=empty)[1])
-        loading = [float(run(FIRST_FAST_CALL, NUMBA_CACHE_DIR=empty)[1]) for _ in range(repeats)]
+        loading.append(float(run(FIRST_FAST_CALL)[1]))
     of_handful, of_solve = (statistics.median(times) for times in zip(*imports[1:], strict=True))
-    return {
+    found = {
         "a fresh process that imports NumPy": statistics.median(bare[1:]),
         "`import handful` beyond that": of_handful,
         "what `handful.solve` then imports": of_solve,
         "a fresh process that solves one task": statistics.median(solved[1:]),
-        "first fast call, kernel in numba's cache": statistics.median(loading),
-        "first fast call, kernel to be compiled": compiling,
+        "first fast call, kernel in numba's cache": statistics.median(loading[1:]),
     }
+    if compiled:
+        with tempfile.TemporaryDirectory() as empty:
+            found["first fast call, kernel to be compiled"] = float(run(FIRST_FAST_CALL, NUMBA_CACHE_DIR=empty)[1])
+    return found
 
 
-def peak_memory() -> dict[str, float]:
-    """MB at the peak of solving 500 tasks (D = 640), beyond libraries and the features themselves."""
-    return {backend: float(run(PEAK_MEMORY.format(backend=backend))[1]) for backend in ("array", "fast")}
+def peak_memory(tasks: int) -> dict[str, float]:
+    """MiB at the peak of solving so many tasks (D = 640), beyond libraries and the features; where /proc tells."""
+    if not Path("/proc/self/status").exists():
+        return {}
+    return {backend: float(run(PEAK_MEMORY, backend, str(tasks))[1]) for backend in ("array", "fast")}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +35,20 @@ def show(console: Console, section: Section) -> None:
     console.print(table)
 
 
-def markdown(sections: list[Section], sentences: list[str], notes: list[str], title: str = "Speed") -> str:
-    parts = [f"# {title}", *notes, "\n".join(f"- {s}" for s in sentences)]
+def write(
+    console: Console, path: Path, title: str, sections: list[Section], sentences: list[str], notes: list[str]
+) -> None:
+    path.write_text(markdown(title, sections, sentences, notes), "utf-8")
+    console.print(f"Written: {path}", soft_wrap=True)
+
+
+def about(doc: str) -> str:
+    """What a script's docstring says at its end: what is measured, and how."""
+    return doc.split("\n\n")[-1].strip()
+
+
+def markdown(title: str, sections: list[Section], sentences: list[str], notes: list[str]) -> str:
+    parts = [f"# {title}", *notes, *(["\n".join(f"- {s}" for s in sentences)] if sentences else [])]
     for section in sections:
         rule = ["---"] + ["---:"] * (len(section.header) - 1)
         lines = [f"| {' | '.join(row)} |" for row in (section.header, rule, *section.rows)]
@@ -66,11 +80,19 @@ def chart(ratios: dict[str, dict[str, float]], title: str, label: str, path: Pat
     axes.legend(frameon=False, loc="upper right")
     axes.set_title(title, loc="left")
     figure.savefig(path, dpi=150)
+    plt.close(figure)
 
 
 def machine(packages: tuple[str, ...] = PACKAGES) -> str:
+    """The processor, and the versions of those packages that are installed."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     cpu = models[0] if models else platform.processor() or platform.machine()
-    versions = ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)])
+    versions = ", ".join([f"Python {platform.python_version()}", *_versions(packages)])
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}; {versions}; {date.today()}"
+
+
+def _versions(packages: tuple[str, ...]) -> Iterator[str]:
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            yield f"{package} {version(package)}"

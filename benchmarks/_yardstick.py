@@ -1,6 +1,7 @@
 """EOL as a researcher would write it in torch: one task, autograd, `torch.optim.Adam`, a loop over steps.
 
-The yardstick of `speed.py`, and a second opinion on the arithmetic: it shares no code with handful.
+The yardstick of `speed.py`, and a second opinion on the arithmetic: it shares no code with handful. It has no
+defaults: `_problem.py` tells it and handful the same.
 Symbols as in the paper, see `handful/methods/eol.py`.
 """
 
@@ -21,7 +22,7 @@ def solve(support: Tensor, labels: Tensor, query: Tensor, **options: float) -> t
 
 
 def eol(
-    support: Tensor, labels: Tensor, query: Tensor, *, b=0.5, tau=10.0, steps=50, learning_rate=0.01
+    support: Tensor, labels: Tensor, query: Tensor, *, b: float, tau: float, steps: int, learning_rate: float
 ) -> tuple[Tensor, Tensor]:
     """One task: [S, D], [S], [Q, D] to [Q, N], [Q]."""
     ways = int(labels.max()) + 1

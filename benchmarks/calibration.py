@@ -1,6 +1,7 @@
 """Does P(unknown) mean what it says? Reliability before and after `handful.decide.calibrate`. ::
 
-    python benchmarks/calibration.py FEATURES        # writes benchmarks/results/calibration.md and calibration.png
+    python benchmarks/calibration.py FEATURES     # minutes; writes calibration.md and .png in benchmarks/results
+    python benchmarks/calibration.py --quick      # some seconds, generated features; writes into a temporary folder
 
 5-way tasks of seed 7 (no number was chosen on it) with none to five sixths unknowns, not told how many, all thrown
 together. "Before" is the method's own outlier probability. The expected calibration error is the mean over items of
@@ -9,22 +10,22 @@ together. "Before" is the method's own outlier probability. The expected calibra
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import _report
 import numpy as np
+from _problem import small_classes
 from _report import Section
+from _script import Parser
 from rich.console import Console
 
 import handful
-from handful.features import FeatureSet, Protocol, draw, read
+from handful.features import FeatureSet, Protocol, draw
 
 BINS = 15
 SHARES = ((30, 0), (25, 5), (20, 10), (15, 15), (10, 20), (5, 25))
 METHODS = {"auto": "Auto", "eol": "EOL", "eol_kdo": "EOL + KDO"}
 SHOTS = (1, 5, 10)
-RESULTS = Path(__file__).with_name("results")
 
 Reliability = tuple[np.ndarray, np.ndarray, np.ndarray]  # of each bin: mean P, part unknown, items
 
@@ -74,18 +75,17 @@ def draw_diagram(found: dict[tuple[str, int], tuple[Reliability, Reliability]], 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("features", type=Path)
-    parser.add_argument("--tasks", type=int, default=100, help="of each share and number of shots")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
+    parser = Parser(__doc__, "some minutes")
+    parser.add_data("features", "a feature set of ten classes or more, as tiny_imagenet_test.npz")
+    parser.add_size("--tasks", 100, 2, "tasks of each share and number of shots")
+    given = parser.parse()
     console = Console()
-    features = read(arguments.features)
+    features = parser.feature_set(given.features, small_classes)
     found = {}
     with console.status("Solving …"):
         for method in METHODS:
             for shots in SHOTS:
-                found[method, shots] = measure(features, method, shots, arguments.tasks)
+                found[method, shots] = measure(features, method, shots, given.tasks)
     rows = [
         (f"{METHODS[method]}, {shots}-shot", f"{error(before):.1f}", f"{error(after):.1f}")
         for (method, shots), (before, after) in found.items()
@@ -93,14 +93,12 @@ def main() -> None:
     section = Section("Expected calibration error, percent", ("", "before", "after"), rows)
     _report.show(console, section)
     note = (
-        f"{features.name}: {arguments.tasks} tasks of each of six shares of unknowns, 0 to 5/6, and of 1, 5 and 10 "
+        f"{features.name}: {given.tasks} tasks of each of six shares of unknowns, 0 to 5/6, and of 1, 5 and 10 "
         "shots; the share is not told. `python benchmarks/calibration.py FEATURES`."
     )
-    arguments.out.mkdir(exist_ok=True)
-    text = _report.markdown([section], [], [note, "![Reliability](calibration.png)"], "Calibration of P(unknown)")
-    (arguments.out / "calibration.md").write_text(text, "utf-8")
-    draw_diagram(found, arguments.out / "calibration.png")
-    console.print(f"Written: {arguments.out / 'calibration.md'} and .png")
+    notes = [note, "![Reliability](calibration.png)"]
+    _report.write(console, given.output / "calibration.md", "Calibration of P(unknown)", [section], [], notes)
+    draw_diagram(found, given.output / "calibration.png")
 
 
 if __name__ == "__main__":

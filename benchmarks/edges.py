@@ -1,6 +1,7 @@
 """The default method, told nothing, where tasks are odd: tiny and large piles, few and many classes, unequal ones. ::
 
-    python benchmarks/edges.py FEATURES BASE        # writes benchmarks/results/edges.md
+    python benchmarks/edges.py FEATURES BASE     # a minute; writes benchmarks/results/edges.md
+    python benchmarks/edges.py --quick           # some seconds, generated features; writes into a temporary folder
 
 FEATURES has about 20 classes of many items each (`tiny_imagenet_test`), BASE many classes of few (`tiny_imagenet_base`,
 used where 20 classes are known). EOL is told the truth. Errors of the share, accuracy, AUROC and the part of the knowns
@@ -9,19 +10,17 @@ that is called unknown: means over tasks, in percent.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import _report
 import numpy as np
+from _problem import small_classes
 from _report import Section
+from _script import Parser
 from rich.console import Console
 
 import handful
-from handful.features import FeatureSet, Protocol, draw, read
+from handful.features import FeatureSet, Protocol, draw
 from handful.metrics import accuracy, auroc
 
-RESULTS = Path(__file__).with_name("results")
 HEADER = (
     "",
     "unknown",
@@ -90,21 +89,21 @@ def row(name: str, features: FeatureSet, tasks: int, protocol: Protocol) -> tupl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("features", type=Path)
-    parser.add_argument("base", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
+    parser = Parser(__doc__, "about a minute")
+    parser.add_data("features", "a feature set of twenty classes of many items, as tiny_imagenet_test.npz")
+    parser.add_data("base", "one of forty classes or more, as tiny_imagenet_base.npz")
+    parser.add_size("--tasks", 200, 2, "most tasks of a kind")
+    given = parser.parse()
     console = Console()
-    features, base = read(arguments.features), read(arguments.base)
+    features = parser.feature_set(given.features, small_classes)
+    base = parser.feature_set(given.base, lambda: small_classes(40, 30))
+    kinds = [(name, features, *of) for name, of in ODD.items()] + [(name, base, *of) for name, of in MANY.items()]
     with console.status("Solving …"):
-        rows = [row(name, features, *of) for name, of in ODD.items()] + [row(n, base, *of) for n, of in MANY.items()]
+        rows = [row(name, of, min(tasks, given.tasks), protocol) for name, of, tasks, protocol in kinds]
     section = Section("Odd tasks, 5-way 5-shot unless said", HEADER, rows)
     _report.show(console, section)
     note = f"{features.name}; {base.name} where 20 classes are known. `python benchmarks/edges.py FEATURES BASE`."
-    arguments.out.mkdir(exist_ok=True)
-    (arguments.out / "edges.md").write_text(_report.markdown([section], [], [note], "Odd tasks"), "utf-8")
-    console.print(f"Written: {arguments.out / 'edges.md'}")
+    _report.write(console, given.output / "edges.md", "Odd tasks", [section], [], [note])
 
 
 if __name__ == "__main__":

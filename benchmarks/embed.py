@@ -1,7 +1,7 @@
 """How fast pictures become features, beside the same network in torch. ::
 
     python benchmarks/embed.py             # a minute or two; writes benchmarks/results/embed.md
-    python benchmarks/embed.py --quick     # some seconds; writes nothing unless --out says where
+    python benchmarks/embed.py --quick     # some seconds; writes into a temporary folder
 
 EfficientNet-Lite0, pictures of 224 px that are ready in memory: the network alone, not the reading of files. 1x is
 `_twin.py`, the network in torch from the same weights as a user would run it: evaluation mode, no gradients, torch's
@@ -14,11 +14,9 @@ over the rounds in which others left both alone, and how many these were.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -26,42 +24,31 @@ from unittest.mock import patch
 import _report
 import numpy as np
 import torch
-from _clock import QUIET, Times
+from _clock import QUIET, Run, Times, disturbance, race, turn_size
+from _pictures import pictures
 from _report import Section
+from _script import Parser
 from _twin import twin
-from PIL import Image
 from rich.console import Console
 
 from handful.images import efficientnet, load_backbone
 from handful.images.statedict import read_state_dict
 
-BATCHES = (1, 8, 32)
 TORCH, OURS = "torch", "handful, ONNX Runtime"
 TARGET, TOLERANCE = 3.0, 1e-4
 PACKAGES = ("handful", "numpy", "onnxruntime", "torch", "pillow")
 
-Run = Callable[[int], object]  # embeds n pictures
 Results = dict[int, dict[str, Times]]  # by batch size and contender: seconds a picture
 
 
 class Effort(NamedTuple):
+    batches: tuple[int, ...]
     rounds: int
     seconds: float  # that a contender's turn should last
     patience: int  # how often a disturbed turn is taken again
 
 
-FULL, QUICK = Effort(7, 1.0, 4), Effort(2, 0.3, 1)
-
-
-def pictures(n: int) -> list[Image.Image]:
-    """Soft blotches of colour with a little grain, from a fixed seed."""
-    rng = np.random.default_rng(0)
-    made = []
-    for _ in range(n):
-        coarse = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
-        soft = np.asarray(coarse.resize((400, 300), Image.Resampling.BICUBIC), np.float32)
-        made.append(Image.fromarray((soft + rng.normal(0, 8, soft.shape)).clip(0, 255).astype(np.uint8)))
-    return made
+FULL, QUICK = Effort((1, 8, 32), 7, 1.0, 4), Effort((1, 2), 1, 0.01, 0)
 
 
 def in_batches(embed: Callable, batch: int) -> Run:
@@ -69,18 +56,13 @@ def in_batches(embed: Callable, batch: int) -> Run:
     return lambda n: [embed(batch) for _ in range(n // batch)]
 
 
-def race(run: dict[str, Run], batch: int, effort: Effort) -> dict[str, Times]:
-    """Seconds a picture of both in each round. A turn is long enough to be timed; warm-up comes first."""
-    sizes, times = {}, {name: Times() for name in run}
+def turn_sizes(run: dict[str, Run], batch: int, effort: Effort) -> dict[str, int]:
+    """Pictures in a turn of each, long enough to be timed; both are warm afterwards."""
+    sizes = {}
     for name, work in run.items():
         work(2 * batch)
-        start = time.perf_counter()
-        work(batch)
-        sizes[name] = batch * ceil(effort.seconds / (time.perf_counter() - start))
-    for _ in range(effort.rounds):
-        for name, work in run.items():
-            times[name].add(work, sizes[name], effort.patience)
-    return times
+        sizes[name] = turn_size(work, batch, effort.seconds)
+    return sizes
 
 
 def undisturbed(times: dict[str, Times]) -> tuple[float | None, int]:
@@ -135,17 +117,13 @@ def verdicts(results: Results, difference: float) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, some seconds")
-    parser.add_argument("--out", type=Path, help="folder of embed.md (benchmarks/results)")
-    arguments = parser.parse_args()
-    effort = QUICK if arguments.quick else FULL
-    out = arguments.out or (None if arguments.quick else Path(__file__).parent / "results")
+    given = Parser(__doc__, "a minute or two").parse()
+    effort = QUICK if given.quick else FULL
     console = Console()
 
     backbone = load_backbone()
     network = twin(read_state_dict(efficientnet.weights_file()))
-    ready = np.stack([backbone.prepare(picture) for picture in pictures(BATCHES[-1])])
+    ready = np.stack([backbone.prepare(picture) for picture in pictures(effort.batches[-1])])
     tensor = torch.from_numpy(ready)
 
     def in_torch(n: int) -> np.ndarray:
@@ -161,24 +139,19 @@ def main() -> None:
         raise SystemExit(f"the features differ by {difference:.1e} of their length: at most {TOLERANCE:g} is allowed")
 
     results: Results = {}
-    for batch in BATCHES:
+    for batch in effort.batches:
         run = {TORCH: in_batches(in_torch, batch), OURS: in_batches(ours, batch)}
-        results[batch] = race(run, batch, effort)
+        results[batch] = race(run, turn_sizes(run, batch, effort), effort.rounds, effort.patience)
         _report.show(console, speed_section(batch, results[batch]))
     start = start_section()
     _report.show(console, start)
-    others = np.array([t.others for times in results.values() for t in times.values()])
-    noise = f"other processes took over {QUIET:.0%} of a core in {np.mean(others > QUIET):.0%} of the turns"
+    noise = disturbance(t for times in results.values() for t in times.values())
     notes = f"{_report.machine(PACKAGES)}; {effort.rounds} rounds, {noise}; torch on {torch.get_num_threads()} threads."
     sentences = verdicts(results, difference)
     console.print(*sentences, notes, sep="\n")
-    if out:
-        out.mkdir(parents=True, exist_ok=True)
-        sections = [*(speed_section(batch, times) for batch, times in results.items()), start]
-        about = __doc__.split("\n\n")[-1].strip()
-        text = _report.markdown(sections, sentences, [about, notes], title="Embedding pictures")
-        (out / "embed.md").write_text(text, "utf-8")
-        console.print(f"Written: {out / 'embed.md'}")
+    sections = [*(speed_section(batch, times) for batch, times in results.items()), start]
+    path = given.output / "embed.md"
+    _report.write(console, path, "Embedding pictures", sections, sentences, [_report.about(__doc__), notes])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """How well photos are labelled: random splits of a folder of classes into known and unknown ones. ::
 
-    python benchmarks/grocery.py FOLDER            # FOLDER/<Class>/*.jpg, at least ten classes
+    python benchmarks/grocery.py FOLDER     # FOLDER/<Class>/*.jpg; a minute; writes benchmarks/results/grocery.md
+    python benchmarks/grocery.py --quick    # some seconds, generated pictures; writes into a temporary folder
 
 In each split five classes are known by five photos each; the pile is the rest of those classes and all photos of the
 others. Photos go through the default backbone once. "right" is the share of known photos whose likeliest class is
@@ -11,13 +12,16 @@ share, or one half, or takes the estimate.
 
 from __future__ import annotations
 
-import argparse
+import tempfile
 import time
 from pathlib import Path
 
+import _report
 import numpy as np
+from _pictures import write_classes
+from _report import Section
+from _script import Parser
 from rich.console import Console
-from rich.table import Table
 
 import handful
 from handful.features import FeatureSet
@@ -25,17 +29,18 @@ from handful.images import embed_pictures, find_pictures, load_backbone
 from handful.metrics import accuracy, auroc, mean_and_half_width
 
 WAYS, SHOTS = 5, 5
+FIGURES = ("right", "AUROC", "labelled right", "unknown found", "share off")
 LEAST = {"right": 96.5, "AUROC": 97.0}  # of the default, told nothing
 
 
-def read_photos(folder: Path, backbone: str, console: Console) -> FeatureSet:
+def read_photos(folder: Path, backbone: str, console: Console, cache: bool = True, name: str = "") -> FeatureSet:
     paths, skipped = find_pictures(folder)
     with console.status("Reading photos …"):
         start = time.perf_counter()
-        found = embed_pictures(paths, load_backbone(backbone))
+        found = embed_pictures(paths, load_backbone(backbone), cache=cache)
     took = time.perf_counter() - start
     console.print(f"{len(found.paths)} photos in {took:.1f} s ({found.cached} from the cache), {len(skipped)} skipped")
-    return FeatureSet(found.features, [Path(path).parent.name for path in found.paths], name=folder.name)
+    return FeatureSet(found.features, [Path(path).parent.name for path in found.paths], name=name or folder.name)
 
 
 def split(photos: FeatureSet, seed: int) -> tuple[handful.Task, np.ndarray]:
@@ -49,10 +54,15 @@ def split(photos: FeatureSet, seed: int) -> tuple[handful.Task, np.ndarray]:
     return task, truth
 
 
+def generated_photos(backbone: str, console: Console) -> FeatureSet:
+    """Ten classes of eight pictures, which are not kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        return read_photos(write_classes(Path(folder), 10, 8), backbone, console, False, "generated pictures")
+
+
 def figures(photos: FeatureSet, method: str, told: str | float, splits: int) -> dict[str, np.ndarray]:
     """`told`: "the truth", "auto" or a share."""
-    names = ("right", "AUROC", "labelled right", "unknown found", "share off")
-    found: dict[str, list[float]] = {name: [] for name in names}
+    found: dict[str, list[float]] = {name: [] for name in FIGURES}
     for seed in range(splits):
         task, truth = split(photos, seed)
         known = truth >= 0
@@ -67,18 +77,16 @@ def figures(photos: FeatureSet, method: str, told: str | float, splits: int) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--backbone", default="efficientnet_lite0")
-    arguments = parser.parse_args()
+    parser = Parser(__doc__, "about a minute")
+    parser.add_data("folder", "photos, FOLDER/<Class>/*.jpg, at least ten classes")
+    parser.add_size("--splits", 20, 2, "random splits into known and unknown classes")
+    parser.add_part("--backbone", help="another than efficientnet_lite0")
+    given = parser.parse()
     console = Console()
-    photos = read_photos(arguments.folder, arguments.backbone, console)
+    backbone = given.backbone or "efficientnet_lite0"
+    photos = read_photos(given.folder, backbone, console) if given.folder else generated_photos(backbone, console)
     console.print(repr(photos))
-    table = Table(title=f"{arguments.splits} splits, percent")
-    for column in ("", "right", "AUROC", "labelled right", "unknown found", "share off"):
-        table.add_column(column)
-    default = {}
+    default, rows = {}, []
     for name, method, told in (
         ("default, told nothing", "auto", "auto"),
         ("default, told the share", "auto", "the truth"),
@@ -88,14 +96,18 @@ def main() -> None:
         ("kNN, told the share", "knn", "the truth"),
         ("SimpleShot, told the share", "simpleshot", "the truth"),
     ):
-        found = figures(photos, method, told, arguments.splits)
+        found = figures(photos, method, told, given.splits)
         default = default or found
-        cells = ["{:.1f} ± {:.1f}".format(*mean_and_half_width(values)) for values in found.values()]
-        table.add_row(name, *cells)
-    console.print(table)
+        rows.append((name, *("{:.1f} ± {:.1f}".format(*mean_and_half_width(values)) for values in found.values())))
+    section = Section(f"{given.splits} splits, percent", ("", *FIGURES), rows)
+    _report.show(console, section)
+    sentences = []
     for name, least in LEAST.items():
         mean = default[name].mean()
-        console.print(f"{name}, at least {least:.1f}: {'met' if mean >= least else 'MISSED'} ({mean:.1f}).")
+        sentences.append(f"{name}, at least {least:.1f}: {'met' if mean >= least else 'MISSED'} ({mean:.1f}).")
+    console.print(*sentences, sep="\n")
+    notes = [_report.about(__doc__), f"{photos!r}, by {backbone}."]
+    _report.write(console, given.output / "grocery.md", "Photos, labelled", [section], sentences, notes)
 
 
 if __name__ == "__main__":

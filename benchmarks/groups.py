@@ -1,6 +1,7 @@
 """Do the groups of unknowns match the true unknown classes? Adjusted Rand index, beside k-means told their number. ::
 
-    python benchmarks/groups.py FEATURES
+    python benchmarks/groups.py FEATURES     # some minutes; writes benchmarks/results/groups.md
+    python benchmarks/groups.py --quick      # some seconds, generated features; writes into a temporary folder
 
 5-way 5-shot tasks, 15 queries a class, solved by the default method that is told nothing. The index is over the true
 unknowns that were called unknown; an item in no group stands alone. k-means (ten starts) is told the true number of
@@ -10,18 +11,18 @@ half-width of the 95 % interval, times 100; "off" is the number of groups found 
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
+import _report
 import numpy as np
+from _problem import small_classes
+from _report import Section
+from _script import Parser
 from rich.console import Console
-from rich.table import Table
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import handful
 from handful import density
-from handful.features import FeatureSet, Protocol, draw, read
+from handful.features import FeatureSet, Protocol, draw
 from handful.metrics import mean_and_half_width
 from handful.prepare import prepare
 
@@ -66,20 +67,24 @@ def measure(features: FeatureSet, protocol: Protocol, tasks: int) -> dict[str, n
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("features", type=Path)
-    parser.add_argument("--tasks", type=int, default=100)
-    arguments = parser.parse_args()
-    features = read(arguments.features)
+    parser = Parser(__doc__, "some minutes")
+    parser.add_data("features", "a feature set of fifteen classes or more, as tiny_imagenet_test.npz")
+    parser.add_size("--tasks", 100, 2, "tasks of each kind")
+    given = parser.parse()
+    features = parser.feature_set(given.features, small_classes)
     console = Console()
-    table = Table("", "groups", "k-means told, smoothed", "k-means told, plain", "off", "off, absolute")
+    rows = []
     with console.status("Solving …"):
         for name, protocol in SETTINGS.items():
-            found = measure(features, protocol, arguments.tasks)
+            found = measure(features, protocol, given.tasks)
             off = found.pop("off")
             cells = ["{:.1f} ± {:.1f}".format(*mean_and_half_width(100 * values)) for values in found.values()]
-            table.add_row(name, *cells, f"{off.mean():+.1f}", f"{np.abs(off).mean():.1f}")
-    console.print(table)
+            rows.append((name, *cells, f"{off.mean():+.1f}", f"{np.abs(off).mean():.1f}"))
+    header = ("", "groups", "k-means told, smoothed", "k-means told, plain", "off", "off, absolute")
+    section = Section("Adjusted Rand index, times 100", header, rows)
+    _report.show(console, section)
+    notes = [_report.about(__doc__), f"{features!r}; {given.tasks} tasks of each kind."]
+    _report.write(console, given.output / "groups.md", "Groups of unknowns", [section], [], notes)
 
 
 if __name__ == "__main__":

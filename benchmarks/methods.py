@@ -1,30 +1,32 @@
 """How much faster tasks are solved together than one by one, for every method. ::
 
     python benchmarks/methods.py             # some minutes; writes benchmarks/results/methods.md and methods.png
-    python benchmarks/methods.py --quick     # about a minute; writes nothing unless --out says where
+    python benchmarks/methods.py --quick     # some seconds; writes into a temporary folder
+    python benchmarks/methods.py eol kdo     # these two only; writes into a temporary folder
 
 5-way 5-shot, 150 queries, 64 and 640 features, the Gaussian clusters of `speed.py` without preparation: each method
-does its own, and is told a share of outliers. "One by one" is a Python loop of `handful.solve(method, task)`, the BLAS
-keeping its threads; "batched" is one call for a batch of the same tasks, with backend="array" where there is a choice;
-"fast" is that with backend="fast". Tasks are made, and their features checked, beforehand. Contenders take turns as in
-`speed.py`, and answer alike before they are timed. A ratio is that of the medians over the rounds, against one by one.
+does its own, and is told the share of outliers, one half. "One by one" is a Python loop of `handful.solve(method,
+task)`, the BLAS keeping its threads; "batched" is one call for a batch of the same tasks, with backend="array" where
+there is a choice; "fast" is that with backend="fast". Tasks are made, and their features checked, beforehand.
+Contenders take turns as in `speed.py`, and answer alike before they are timed. A ratio is that of the medians over the
+rounds, against one by one.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import NamedTuple
 
 import _report
 import numpy as np
-from _clock import Times
+from _clock import Run, Times, disturbance, race
+from _problem import QUERIES, gaussian_tasks
 from _report import Section
+from _script import Parser
 from rich.console import Console
-from speed import CORES, QUERIES, Run, disturbance, gaussian_tasks
 
 import handful
 from handful.methods.registry import get
+from handful.threads import available_threads
 
 DIMENSIONS = (64, 640)  # where calls cost most, and where memory does
 LOOP, BATCHED, FAST = "one by one", "batched", "fast"
@@ -35,15 +37,12 @@ Results = dict[str, dict[str, Times]]  # by method and contender: seconds a task
 
 
 class Effort(NamedTuple):
-    tasks: int  # in a turn, the same ones for all
     rounds: int
     patience: int  # how often a disturbed turn is taken again
-
-    def of(self, method: str) -> int:
-        return self.tasks // 8 if method in LOOPS_ANYWAY else self.tasks
+    compared: int  # tasks that are compared with those one by one
 
 
-FULL, QUICK = Effort(160, 7, 6), Effort(80, 2, 1)
+FULL, QUICK = Effort(7, 6, 10), Effort(1, 0, 2)
 
 
 def contenders(method: str, tasks: handful.Task) -> dict[str, Run]:
@@ -58,7 +57,7 @@ def contenders(method: str, tasks: handful.Task) -> dict[str, Run]:
     return run | {BATCHED: batched(backend="array"), FAST: batched(backend="fast")}
 
 
-def agree(method: str, run: dict[str, Run], n: int = 10) -> None:
+def agree(method: str, run: dict[str, Run], n: int) -> None:
     """Stop unless a task is answered alike in company."""
     alone = run[LOOP](n)
     for name in run.keys() - {LOOP}:
@@ -68,17 +67,6 @@ def agree(method: str, run: dict[str, Run], n: int = 10) -> None:
             difference = float(np.median(np.abs(a - b)) / np.abs(a).max())
             if not difference <= 2e-6:
                 raise SystemExit(f"{method}, {name}: {what} differ from those one by one by {difference:.1e} (median)")
-
-
-def race(run: dict[str, Run], n: int, effort: Effort) -> dict[str, Times]:
-    """Seconds a task of everyone in each round; warm-up comes first."""
-    times = {name: Times() for name in run}
-    for solve in run.values():
-        solve(n)
-    for _ in range(effort.rounds):
-        for name, solve in run.items():
-            times[name].add(solve, n, effort.patience)
-    return times
 
 
 def ratios(results: Results, contender: str) -> dict[str, float]:
@@ -113,26 +101,26 @@ def verdicts(results: Results, dimension: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("methods", nargs="*", help="only these (every method)")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, about a minute")
-    parser.add_argument("--out", type=Path, help="folder of methods.md and methods.png (benchmarks/results)")
-    arguments = parser.parse_args()
-    effort = QUICK if arguments.quick else FULL
-    partial = arguments.quick or arguments.methods
-    out = arguments.out or (None if partial else Path(__file__).parent / "results")
+    parser = Parser(__doc__, "some minutes")
+    parser.add_part("methods", nargs="*", help="only these (every method)")
+    parser.add_size("--tasks", 160, 4, "tasks in a turn, the same ones for all")
+    given = parser.parse()
+    effort = QUICK if given.quick else FULL
     console = Console()
 
-    tables, sentences, bars, every = [], [], {}, {}
+    tables, sentences, bars, every = [], [], {}, []
     for dimension in DIMENSIONS:
-        tasks = handful.Task(*gaussian_tasks(effort.tasks, dimension))
+        tasks = handful.Task(*gaussian_tasks(given.tasks, dimension))
         results: Results = {}
-        for method in arguments.methods or [info.name for info in handful.list_methods() if not info.needs]:
+        for method in given.methods or [info.name for info in handful.list_methods() if not info.needs]:
             with console.status(f"{method}, {dimension} features"):
                 run = contenders(method, tasks)
-                agree(method, run)
-                results[method] = race(run, effort.of(method), effort)
-        every |= {(method, dimension): times for method, times in results.items()}
+                agree(method, run, min(effort.compared, given.tasks))
+                n = max(1, given.tasks // 8) if method in LOOPS_ANYWAY else given.tasks
+                for solve in run.values():
+                    solve(n)  # warm
+                results[method] = race(run, dict.fromkeys(run, n), effort.rounds, effort.patience)
+        every += [t for times in results.values() for t in times.values()]
         tables.append(section(results, dimension))
         sentences += verdicts(results, dimension)
         bars |= {f"{name}, {dimension}": of for name in (BATCHED, FAST) if (of := ratios(results, name))}
@@ -141,14 +129,10 @@ def main() -> None:
     sentences.append("Methods that learn from base classes are left out: there are none here.")
     notes = f"{_report.machine()}; {effort.rounds} rounds, {disturbance(every)}."
     console.print(*sentences, notes, sep="\n")
-    if out:
-        out.mkdir(parents=True, exist_ok=True)
-        about = __doc__.split("\n\n")[-1].strip()
-        text = _report.markdown(tables, sentences, [about, notes], title="Methods, batched and one by one")
-        (out / "methods.md").write_text(text, "utf-8")
-        title = f"5-way 5-shot, {QUERIES} queries, {CORES} cores"
-        _report.chart(bars, title, "times as fast as one by one", out / "methods.png")
-        console.print(f"Written: {out / 'methods.md'}, {out / 'methods.png'}")
+    title = "Methods, batched and one by one"
+    _report.write(console, given.output / "methods.md", title, tables, sentences, [_report.about(__doc__), notes])
+    title = f"5-way 5-shot, {QUERIES} queries, {available_threads()} cores"
+    _report.chart(bars, title, "times as fast as one by one", given.output / "methods.png")
 
 
 if __name__ == "__main__":

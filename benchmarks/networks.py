@@ -1,7 +1,7 @@
 """The few-shot networks as ONNX files, beside torch. ::
 
     python benchmarks/networks.py             # some minutes; writes benchmarks/results/networks.md
-    python benchmarks/networks.py --quick     # under a minute; writes nothing unless --out says where
+    python benchmarks/networks.py --quick     # some seconds; writes into a temporary folder
 
 ResNet-12, Conv4 and WRN-28-10 at their published widths, random weights, pictures of 84 px that are ready in memory. 1x
 is the network in torch as it is trained: evaluation mode, no gradients, torch's own choice of threads. The other is the
@@ -12,7 +12,6 @@ rounds.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +19,9 @@ from typing import NamedTuple
 import _report
 import numpy as np
 import torch
-from _clock import QUIET, Times
+from _clock import Run, Times, disturbance, race
 from _report import Section
+from _script import Parser
 from rich.console import Console
 
 from handful.images import load_backbone
@@ -29,33 +29,35 @@ from handful.images.preprocessing import Preprocessing
 from handful.networks import build
 from handful.networks.export import TOLERANCE, Agreement, write_onnx
 
-SIZE = 84
-BATCH = {"resnet12": 8, "conv4": 32, "wrn28_10": 2}  # pictures; few where a picture takes a second
+NAMES = ("resnet12", "conv4", "wrn28_10")
 PACKAGES = ("handful", "numpy", "onnx", "onnxruntime", "torch")
 
 
 class Effort(NamedTuple):
+    pixels: int
+    batches: tuple[int, ...]  # pictures; few where a picture takes a second
     rounds: int
     patience: int  # how often a disturbed turn is taken again
 
 
-FULL, QUICK = Effort(7, 4), Effort(2, 0)
+FULL, QUICK = Effort(84, (8, 32, 2), 7, 4), Effort(32, (1, 1, 1), 1, 0)
 
 
 class Outcome(NamedTuple):
+    batch: int
     found: Agreement
     megabytes: float
     torch: Times
     onnx: Times
 
 
-def measure(name: str, effort: Effort, folder: Path) -> Outcome:
+def measure(name: str, size: int, effort: Effort, folder: Path) -> Outcome:
     torch.manual_seed(0)
     network = build(name).eval()
     path = folder / f"{name}.onnx"
-    found = write_onnx(network, path, Preprocessing((SIZE, SIZE)))
+    found = write_onnx(network, path, Preprocessing((effort.pixels, effort.pixels)))
     backbone = load_backbone(path)
-    batch = np.random.default_rng(1).standard_normal((BATCH[name], 3, SIZE, SIZE), dtype=np.float32)
+    batch = np.random.default_rng(1).standard_normal((size, 3, effort.pixels, effort.pixels), dtype=np.float32)
     tensor = torch.from_numpy(batch)
 
     def in_torch(n: int) -> None:
@@ -67,13 +69,11 @@ def measure(name: str, effort: Effort, folder: Path) -> Outcome:
         for _ in range(n // len(batch)):
             backbone.embed(batch)
 
-    outcome = Outcome(found, path.stat().st_size / 1e6, Times(), Times())
-    in_torch(len(batch))
-    ours(len(batch))
-    for _ in range(effort.rounds):
-        outcome.torch.add(in_torch, len(batch), effort.patience)
-        outcome.onnx.add(ours, len(batch), effort.patience)
-    return outcome
+    run: dict[str, Run] = {"torch": in_torch, "onnx": ours}
+    for work in run.values():
+        work(size)  # warm
+    times = race(run, dict.fromkeys(run, size), effort.rounds, effort.patience)
+    return Outcome(size, found, path.stat().st_size / 1e6, **times)
 
 
 def sections(results: dict[str, Outcome]) -> list[Section]:
@@ -82,7 +82,7 @@ def sections(results: dict[str, Outcome]) -> list[Section]:
     ]
     speed = [
         (
-            f"{name}, batches of {BATCH[name]}",
+            f"{name}, batches of {r.batch}",
             f"{1 / r.torch.median:.3g}",
             f"{1 / r.onnx.median:.3g}",
             f"{r.onnx.ratio(r.torch):.1f}x",
@@ -97,15 +97,12 @@ def sections(results: dict[str, Outcome]) -> list[Section]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    parser.add_argument("--out", type=Path, help="folder of networks.md (benchmarks/results)")
-    arguments = parser.parse_args()
-    effort = QUICK if arguments.quick else FULL
-    out = arguments.out or (None if arguments.quick else Path(__file__).parent / "results")
+    given = Parser(__doc__, "some minutes").parse()
+    effort = QUICK if given.quick else FULL
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
-        results = {name: measure(name, effort, Path(folder)) for name in BATCH}
+        sizes = zip(NAMES, effort.batches, strict=True)
+        results = {name: measure(name, size, effort, Path(folder)) for name, size in sizes}
     for section in sections(results):
         _report.show(console, section)
     worst = max(r.found.relative for r in results.values())
@@ -114,16 +111,11 @@ def main() -> None:
         f"Features differ by {worst:.1e} of the largest one at most; {TOLERANCE:g} is allowed.",
         f"Pictures a second as an ONNX file, beside torch: {ratios}.",
     ]
-    others = np.array([t.others for r in results.values() for t in (r.torch, r.onnx)])
-    noise = f"other processes took over {QUIET:.0%} of a core in {np.mean(others > QUIET):.0%} of the turns"
+    noise = disturbance(t for r in results.values() for t in (r.torch, r.onnx))
     notes = f"{_report.machine(PACKAGES)}; {effort.rounds} rounds, {noise}; torch on {torch.get_num_threads()} threads."
     console.print(*sentences, notes, sep="\n")
-    if out:
-        out.mkdir(parents=True, exist_ok=True)
-        about = __doc__.split("\n\n")[-1].strip()
-        text = _report.markdown(sections(results), sentences, [about, notes], title="Few-shot networks as ONNX files")
-        (out / "networks.md").write_text(text, "utf-8")
-        console.print(f"Written: {out / 'networks.md'}")
+    path, title = given.output / "networks.md", "Few-shot networks as ONNX files"
+    _report.write(console, path, title, sections(results), sentences, [_report.about(__doc__), notes])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """EOL on one pile of 100,000 and of 1,000,000 queries: seconds a step and memory, by three engines. ::
 
     python benchmarks/scale.py                   # a quarter of an hour; writes benchmarks/results/scale.md
-    python benchmarks/scale.py --rows 100000     # a few minutes
+    python benchmarks/scale.py --quick           # some seconds; writes into a temporary folder
+    python benchmarks/scale.py --rows 100000     # a few minutes; writes into a temporary folder
 
 640 features, 5 and 100 classes of 5 examples. In memory and memory-mapped by the threads of this machine; by Ray over
 two nodes of one CPU each (`ray.cluster_utils.Cluster`), whose actors hold the pile. Each in a process of its own, for
@@ -25,6 +26,8 @@ from pathlib import Path
 
 import _report
 import numpy as np
+from _cluster import NODE
+from _script import Parser
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
@@ -35,6 +38,8 @@ DIMENSION, SHOTS = 640, 5
 ENGINES = ("NumPy, one thread", "in memory", "memory-mapped", "Ray, two nodes")
 STEPS = {5: 6, 100: 3}
 CHUNK = 8192
+
+Found = dict[tuple[str, int, int], dict[str, float]]  # by engine, rows and classes: seconds, peak, actors
 
 
 def examples(classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,10 +95,9 @@ def by_ray(path: Path, classes: int) -> dict[str, float]:
 
     from handful.scale import Actors
 
-    size = {"num_cpus": 1, "object_store_memory": 200 << 20}
-    cluster = Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     try:
-        cluster.add_node(**size)
+        cluster.add_node(**NODE)
         cluster.wait_for_nodes()
         ray.init(address=cluster.address, log_to_driver=False)
         held: dict[int, int] = {}
@@ -170,12 +174,12 @@ def passes(classes: int) -> int:
     return 1 if classes + 1 <= PAIRED else 2
 
 
-def fitted(found: dict[tuple[str, int, int], dict[str, float]], sizes: list[int]) -> list[str]:
+def fitted(found: Found, sizes: list[int], ways: list[int]) -> list[str]:
     """Where the seconds of the largest pile go: arithmetic, reading, messages."""
     rows = max(sizes)
     gigabytes = rows * DIMENSION * 4 / 1e9
     lines = []
-    for classes in STEPS:
+    for classes in ways:
         here = found["in memory", rows, classes]["seconds"]
         rate = flops(rows, classes) / here / 1e9
         read = (found["memory-mapped", rows, classes]["seconds"] - here) / (passes(classes) * gigabytes)
@@ -187,57 +191,70 @@ def fitted(found: dict[tuple[str, int, int], dict[str, float]], sizes: list[int]
     return lines
 
 
+def measure_all(sizes: list[int], ways: list[int], console: Console) -> Found:
+    """Each in a process of its own."""
+    found: Found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in sizes:
+            path = Path(folder) / f"{rows}.npy"
+            write_pile(path, rows)
+            for classes in ways:
+                for engine in ENGINES:
+                    command = [sys.executable, __file__, "--one", engine, str(path), str(classes), "--output", folder]
+                    run = subprocess.run(command, capture_output=True, text=True, check=False)
+                    if run.returncode:
+                        raise SystemExit(f"{engine}, {rows:,} queries, {classes} classes failed:\n{run.stderr}")
+                    found[engine, rows, classes] = took = json.loads(run.stdout.splitlines()[-1])
+                    console.print(f"{rows:,} queries, {classes} classes, {engine}: {took['seconds']:.3f} s a step")
+            path.unlink()
+    return found
+
+
+def table_row(found: Found, engine: str, rows: int, classes: int) -> tuple[str, ...]:
+    took, plain = found[engine, rows, classes], found[ENGINES[0], rows, classes]["seconds"]
+    memory = f"{took['peak'] / 1e9:.2f} GB"
+    if "actors" in took:
+        memory += f" + actors {took['actors'] / 1e9:.2f} GB"
+    return (
+        f"{classes} classes, {rows:,} queries, {engine}", f"{took['seconds']:.3f}",
+        f"{took['seconds'] / rows * 1e6:.3f}", f"{plain / took['seconds']:.2f}x", memory,
+        f"{took['peak'] / (rows * DIMENSION * 4):.2f}x",
+    )  # fmt: skip
+
+
+def growth(found: Found, sizes: list[int], ways: list[int]) -> list[str]:
+    """How the cost of a query changes from the smallest pile to the largest."""
+    small, large = min(sizes), max(sizes)
+    if small == large:
+        return []
+    sentences = []
+    for classes in ways:
+        ratios = []
+        for engine in ENGINES[1:]:
+            cost = {rows: found[engine, rows, classes]["seconds"] / rows for rows in (small, large)}
+            ratios.append(f"{engine} {cost[large] / cost[small]:.2f}x")
+        sentences.append(f"{classes} classes: cost of a query at {large:,} against {small:,}: {', '.join(ratios)}.")
+    return sentences
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser = Parser(__doc__, "a quarter of an hour")
+    parser.add_size("--rows", [100_000, 1_000_000], [2_000, 4_000], "queries of each pile")
+    parser.add_size("--classes", list(STEPS), [5], "classes, 5 or 100 or both")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # engine, path, classes: in a process of its own
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "scale.md")
-    given = parser.parse_args()
+    given = parser.parse()
     if given.one:
         engine, path, classes = given.one
         print(json.dumps(measure(engine, Path(path), int(classes))))
         return
+    if strange := set(given.classes) - set(STEPS):
+        parser.error(f"--classes {strange.pop()}: choose from {', '.join(map(str, STEPS))}")
     console = Console()
-    found: dict[tuple[str, int, int], dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for rows in given.rows:
-            path = Path(folder) / f"{rows}.npy"
-            write_pile(path, rows)
-            for classes in STEPS:
-                for engine in ENGINES:
-                    command = [sys.executable, __file__, "--one", engine, str(path), str(classes)]
-                    run = subprocess.run(command, capture_output=True, text=True, check=True)
-                    found[engine, rows, classes] = json.loads(run.stdout.splitlines()[-1])
-                    took = found[engine, rows, classes]
-                    console.print(f"{rows:,} queries, {classes} classes, {engine}: {took['seconds']:.3f} s a step")
-            path.unlink()
-    table = []
-    for classes in STEPS:
-        for rows in given.rows:
-            for engine in ENGINES:
-                took = found[engine, rows, classes]
-                plain = found[ENGINES[0], rows, classes]["seconds"]
-                data = rows * DIMENSION * 4
-                memory = f"{took['peak'] / 1e9:.2f} GB"
-                if "actors" in took:
-                    memory += f" + actors {took['actors'] / 1e9:.2f} GB"
-                table.append((
-                    f"{classes} classes, {rows:,} queries, {engine}", f"{took['seconds']:.3f}",
-                    f"{took['seconds'] / rows * 1e6:.3f}", f"{plain / took['seconds']:.2f}x", memory,
-                    f"{took['peak'] / data:.2f}x",
-                ))  # fmt: skip
+    found = measure_all(given.rows, given.classes, console)
+    keys = [(engine, rows, classes) for classes in given.classes for rows in given.rows for engine in ENGINES]
     header = ("", "seconds a step", "microseconds a query", "against plain NumPy", "peak memory", "of the pile's bytes")
-    section = _report.Section("EOL, one pile", header, table)
-    sentences = fitted(found, given.rows)
-    if len(given.rows) > 1:
-        small, large = min(given.rows), max(given.rows)
-        for classes in STEPS:
-            each = {
-                e: found[e, large, classes]["seconds"] / large / (found[e, small, classes]["seconds"] / small)
-                for e in ENGINES[1:]
-            }
-            said = ", ".join(f"{engine} {ratio:.2f}x" for engine, ratio in each.items())
-            sentences.append(f"{classes} classes: cost of a query at {large:,} against {small:,}: {said}.")
+    section = _report.Section("EOL, one pile", header, [table_row(found, *key) for key in keys])
+    sentences = fitted(found, given.rows, given.classes) + growth(found, given.rows, given.classes)
     _report.show(console, section)
     for sentence in sentences:
         console.print(sentence)
@@ -245,7 +262,7 @@ def main() -> None:
         "`python benchmarks/scale.py`: what is measured is said at its top.",
         _report.machine(("handful", "numpy", "ray")),
     ]
-    given.output.write_text(_report.markdown([section], sentences, notes, title="One pile, larger and larger"))
+    _report.write(console, given.output / "scale.md", "One pile, larger and larger", [section], sentences, notes)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The death of a machine, again and again: of two nodes one is killed, at any moment of a bench, an embed, a solve. ::
 
     python benchmarks/scale_faults.py                     # 20 times each; writes benchmarks/results/scale_faults.md
+    python benchmarks/scale_faults.py --quick             # once each, in small; writes into a temporary folder
     python benchmarks/scale_faults.py --times 3 --only solve
 
 A local cluster (`ray.cluster_utils.Cluster`) of two nodes, one CPU each. What is to be done is done once undisturbed,
@@ -12,7 +13,6 @@ the next turn. Exit code 1 if one differs.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -26,6 +26,8 @@ import _report
 import numpy as np
 import pyarrow.parquet as parquet
 import ray
+from _cluster import NODE
+from _script import Parser
 from PIL import Image
 from ray.cluster_utils import Cluster
 from rich.console import Console
@@ -40,8 +42,16 @@ from handful.scale.benching import Ray
 from handful.scale.embedding import embed_folder
 from handful.scale.making import Recipe
 
-SIZE = {"num_cpus": 1, "object_store_memory": 200 << 20}
 BACKBONE = "efficientnet_lite0"
+
+
+class Sizes(NamedTuple):
+    tasks: int  # of a bench
+    pictures: int  # of an embed
+    rows: int  # of a solve
+
+
+FULL, QUICK = Sizes(1000, 240, 240_000), Sizes(200, 24, 120_000)
 
 
 class Turn(NamedTuple):
@@ -54,9 +64,9 @@ class Turn(NamedTuple):
 class TwoNodes:
     def __init__(self) -> None:
         quick = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_timeout_ms": 2000}
-        head = {**SIZE, "include_dashboard": False, "_system_config": quick}
+        head = {**NODE, "include_dashboard": False, "_system_config": quick}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
-        self.node = self.cluster.add_node(**SIZE)
+        self.node = self.cluster.add_node(**NODE)
         self.cluster.wait_for_nodes()
         ray.init(address=self.cluster.address, log_to_driver=False)
 
@@ -64,7 +74,7 @@ class TwoNodes:
         self.cluster.remove_node(self.node, allow_graceful=False)
 
     def revive(self) -> None:
-        self.node = self.cluster.add_node(**SIZE)
+        self.node = self.cluster.add_node(**NODE)
         self.cluster.wait_for_nodes()
 
     def close(self) -> None:
@@ -72,29 +82,29 @@ class TwoNodes:
         self.cluster.shutdown()
 
 
-def bench(folder: Path) -> Callable[[str], list[bytes]]:
+def bench(folder: Path, sizes: Sizes) -> Callable[[str], list[bytes]]:
     """Tables of four methods on the digits; every turn from nothing."""
     features = FeatureSet(*digits(), name="digits")
 
     def run(name: str) -> list[bytes]:
         with Ray() as engine:
             job.perform(
-                "balanced", features, output=folder / name, methods="eol, oslo, kdo, proser", tasks=1000,
+                "balanced", features, output=folder / name, methods="eol, oslo, kdo, proser", tasks=sizes.tasks,
                 engine=engine,
             )  # fmt: skip
         blocks = sorted((folder / name / "blocks").rglob("*.parquet"))
-        assert len(blocks) == len({block.name + block.parent.name for block in blocks}) == 4 * 10
+        assert len(blocks) == len({block.name + block.parent.name for block in blocks}) == 4 * sizes.tasks // 100
         return [(folder / name / f"balanced.{kind}").read_bytes() for kind in ("md", "csv", "json")]
 
     return run
 
 
-def embed(folder: Path) -> Callable[[str], list[bytes]]:
-    """240 pictures by the default backbone, in parts of 8."""
+def embed(folder: Path, sizes: Sizes) -> Callable[[str], list[bytes]]:
+    """Pictures by the default backbone, in parts of 8."""
     pictures = folder / "pictures"
     pictures.mkdir()
     rng = np.random.default_rng(0)
-    for i in range(240):
+    for i in range(sizes.pictures):
         Image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)).save(pictures / f"{i:03}.png")
     net = load_backbone(BACKBONE)
 
@@ -102,20 +112,20 @@ def embed(folder: Path) -> Callable[[str], list[bytes]]:
         embed_folder(pictures, Recipe(BACKBONE), folder / name, net, size=8)
         parts = [folder / name / f"part-{number:05}.parquet" for number in part_numbers(folder / name)]
         paths = [path for part in parts for path in parquet.read_table(part)["path"].to_pylist()]
-        assert paths == [f"{i:03}.png" for i in range(240)], "rows are missing, twice or in another order"
+        assert paths == [f"{i:03}.png" for i in range(sizes.pictures)], "rows are missing, twice or in another order"
         return [part.read_bytes() for part in parts]
 
     return run
 
 
-def solve(folder: Path) -> Callable[[str], list[np.ndarray]]:
-    """EOL on a pile of 240,000 in files."""
+def solve(folder: Path, sizes: Sizes) -> Callable[[str], list[np.ndarray]]:
+    """EOL on a pile in files of 10,000."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(10, 64))
     labels = np.repeat(np.arange(5), 5)
     support = (centres[labels] + rng.normal(size=(25, 64))).astype(np.float32)
     (folder / "pile").mkdir()
-    for i in range(24):
+    for i in range(sizes.rows // 10_000):
         rows = (centres[rng.integers(0, 10, 10_000)] + rng.normal(size=(10_000, 64))).astype(np.float32)
         np.save(folder / "pile" / f"part-{i}.npy", rows)
 
@@ -164,12 +174,12 @@ def turns(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--only", choices=KINDS)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "scale_faults.md")
-    given = parser.parse_args()
+    parser = Parser(__doc__, "half an hour")
+    parser.add_size("--times", 20, 1, "deaths of each kind")
+    parser.add_part("--only", choices=KINDS, help="this kind of work only")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of death (0)")
+    given = parser.parse()
+    sizes = QUICK if given.quick else FULL
     console = Console()
     rng = np.random.default_rng(given.seed)
     rows, wrong = [], 0
@@ -178,7 +188,7 @@ def main() -> None:
         nodes = TwoNodes()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found = turns(KINDS[kind](Path(folder)), nodes, given.times, rng, console.print)
+                found = turns(KINDS[kind](Path(folder), sizes), nodes, given.times, rng, console.print)
         finally:
             nodes.close()
         wrong += sum(not turn.same for turn in found)
@@ -189,12 +199,11 @@ def main() -> None:
     header = ("", "deaths before the end", "same result", "undisturbed", "median with a death", "longest")
     section = _report.Section("One of two nodes is killed", header, rows)
     _report.show(console, section)
-    if not given.only:
-        notes = [
-            "`python benchmarks/scale_faults.py`: what is done is said at its top.",
-            _report.machine(("handful", "ray")),
-        ]
-        given.output.write_text(_report.markdown([section], [], notes, title="Deaths of a machine"))
+    notes = [
+        "`python benchmarks/scale_faults.py`: what is done is said at its top.",
+        _report.machine(("handful", "ray")),
+    ]
+    _report.write(console, given.output / "scale_faults.md", "Deaths of a machine", [section], [], notes)
     sys.exit(1 if wrong else 0)
 
 

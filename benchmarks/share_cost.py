@@ -1,24 +1,24 @@
 """What the estimate of the share costs, beside EOL that is told it and the default method that is told nothing. ::
 
-    python benchmarks/share_cost.py
+    python benchmarks/share_cost.py             # under a minute; writes benchmarks/results/share_cost.md
+    python benchmarks/share_cost.py --quick     # some seconds; writes into a temporary folder
 
-5-way 5-shot, 150 queries, 64, 640 and 1280 features: Gaussian clusters as in `speed.py`, batches of 40 tasks.
-Contenders take turns; medians over the rounds of one run.
+5-way 5-shot, 150 queries, 64, 640 and 1280 features: Gaussian clusters as in `speed.py`, batches of 40 tasks, half of
+each pile unknown. "Told" means told one half. Contenders take turns; medians over the rounds of one run.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-
-import numpy as np
+import _report
+from _clock import disturbance, race
+from _problem import gaussian_tasks
+from _script import Parser
 from rich.console import Console
-from rich.table import Table
-from speed import gaussian_tasks
 
 import handful
 from handful.methods.solving import _estimate
 
+DIMENSIONS = (64, 640, 1280)
 CONTENDERS = {
     "estimate of the share": lambda tasks: _estimate(tasks, None),
     "KDO, told": lambda tasks: handful.solve("kdo", tasks, outlier_share=0.5),
@@ -29,25 +29,27 @@ CONTENDERS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    table = Table("milliseconds a task", "64 features", "640", "1280")
+    parser = Parser(__doc__, "under a minute")
+    parser.add_size("--rounds", 5, 1, "turns of each")
+    parser.add_size("--tasks", 40, 4, "tasks in a batch")
+    given = parser.parse()
+    console = Console()
     cells: dict[str, list[str]] = {name: [] for name in CONTENDERS}
-    for dimension in (64, 640, 1280):
-        tasks = handful.Task(*gaussian_tasks(40, dimension))
-        times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-        for turn in range(arguments.rounds + 1):
-            for name, run in CONTENDERS.items():
-                start = time.perf_counter()
-                run(tasks)
-                if turn:  # the first warms up
-                    times[name].append((time.perf_counter() - start) / tasks.batch)
+    every = []
+    for dimension in DIMENSIONS:
+        tasks = handful.Task(*gaussian_tasks(given.tasks, dimension))
+        run = {name: lambda n, solve=solve, tasks=tasks: solve(tasks[:n]) for name, solve in CONTENDERS.items()}
+        for work in run.values():
+            work(given.tasks)  # warm
+        times = race(run, dict.fromkeys(run, given.tasks), given.rounds, patience=0)
+        every += times.values()
         for name, of in times.items():
-            cells[name].append(f"{1000 * np.median(of):.2f}")
-    for name, row in cells.items():
-        table.add_row(name, *row)
-    Console().print(table)
+            cells[name].append(f"{1000 * of.median:.2f}")
+    header = ("", *(f"{dimension} features" for dimension in DIMENSIONS))
+    section = _report.Section("Milliseconds a task", header, [(name, *row) for name, row in cells.items()])
+    _report.show(console, section)
+    notes = [_report.about(__doc__), f"{_report.machine()}; {given.rounds} rounds, {disturbance(every)}."]
+    _report.write(console, given.output / "share_cost.md", "Cost of the share", [section], [], notes)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""The workbench under load and under fire: no label that was acknowledged may be lost.
+"""The workbench under load and under fire: no label that was acknowledged may be lost. ::
 
-    python benchmarks/workbench_load.py             # 50 clients for 30 s, then twenty kills (about three minutes)
+    python benchmarks/workbench_load.py             # three minutes; writes benchmarks/results/workbench_load.md
+    python benchmarks/workbench_load.py --quick     # some seconds; writes into a temporary folder
 
-50 clients post labels at once, beside the same clients at an empty FastAPI route; then the database is compared with
-what was acknowledged. Then a server is killed (SIGKILL) at random moments, while it labels and while it runs, and
-started again: every acknowledged label must be there, and `PRAGMA integrity_check` must say ok.
+50 clients post labels for 30 s at once, beside the same clients at an empty FastAPI route; then the database is
+compared with what was acknowledged. Then a server is killed (SIGKILL) at random moments, while it labels and while it
+runs, and started again: every acknowledged label must be there, and `PRAGMA integrity_check` must say ok.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -25,7 +25,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from _report import Section, machine, markdown, show
+from _report import Section, machine, show, write
+from _script import Parser
 from rich.console import Console
 
 EMPTY = """
@@ -190,7 +191,7 @@ def check_kept(number: int, there: dict[int, int], said: dict[int, int], maybe: 
             raise SystemExit(f"kill {number}: item {item} is {there.get(item)}, and {code} was acknowledged")
 
 
-def measure_kills(folder: Path, kills: int, seed: int) -> list[str]:
+def measure_kills(folder: Path, kills: int, longest: float, seed: int) -> list[str]:
     import httpx
 
     rng, table = random.Random(seed), write_table(folder, 1500)
@@ -209,7 +210,7 @@ def measure_kills(folder: Path, kills: int, seed: int) -> list[str]:
         classes, ids = [c["id"] for c in project["classes"]], server.ask("GET", "/ids")["ids"]
         if project["run"] is not None:
             runs = max(runs, project["run"]["id"])
-        threading.Timer(rng.uniform(0.05, 6 if number % 2 else 1.5), server.kill).start()
+        threading.Timer(rng.uniform(0.05, longest if number % 2 else longest / 4), server.kill).start()
         try:
             while True:
                 items, code = rng.sample(ids, rng.choice((1, 5, 100))), rng.choice(classes)
@@ -234,22 +235,22 @@ def measure_kills(folder: Path, kills: int, seed: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="write the report there as Markdown")
-    asked = parser.parse_args()
+    parser = Parser(__doc__, "about three minutes")
+    parser.add_size("--clients", 50, 5, "clients at once")
+    parser.add_size("--seconds", 30.0, 0.6, "how long they post labels")
+    parser.add_size("--kills", 20, 2, "deaths of a server")
+    parser.add_size("--longest", 6.0, 1.0, "most seconds until a death")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of death (0)")
+    given = parser.parse()
     console = Console()
     with TemporaryDirectory() as one, TemporaryDirectory() as two:
-        section, sentences = measure_load(Path(one), asked.clients, asked.seconds)
+        section, sentences = measure_load(Path(one), given.clients, given.seconds)
         show(console, section)
-        sentences += measure_kills(Path(two), asked.kills, asked.seed)
+        sentences += measure_kills(Path(two), given.kills, given.longest, given.seed)
     for sentence in sentences:
         console.print(sentence)
-    if asked.output:
-        asked.output.write_text(markdown([section], sentences, [machine()], "The workbench under load"), "utf-8")
+    path, title = given.output / "workbench_load.md", "The workbench under load"
+    write(console, path, title, [section], sentences, [machine()])
 
 
 if __name__ == "__main__":

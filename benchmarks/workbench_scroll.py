@@ -1,14 +1,14 @@
 """How smoothly the workbench scrolls through many pictures: frames a second in a headless Chromium. ::
 
-    python benchmarks/workbench_scroll.py              # 50,000 synthetic pictures
+    python benchmarks/workbench_scroll.py             # a minute; writes benchmarks/results/workbench_scroll.md
+    python benchmarks/workbench_scroll.py --quick     # some seconds; writes into a temporary folder
 
-The pictures are different from one another, the server makes their thumbnails as they are asked for. The grid is
+50,000 pictures are different from one another, the server makes their thumbnails as they are asked for. The grid is
 scrolled by so many pixels in each of 240 frames; what counts is the time from one frame to the next.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -17,12 +17,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import _report
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from _script import Parser
 from PIL import Image
 from rich.console import Console
-from rich.table import Table
 
 LEAST = 30  # frames a second
 SPEEDS = (40, 120, 600, 20_000)  # pixels a frame
@@ -55,17 +56,19 @@ def write_pictures(folder: Path, count: int) -> Path:
 
 
 def main() -> None:
+    parser = Parser(__doc__, "about a minute")
+    parser.add_size("--pictures", 50_000, 300, "pictures in the pile")
+    parser.add_size("--frames", 240, 12, "frames at each speed")
+    given = parser.parse()
     from playwright.sync_api import sync_playwright
 
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pictures", type=int, default=50_000)
-    arguments = parser.parse_args()
     console = Console()
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    table = Table("pixels a frame", "frames a second, median", "worst frame, ms", "frames below 30 a second")
+    header = ("pixels a frame", "frames a second, median", "worst frame, ms", f"frames below {LEAST} a second")
+    rows = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        with console.status(f"Making {arguments.pictures:,} pictures …"):
-            pile = write_pictures(Path(folder), arguments.pictures)
+        with console.status(f"Making {given.pictures:,} pictures …"):
+            pile = write_pictures(Path(folder), given.pictures)
         command = [sys.executable, "-m", "handful", "workbench", str(pile), "--no-browser", "--json"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
@@ -77,19 +80,24 @@ def main() -> None:
             page.goto(url)
             page.wait_for_selector("html[data-ready]")
             page.locator(".tile").first.wait_for()
-            console.print(f"{arguments.pictures:,} pictures; the page opened in {time.perf_counter() - start:.1f} s")
+            opened = f"{given.pictures:,} pictures; the page opened in {time.perf_counter() - start:.1f} s."
             medians = []
             for pixels in SPEEDS:
-                deltas = np.array(page.evaluate(SCROLL, [pixels, 240])[1:])
+                deltas = np.array(page.evaluate(SCROLL, [pixels, given.frames])[1:])
                 medians.append(1000 / np.median(deltas))
                 slow = f"{100 * np.mean(deltas > 1000 / LEAST + 1):.0f} %"
-                table.add_row(f"{pixels:,}", f"{medians[-1]:.0f}", f"{deltas.max():.0f}", slow)
+                rows.append((f"{pixels:,}", f"{medians[-1]:.0f}", f"{deltas.max():.0f}", slow))
             browser.close()
         finally:
             server.terminate()
             server.wait()
-    console.print(table)
-    console.print(f"At least {LEAST} frames a second: {'met' if min(medians) >= LEAST else 'MISSED'}.")
+    section = _report.Section("Scrolling", header, rows)
+    _report.show(console, section)
+    sentences = [opened, f"At least {LEAST} frames a second: {'met' if min(medians) >= LEAST else 'MISSED'}."]
+    console.print(*sentences, sep="\n")
+    notes = [_report.about(__doc__), _report.machine(("handful", "playwright"))]
+    path, title = given.output / "workbench_scroll.md", "Scrolling through the workbench"
+    _report.write(console, path, title, [section], sentences, notes)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Builds what the documentation can know from the registry: docs/methods.md, the README's table, docs/pictures.
+"""Builds what the documentation can know from the registry: docs/methods.md, the README's table, docs/pictures. ::
 
-    python docs/build.py            writes them (pictures need matplotlib and every extra)
-    python docs/build.py --check    writes nothing; tells what no longer agrees with the registry, and exits with 1
+    python docs/build.py            # a minute; writes them (pictures need matplotlib and every extra)
+    python docs/build.py --quick    # some seconds; writes them into a temporary folder, with some of the pictures
+    python docs/build.py --check    # writes nothing; tells what no longer agrees with the registry, and exits with 1
 
 Words and equations are in methods_text.py, the toy task and its pictures in toy.py. Pictures are checked for being
 there, their format and their size; how they are drawn differs between versions of matplotlib.
@@ -22,7 +23,11 @@ import toy
 from handful.methods import Info, get, list_methods
 from handful.methods.registry import FEW
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from _script import Parser
+
 DOCS = Path(__file__).resolve().parent
+QUICK_PICTURES = ("eol", "knn")
 PAGE, README, PICTURES = DOCS / "methods.md", DOCS.parent / "README.md", DOCS / "pictures"
 BEGIN, END = "<!-- methods: begin (made by docs/build.py) -->", "<!-- methods: end -->"
 MOST_BYTES = 25_000  # of a method's picture
@@ -187,18 +192,26 @@ def check_pictures() -> list[str]:
     return found + [f"pictures/{name}.png shows no method" for name in sorted(strange)]
 
 
-def main(arguments: list[str]) -> int:
-    if arguments not in ([], ["--check"]):
-        print(__doc__)
-        return 2
-    if arguments:
+def write(folder: Path, methods: list[str]) -> None:
+    """The page, the README and the pictures of these methods: in their places, or in another folder."""
+    own = folder.resolve() == DOCS
+    (PAGE if own else folder / PAGE.name).write_text(page(), "utf-8")
+    (README if own else folder / README.name).write_text(readme(README.read_text("utf-8")), "utf-8")
+    pictures = PICTURES if own else folder / PICTURES.name
+    pictures.mkdir(exist_ok=True)
+    toy.write(pictures, methods)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = Parser(__doc__, "about a minute", DOCS)
+    parser.add_argument("--check", action="store_true", help="write nothing; tell what no longer agrees")
+    given = parser.parse(arguments)
+    if given.check:
         found = check()
         print("\n".join([*found, "run: python docs/build.py"]) if found else "the documentation agrees")
         return 1 if found else 0
-    PAGE.write_text(page(), "utf-8")
-    README.write_text(readme(README.read_text("utf-8")), "utf-8")
-    PICTURES.mkdir(exist_ok=True)
-    toy.write(PICTURES, [info.name for info in own_methods()])
+    methods = [info.name for info in own_methods()]
+    write(given.output, [name for name in methods if name in QUICK_PICTURES] if given.quick else methods)
     return 0
 
 
@@ -215,4 +228,4 @@ def _code(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

