@@ -37,6 +37,7 @@ class Items:
     source: dict[str, Any] = field(default_factory=dict)  # what made the features
     base_mean: np.ndarray | None = None
     base: Path | None = None
+    opener: Callable[[str], int] | None = None  # of `files`, where it matters what their names lead to
 
     def __len__(self) -> int:
         return len(self.names)
@@ -48,7 +49,7 @@ class Items:
         names = [self.names[i] for i in places]
         return Items(
             names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
-            self.skipped, self.source, self.base_mean, self.base,
+            self.skipped, self.source, self.base_mean, self.base, self.opener,
         )  # fmt: skip
 
 

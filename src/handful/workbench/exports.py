@@ -117,15 +117,17 @@ class _Shown:
         rows = _rows(state)
         rows = rows[said[rows] != NONE]
         said, given = said[rows], state.given[rows]
-        names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
+        class_names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
         files = [project.source.file(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
-        labels = np.array([names[code] for code in said.tolist()], dtype=object)
+        labels = np.array([class_names[code] for code in said.tolist()], dtype=object)
         told = np.where(given == UNKNOWN, 1.0, 0.0)  # P(unknown) of what a person said
         p, score = (np.where(given != NONE, told, x[rows]) for x in (state.seen.p_unknown, state.seen.score))
         sure = np.where(given != NONE, 1.0, state.seen.confidence[rows])
         classes = np.array([name for name, _ in state.classes.values()], dtype=object)
         method = "a person" if state.run is None else state.run.facts["method"]
-        items = Items([state.pile.names[i] for i in rows.tolist()], np.empty((len(rows), 0)), files=files)
+        opener = project.source.opener((state.pile.origins[i], state.pile.names[i]) for i in rows.tolist())
+        names = [state.pile.names[i] for i in rows.tolist()]
+        items = Items(names, np.empty((len(rows), 0)), files=files, opener=opener)
         return cls(
             items, labels, said == UNKNOWN, sure, np.nan_to_num(score), np.nan_to_num(p),
             SimpleNamespace(classes_=classes, _method=method),
