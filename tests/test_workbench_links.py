@@ -193,7 +193,7 @@ def test_an_export_does_not_measure_what_lies_outside(place, project):
 
 
 def test_thumbnails_that_came_with_the_project_cannot_lead_out(place, project):
-    pictures, secret = place
+    secret = place[1]
     client, item = client_of(project), ids_of(project)["a.png"]
     assert client.get(f"/pictures/{item}?size=96").status_code == 200
     (kept,) = (project.folder / "thumbnails" / "96").rglob("*.jpg")

@@ -28,6 +28,7 @@ def embed_missing(project: Project, job: Job) -> None:
     if project.source.is_table:
         raise ValueError("pictures cannot be added to a table of embeddings: open a folder of pictures instead")
     job.at(done, total, "loading the backbone")
+    project.check_model()
     backbone = load_backbone(project.backbone or DEFAULT)
     project.room(backbone.dimension)
     job.at(done, total, "looking at the pictures")

@@ -18,6 +18,7 @@ from handful.checks import UNKNOWN_NAME
 from handful.label.exports import FORMATS
 from handful.label.items import Items
 from handful.label.job import Labelled
+from handful.workbench.pile import MAKING
 from handful.workbench.project import Project, State
 from handful.workbench.runs import NONE, UNKNOWN
 
@@ -28,7 +29,7 @@ def export(project: Project, formats: Sequence[str]) -> dict[str, Any]:
     """Write the formats into a new folder below the project's, all of them or none."""
     state, folder = project.state, project.folder / "exports"
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".making-", dir=folder, ignore_cleanup_errors=True) as scratch:
+    with TemporaryDirectory(prefix=MAKING, dir=folder, ignore_cleanup_errors=True) as scratch:
         made = Path(scratch, "made")
         made.mkdir()
         table = _table(project, state) if set(formats) & set(TABLES) else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from handful.workbench.below import is_within, open_below
 
+INCOMING, MAKING = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
 PILE, UPLOADS = "pile", "uploads"  # where an item's picture lies: in what was opened, or in the project's own folder
 
 
