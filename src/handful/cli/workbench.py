@@ -128,10 +128,9 @@ def _agree(yes: bool) -> Agree:
             return
         if not sys.stdin.isatty():
             refuse(model)
-        typer.echo(
-            f"The project asks for the model {model}, which you did not name. Load it only if you trust it.", err=True
-        )
-        if not typer.confirm("Load it?", default=False, err=True):
+        typer.echo(f"The project asks for the model {model}, which you did not name.", err=True)
+        typer.echo("A model file can hold anything: load it only if you trust it. Load it? [y/N] ", err=True, nl=False)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise ValueError("the model was not loaded: name a backbone with --backbone, see `handful backbones`")
 
     return ask
