@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,10 @@ def _serve(folder: Path) -> None:
     import handful.cli
     import handful.estimator
     import handful.features
-    import handful.label  # noqa: F401  # what every command imports, once for all
+    import handful.label  # what every command imports, once for all
+
+    with suppress(ImportError):
+        import handful.workbench.app  # noqa: F401  # half a second in each of a hundred hostile projects
 
     for line in sys.stdin:
         request = json.loads(line)

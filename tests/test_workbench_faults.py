@@ -14,7 +14,8 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 pytest.importorskip("fastapi")
 
 from handful.workbench import Project
-from handful.workbench.store import Change, Store
+from handful.workbench.changes import Change
+from handful.workbench.store import Store
 
 KILLED = (httpx.TransportError,)
 

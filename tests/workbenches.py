@@ -82,9 +82,9 @@ def run(client, project, **options):
 class Server:
     """`handful workbench` in a process of its own, which can be killed."""
 
-    def __init__(self, *arguments, command="workbench"):
+    def __init__(self, *arguments, command="workbench", before=()):
         own = [] if command == "serve" else ["--no-browser"]
-        line = [sys.executable, "-m", "handful", command, *map(str, arguments), *own, "--json"]
+        line = [*before, sys.executable, "-m", "handful", command, *map(str, arguments), *own, "--json"]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

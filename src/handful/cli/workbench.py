@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from handful.cli.shared import Json, app, console_for
+
+if TYPE_CHECKING:
+    from handful.workbench.trust import Agree, Model
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any port that is free.")]
 Host = Annotated[str, typer.Option(help="Only this machine's own address: others are refused.")]
@@ -32,6 +36,12 @@ def workbench(
     backbone: Annotated[
         str | None, typer.Option(help="See `handful backbones`. Default: the one used before, or efficientnet_lite0.")
     ] = None,
+    max_upload: Annotated[
+        float, typer.Option(min=0, max=1e6, metavar="GB", help="How much may be uploaded on the page, in all.")
+    ] = 20,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Load the model file that the project names, without being asked.")
+    ] = False,
     port: Port = 0,
     host: Host = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page; print its address.")] = False,
@@ -49,14 +59,15 @@ def workbench(
     Example: handful workbench holiday-pictures/
     """
     _need_web("the workbench")
-    from handful.workbench import Project, default_folder
+    from handful.workbench import Project
     from handful.workbench.app import make_app
     from handful.workbench.serve import bind, serve
 
     console = console_for(as_json)
     listening = bind(host, port)
     try:
-        opened = Project(pictures, project or default_folder(pictures), backbone=backbone)
+        size = int(max_upload * 10**9)
+        opened = Project(pictures, project, backbone=backbone, agree=_agree(yes), max_upload=size)
     except BaseException:
         listening.close()
         raise
@@ -107,6 +118,23 @@ def serve(
         console.print(f"curl -H {header} {address}api/v1/health", markup=False, soft_wrap=True)
 
     run(lambda token, number: make_service(token=token, port=number), bind(host, port), ready)
+
+
+def _agree(yes: bool) -> Agree:
+    """Ask in the terminal, if there is one, whether a model that the project names shall be loaded."""
+    from handful.workbench.trust import refuse
+
+    def ask(model: Model) -> None:
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            refuse(model)
+        typer.echo(f"The project asks for the model {model}, which you did not name.", err=True)
+        typer.echo("A model file can hold anything: load it only if you trust it. Load it? [y/N] ", err=True, nl=False)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise ValueError("the model was not loaded: name a backbone with --backbone, see `handful backbones`")
+
+    return ask
 
 
 def _need_web(purpose: str) -> None:

@@ -143,6 +143,21 @@ def load_backbone(
     return EfficientNetLite0(threads)
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a backbone needs nothing but what handful installs: no file of the user's, no download by name."""
+    return any(info.name == name for info in BACKBONES if "<" not in info.name)
+
+
+def model_file(name: str) -> Path | None:
+    """The file that `load_backbone` would load a model from; None for a backbone that has its name alone."""
+    if name.lower().endswith(".onnx"):
+        return Path(name)
+    network, colon, checkpoint = name.partition(":")
+    from handful.networks import NETWORKS
+
+    return Path(checkpoint) if colon and network in NETWORKS else None
+
+
 def _refuse(given: dict[str, Any], name: str) -> None:
     if given:
         raise ValueError(f"{' and '.join(given)} of {name} cannot be changed: its weights were trained for its own")

@@ -78,12 +78,13 @@ class FeatureCache:
         rows = [(fingerprint, bytes.fromhex(h), np.asarray(v, "<f4").tobytes()) for h, v in vectors.items()]
         self._write("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
 
-    def known(self, paths: Iterable[str]) -> dict[str, str]:
+    def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] | None = None) -> dict[str, str]:
         """The content hashes of those files that have not changed since they were read, without reading them."""
+        status_of = status_of or os.stat
         now: dict[bytes, tuple[str, list[str]]] = {}  # path as kept -> status, and the paths as given
         for path in paths:
             try:
-                now.setdefault(_key(path), (_status(os.stat(path)), []))[1].append(path)
+                now.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
             except (OSError, ValueError):  # whoever opens it will say what is wrong
                 continue
 

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from handful.images.cache import FeatureCache, content_hash
-from handful.images.loading import BadPicture, Skipped, decode, open_picture, read
+from handful.images.loading import BadPicture, Opener, Skipped, decode, open_picture, read, status_of
 
 if TYPE_CHECKING:
     from handful.images.backbone import Backbone
@@ -45,13 +45,14 @@ def embed_pictures(
     threads: int | None = None,
     strict: bool = False,
     progress: Callable[[int, int], object] | None = None,
+    opener: Opener | None = None,
 ) -> Embedded:
     """Embed pictures with a backbone.
 
     `cache`: the user's, none, or one's own. `batch` pictures go through the backbone at once, while up to `threads`
     are decoded; pictures with the same content go once. Pictures that cannot be used are skipped, or with `strict`
     the first is raised as `BadPicture`. `progress(done, total)` is called as pictures are settled. Each finished
-    batch is kept in the cache at once: an interrupted run goes on where it was.
+    batch is kept in the cache at once: an interrupted run goes on where it was. `opener` as in `open_picture`.
     """
     for name, value in (("batch", batch), ("threads", threads)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -59,7 +60,7 @@ def embed_pictures(
     if isinstance(paths, str | bytes | os.PathLike):
         raise TypeError(f"paths is a single path, {paths!r}: give a list of paths, as find_pictures does of a folder")
     store = cache if isinstance(cache, FeatureCache) else FeatureCache() if cache else None
-    run = _Run([os.fsdecode(path) for path in paths], backbone, store, batch, strict, progress)
+    run = _Run([os.fsdecode(path) for path in paths], backbone, store, batch, strict, progress, opener)
     try:
         run.embed(_cores() if threads is None else threads)
     finally:
@@ -69,9 +70,9 @@ def embed_pictures(
     return run.result()
 
 
-def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160) -> bytes:
+def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
     """A picture as a small JPEG, no side over `size` pixels, without what its file tells of time and place."""
-    image = open_picture(picture, at_least=2 * size)
+    image = open_picture(picture, at_least=2 * size, opener=opener)
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     file = io.BytesIO()
     image.save(file, "JPEG", quality=80, optimize=True)
@@ -106,10 +107,12 @@ class _Run:
         batch: int,
         strict: bool,
         progress: Callable[[int, int], object] | None,
+        opener: Opener | None,
     ) -> None:
         self.paths, self.backbone, self.store, self.batch, self.strict = paths, backbone, store, batch, strict
         self.key = f"{backbone.fingerprint}-{LOADING}"
         self.progress = progress or (lambda done, total: None)
+        self.opener = opener
         self.vectors: dict[str, np.ndarray] = {}  # by content hash, as all below
         self.waiting: dict[str, _Waiting] = {}
         self.cached: set[str] = set()
@@ -120,7 +123,8 @@ class _Run:
 
     def embed(self, threads: int) -> None:
         if self.store is not None:
-            known = self.store.known(self.paths)
+            opener = self.opener
+            known = self.store.known(self.paths, None if opener is None else lambda path: status_of(path, opener))
             self.hashes = [known.get(path) for path in self.paths]
             self._take(self.store.get(known.values(), self.key))
         todo = [i for i, content in enumerate(self.hashes) if content not in self.vectors]
@@ -146,7 +150,7 @@ class _Run:
     def _look(self, index: int) -> _Looked:
         """Read a picture and prepare it, unless its content is known. In a thread: it changes nothing of the run."""
         path = self.paths[index]
-        data, status = read(path)
+        data, status = read(path, self.opener)
         content = content_hash(data)
         if content in self.vectors or content in self.waiting:
             return _Looked(status, content, None, None)

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow begins to warn; a decod
 MAX_BYTES = 2**28  # an uncompressed TIFF of so many pixels
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
 
+Opener = Callable[[str], int]  # from a path to a descriptor of its file, opened for reading; raises OSError
 WIDTH, HEIGHT = 256, 257  # tags of TIFF
 
 
@@ -77,21 +78,26 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 
 def open_picture(
-    picture: str | os.PathLike[str] | bytes, *, max_pixels: int = MAX_PIXELS, at_least: int | None = None
+    picture: str | os.PathLike[str] | bytes,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    at_least: int | None = None,
+    opener: Opener | None = None,
 ) -> Image.Image:
     """A picture, from its path or from the bytes of its file, upright and in RGB; `BadPicture` if that cannot be.
 
     Of an animation it is the first frame. `at_least`: large JPEGs may come at 1/2, 1/4 or 1/8 of their size, which
-    is several times faster, but with no side under `at_least` pixels.
+    is several times faster, but with no side under `at_least` pixels. `opener` opens the path: the file that it gives
+    is the one that is read, whatever has become of its name.
     """
     if isinstance(picture, bytes):
         return decode(picture, "the picture", max_pixels=max_pixels, at_least=at_least)
-    return decode(read(picture)[0], picture, max_pixels=max_pixels, at_least=at_least)
+    return decode(read(picture, opener)[0], picture, max_pixels=max_pixels, at_least=at_least)
 
 
-def picture_size(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Width and height of a picture once upright, from its header alone."""
-    with _opened(path) as file, _blaming(path, MAX_PIXELS):
+def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) -> tuple[int, int]:
+    """Width and height of a picture once upright, from its header alone; `opener` as in `open_picture`."""
+    with _opened(path, opener) as file, _blaming(path, MAX_PIXELS):
         image, turn = despite_metadata(lambda file: _with_orientation(_identify(file, path, MAX_PIXELS)), file)
         # Of a TIFF, newer Pillow gives the size once turned, older that in the file, which its tags hold
         tags = getattr(image, "tag_v2", {})
@@ -99,9 +105,9 @@ def picture_size(path: str | os.PathLike[str]) -> tuple[int, int]:
         return (height, width) if turn >= 5 else (width, height)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
+def read(path: str | os.PathLike[str], opener: Opener | None = None) -> tuple[bytes, os.stat_result]:
     """The bytes of a picture's file, and its status after they were read."""
-    with _opened(path) as file:
+    with _opened(path, opener) as file:
         data = file.read(os.fstat(file.fileno()).st_size + 1)
         return data, os.fstat(file.fileno())
 
@@ -127,14 +133,26 @@ def decode(
     return image
 
 
+def status_of(path: str, opener: Opener) -> os.stat_result:
+    """The status of the file that `opener` opens."""
+    descriptor = opener(path)
+    try:
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    # Asked before opening, as opening a device may do things, and after it, as another may be there by then
+    _check_regular(path, os.stat(path))
+    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait
+
+
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def _opened(path: str | os.PathLike[str], opener: Opener | None = None) -> Iterator[BinaryIO]:
     """A regular file of bearable size, opened."""
     try:
-        # Asked before opening, as opening a device may do things, and after it, as another may be there by then
-        _check_regular(path, os.stat(path))
-        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait
-        with open(os.open(path, flags), "rb") as file:
+        with open((opener or _open)(os.fspath(path)), "rb") as file:
             _check_regular(path, os.fstat(file.fileno()))
             yield file
     except BadPicture:

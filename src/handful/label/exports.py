@@ -10,6 +10,7 @@ from urllib.parse import quote
 import handful
 from handful.checks import UNKNOWN_NAME
 from handful.files import printable, unique_names
+from handful.label.items import Items
 from handful.label.job import Labelled
 from handful.label.outcome import marked
 
@@ -71,7 +72,7 @@ def coco(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
     images, annotations = [], []
     rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
     for i, (file, label, confidence) in enumerate(rows, 1):
-        width, height = _size(labelled.pile.files[i - 1]) if labelled.pile.files else (0, 0)
+        width, height = _size(labelled.pile, i - 1)
         images.append({"id": i, "file_name": file, "width": width, "height": height})
         annotations.append(
             {
@@ -92,10 +93,10 @@ def _files(labelled: Labelled, places: Sequence[Path] | None) -> list[str]:
     return list(map(printable, labelled.pile.names if files is None else [str(file.resolve()) for file in files]))
 
 
-def _size(file: Path) -> tuple[int, int]:
+def _size(items: Items, i: int) -> tuple[int, int]:
     from handful.images import BadPicture, picture_size
 
     try:
-        return picture_size(file)
+        return picture_size(items.files[i], opener=items.opener) if items.files else (0, 0)
     except (BadPicture, OSError):
         return 0, 0

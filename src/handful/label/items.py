@@ -39,6 +39,7 @@ class Items:
     base_mean: np.ndarray | None = None
     base: Path | None = None
     columns: list[str] | None = None  # what the D features are called in a table, if each has a column
+    opener: Callable[[str], int] | None = None  # of `files`, where it matters what their names lead to
 
     def __len__(self) -> int:
         return len(self.names)
@@ -50,7 +51,7 @@ class Items:
         names = [self.names[i] for i in places]
         return Items(
             names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
-            self.skipped, self.source, self.base_mean, self.base, self.columns,
+            self.skipped, self.source, self.base_mean, self.base, self.columns, self.opener,
         )  # fmt: skip
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from handful.checks import UNKNOWN_NAME
+from handful.workbench.changes import Change
 from handful.workbench.refusal import Refusal
 from handful.workbench.runs import NONE, UNKNOWN, Run, Seen
 from handful.workbench.state import Class, State
-from handful.workbench.store import Change, Store, next_class
+from handful.workbench.store import Store, next_class
 from handful.workbench.views import row_of
 
 LONGEST = 200  # characters of a class's name

@@ -28,17 +28,19 @@ def embed_missing(project: Project, job: Job) -> None:
     if project.source.is_table:
         raise ValueError("pictures cannot be added to a table of embeddings: open a folder of pictures instead")
     job.at(done, total, "loading the backbone")
+    project.check_model()
     backbone = load_backbone(project.backbone or DEFAULT)
     project.room(backbone.dimension)
     job.at(done, total, "looking at the pictures")
     for start in range(0, len(rows), PART):
         part = rows[start : start + PART].tolist()
         items = {str(project.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in part}
+        opener = project.source.opener((pile.origins[i], pile.names[i]) for i in part)
 
         def at(n: int, _: int, before: int = done) -> None:
             job.at(before + n, total)
 
-        found = embed_pictures(items, backbone, progress=at)
+        found = embed_pictures(items, backbone, progress=at, opener=opener)
         project.take_features([items[path] for path in found.paths], found.features, found.hashes)
         project.skip({items[s.path]: s.reason for s in found.skipped})
         done += len(part)

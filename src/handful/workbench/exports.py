@@ -19,6 +19,7 @@ from handful.checks import UNKNOWN_NAME
 from handful.label.exports import FORMATS
 from handful.label.items import Items
 from handful.label.job import Labelled
+from handful.workbench.pile import MAKING
 from handful.workbench.project import Project, State
 from handful.workbench.runs import NONE, UNKNOWN
 
@@ -29,7 +30,7 @@ def export(project: Project, formats: Sequence[str]) -> dict[str, Any]:
     """Write the formats into a new folder below the project's, all of them or none."""
     state, folder = project.state, project.folder / "exports"
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".making-", dir=folder, ignore_cleanup_errors=True) as scratch:
+    with TemporaryDirectory(prefix=MAKING, dir=folder, ignore_cleanup_errors=True) as scratch:
         made = Path(scratch, "made")
         made.mkdir()
         table = _table(project, state) if set(formats) & set(TABLES) else None
@@ -118,15 +119,17 @@ class _Shown:
         rows = _rows(state)
         rows = rows[said[rows] != NONE]
         said, given = said[rows], state.given[rows]
-        names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
+        class_names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
         files = [project.source.file(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
-        labels = np.array([names[code] for code in said.tolist()], dtype=object)
+        labels = np.array([class_names[code] for code in said.tolist()], dtype=object)
         told = np.where(given == UNKNOWN, 1.0, 0.0)  # P(unknown) of what a person said
         p, score = (np.where(given != NONE, told, x[rows]) for x in (state.seen.p_unknown, state.seen.score))
         sure = np.where(given != NONE, 1.0, state.seen.confidence[rows])
         classes = np.array([name for name, _ in state.classes.values()], dtype=object)
         method = "a person" if state.run is None else state.run.facts["method"]
-        items = Items([state.pile.names[i] for i in rows.tolist()], np.empty((len(rows), 0)), files=files)
+        opener = project.source.opener((state.pile.origins[i], state.pile.names[i]) for i in rows.tolist())
+        names = [state.pile.names[i] for i in rows.tolist()]
+        items = Items(names, np.empty((len(rows), 0)), files=files, opener=opener)
         return cls(
             items, labels, said == UNKNOWN, sure, np.nan_to_num(score), np.nan_to_num(p),
             SimpleNamespace(classes_=classes, _method=method),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import numpy as np
 
 from handful.arrays import at_usual_scale
 from handful.files import printable, unique_names
+from handful.workbench.below import is_within, open_below
 
+INCOMING, MAKING = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
 PILE, UPLOADS = "pile", "uploads"  # where an item's picture lies: in what was opened, or in the project's own folder
 
 
@@ -104,15 +107,15 @@ class Source:
             if not root.is_dir() or (self.is_table and origin == PILE):
                 continue
             found, left = find_pictures(root)
-            skipped += [(s.path, s.reason) for s in left if not _within(os.path.realpath(s.path), own)]
+            skipped += [(s.path, s.reason) for s in left if not is_within(os.path.realpath(s.path), own)]
             for path in found:
                 real = self._resolved(path)
-                if not _within(real, os.path.realpath(root)):
+                if not is_within(real, os.path.realpath(root)):
                     reason = "is a link that leads out of the folder: copy the picture itself there"
                     skipped.append((str(path), reason))
                 elif not _is_text(str(path)):
                     skipped.append((str(path), "has a name that is no text: rename it"))
-                elif origin == UPLOADS or not _within(real, own):
+                elif origin == UPLOADS or not is_within(real, own):
                     names[origin].append(str(path.relative_to(root)))
         return names, skipped
 
@@ -127,14 +130,16 @@ class Source:
         """Where an item's picture is said to be; nothing is asked of the disk."""
         return self.roots[origin] / name
 
-    def safe_file(self, origin: str, name: str) -> Path | None:
-        """The same with all links followed, if it lies below what was opened still."""
-        try:
-            real = os.path.realpath(self.file(origin, name))
-            root = os.path.realpath(self.roots[origin])
-        except (OSError, ValueError):
-            return None
-        return Path(real) if _within(real, root) and os.path.isfile(real) else None
+    def open(self, origin: str, name: str) -> int:
+        """A descriptor of an item's picture, which lies below what was opened; `OSError` if there is none."""
+        if origin == UPLOADS:  # from the project's folder, so that `uploads` itself is no link either
+            return open_below(self.project, os.path.join(UPLOADS, name))
+        return open_below(self.roots[origin], name)
+
+    def opener(self, items: Iterable[tuple[str, str]]) -> Callable[[str], int]:
+        """What opens the pictures of items, (origin, name) each, by where they are said to be."""
+        by_path = {str(self.file(origin, name)): (origin, name) for origin, name in items}
+        return lambda path: self.open(*by_path[path])
 
 
 def read_table(path: Path) -> tuple[list[str], np.ndarray, list[str | None]]:
@@ -154,10 +159,6 @@ def _is_text(name: str) -> bool:
         return bool(name.encode("utf-8"))
     except UnicodeEncodeError:
         return False
-
-
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _natural(name: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,16 @@ import numpy as np
 
 from handful.checks import UNKNOWN_NAME
 from handful.label.items import printable
+from handful.workbench.database import blaming
 from handful.workbench.edits import KEYS, Edits
 from handful.workbench.embedding import embed_missing
-from handful.workbench.pile import PILE, UPLOADS, Pile, Source, read_table
+from handful.workbench.pile import INCOMING, MAKING, PILE, UPLOADS, Pile, Source, read_table
+from handful.workbench.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.refusal import Refusal
 from handful.workbench.runs import NONE, UNKNOWN, Run, Seen, check_enough, solve_pile
 from handful.workbench.state import State
 from handful.workbench.store import Store, add_items, next_class
+from handful.workbench.trust import Agree, Model, is_agreed, model_of, refuse, remember
 from handful.workbench.worker import Job, Worker
 
 FOLDER = ".handful-workbench"
@@ -32,20 +36,37 @@ def default_folder(opened: Path) -> Path:
 class Project(Edits):
     """An opened folder of pictures, or table of embeddings, with all that was ever said of it."""
 
-    def __init__(self, opened: Path, folder: Path | None = None, *, backbone: str | None = None) -> None:
+    def __init__(
+        self,
+        opened: Path,
+        folder: Path | None = None,
+        *,
+        backbone: str | None = None,
+        agree: Agree = refuse,
+        max_upload: int = MAX_UPLOAD_BYTES,
+    ) -> None:
+        """agree: asked before a model that the project names, and not `backbone`, is loaded. max_upload: bytes."""
         opened = Path(opened)
+        if folder is None and default_folder(opened).is_symlink():
+            raise ValueError(f"{str(default_folder(opened))!r} is a link: name the folder that it leads to, --project")
         self.source = Source(opened, folder or default_folder(opened))
         self.folder = self.source.project
         table = read_table(opened) if self.source.is_table else None
-        store = Store(self.folder)
+        store = Store(self.folder, any_name=self.source.is_table)
         try:
-            known = store.meta(backbone=backbone) if backbone else store.meta()
-            self.backbone = known.get("backbone")
-            state = _load(store, self.source, table, first="imported" not in known)
+            with blaming(store.path, writing=True):
+                known = store.meta()
+                self.backbone = backbone or known.get("backbone")
+                self.model = None if table is not None else _agreed_model(self.backbone, backbone is not None, agree)
+                if backbone:
+                    store.meta(backbone=backbone)
+                _remove_leftovers(self.folder)
+                state = _load(store, self.source, table, first="imported" not in known)
         except BaseException:
             store.close()
             raise
         super().__init__(store, state)
+        self.quota = Quota(self.source.uploads, max_upload)
         self.worker = Worker(self.tell)
         if not self.source.is_table:
             self.worker.submit("embed", self._embed)
@@ -53,6 +74,12 @@ class Project(Edits):
     def close(self) -> None:
         self.worker.close()
         self.store.close()
+
+    def check_model(self) -> None:
+        """The file that is about to be loaded is the one that was agreed to."""
+        now = model_of(self.backbone)
+        if now is not None and now != self.model:
+            raise ValueError(f"the model {now} has changed since the workbench was started: start it again to use it")
 
     # ---- jobs
 
@@ -152,6 +179,23 @@ class Project(Edits):
             "job": None if job is None else job.shown(),
             "undo": state.undo, "redo": state.redo,
         }  # fmt: skip
+
+
+def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:
+    """The model that will be loaded; None if it is built in. `ValueError` if the user does not agree to it."""
+    model = model_of(backbone)
+    if model is not None and not is_agreed(model):
+        if not is_named:
+            agree(model)
+        remember(model)
+    return model
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Of uploads and exports that a kill broke off; no other process has the project open."""
+    for pattern in (f"{UPLOADS}/{INCOMING}*", f"exports/{MAKING}*"):
+        for left in folder.glob(pattern):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def describe_run(state: State) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -14,6 +12,7 @@ import numpy as np
 from handful.decide import ENOUGH
 from handful.label.items import Items
 from handful.report.words import about, percent, span
+from handful.workbench.packing import pack, read_facts, unpack
 from handful.workbench.pile import Pile
 
 NONE = -1  # no label, no decision
@@ -38,8 +37,6 @@ class Run:
     map_ids: np.ndarray  # [m]
     flat: np.ndarray  # [m, 2] places on a plane
 
-    ARRAYS = ("classes", "ids", "probabilities", "scores", "p_unknown", "previous", "map_ids", "flat")
-
     @property
     def unknown(self) -> np.ndarray:
         return self.scores > self.threshold
@@ -63,14 +60,12 @@ class Run:
         return replace(self, threshold=threshold)
 
     def packed(self) -> bytes:
-        file = io.BytesIO()
-        np.savez(file, **{name: getattr(self, name) for name in self.ARRAYS})
-        return file.getvalue()
+        return pack(vars(self))
 
     @classmethod
     def unpacked(cls, number: int, made: str, threshold: float, facts: str, arrays: bytes) -> Run:
-        with np.load(io.BytesIO(arrays), allow_pickle=False) as kept:
-            return cls(number, made, threshold, json.loads(facts), **{name: kept[name] for name in cls.ARRAYS})
+        """`ValueError` if it is no run that `packed` has packed."""
+        return cls(number, made, threshold, read_facts(facts), **unpack(arrays))
 
     def histogram(self) -> dict[str, Any]:
         low, high = float(self.scores.min()), float(self.scores.max())

@@ -12,106 +12,74 @@ and are on the disk when it returns (WAL, synchronous=FULL). Reads have connecti
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FILE, LOCK = "workbench.sqlite", "lock.sqlite"
-PATIENCE = 30.0  # seconds to wait for another process, such as a backup
-KEPT = 500  # changes that can be undone
-RUNS = 3  # that are kept
-MIGRATIONS = (
-    """
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE items (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, name TEXT NOT NULL,
-        state TEXT NOT NULL, reason TEXT, UNIQUE (origin, name)
-    );
-    CREATE TABLE classes (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, key INTEGER);
-    CREATE TABLE labels (item INTEGER PRIMARY KEY, class INTEGER NOT NULL);
-    CREATE INDEX labels_of_class ON labels (class);
-    CREATE TABLE runs (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, threshold REAL NOT NULL,
-        facts TEXT NOT NULL, arrays BLOB NOT NULL
-    );
-    CREATE TABLE history (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, change TEXT NOT NULL, run INTEGER,
-        undone INTEGER NOT NULL DEFAULT 0
-    );
-    """,
+from handful.workbench.changes import Change
+from handful.workbench.database import (
+    FILE,
+    LOCK,
+    MAX_RUN_BYTES,
+    MIGRATIONS,
+    blaming,
+    check_database,
+    check_folder,
+    connect,
 )
+from handful.workbench.refusal import Refusal
+
+MAX_STEPS = 500  # changes that can be undone
+MAX_RUNS = 3  # that are kept
 _WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a person did, both ways: (id, before, after), None where there is nothing. A class is (name, key)."""
-
-    text: str
-    labels: tuple[tuple[int, int | None, int | None], ...] = ()
-    classes: tuple[tuple[int, tuple[str, int | None] | None, tuple[str, int | None] | None], ...] = ()
-    threshold: tuple[int, float, float] | None = None  # of which run
-
-    def back(self) -> Change:
-        turned = None if self.threshold is None else (self.threshold[0], self.threshold[2], self.threshold[1])
-        return Change(self.text, tuple(_turned(self.labels)), tuple(_turned(self.classes)), turned)
-
-    def as_json(self) -> str:
-        return json.dumps([self.labels, self.classes, self.threshold], separators=(",", ":"))
-
-    @classmethod
-    def read(cls, text: str, change: str) -> Change:
-        labels, classes, threshold = json.loads(change)
-        pairs = ((i, a and tuple(a), b and tuple(b)) for i, a, b in classes)
-        return cls(text, tuple(map(tuple, labels)), tuple(pairs), threshold and tuple(threshold))
-
-    def __bool__(self) -> bool:
-        return bool(self.labels or self.classes or self.threshold)
 
 
 class Store:
     """The file of one project. It is one process's at a time: another is told so."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, any_name: bool = False) -> None:
+        """any_name: of items, as `check_database` has it."""
+        check_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE
         self._lock = threading.RLock()
         self._depth = 0
-        # An open transaction on a file of its own: it ends with the process, however that ends
-        self._claim = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+        self._claim = _claim(folder)
         try:
-            self._claim.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            self._claim.close()
-            raise ValueError(
-                f"{str(folder)!r} is open in another workbench: close that one, or give another --project"
-            ) from None
-        try:
-            self._writer = self._connect()
-            self._migrate()
-        except sqlite3.DatabaseError as error:
-            self._claim.close()
-            raise ValueError(f"{str(self.path)!r} cannot be used ({error}): put back a copy, or move it away") from None
+            check_database(self.path, any_name=any_name)
+            with blaming(self.path, writing=True):
+                self._writer = connect(self.path, "rwc")
+                self._writer.execute("PRAGMA journal_mode=WAL")
+                self._writer.execute("PRAGMA synchronous=FULL")
+                self._migrate()
         except BaseException:
             self._claim.close()
             raise
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        return connection
+        self._files = self._identities()
 
     def _migrate(self) -> None:
         (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-        if version > len(MIGRATIONS):
-            raise ValueError(f"{str(self.path)!r} was made by a newer handful: update with pip install -U handful")
         for number, script in enumerate(MIGRATIONS[version:], version + 1):
             self._writer.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version={number}; COMMIT;")
+
+    def _identities(self) -> list[tuple[int, int] | None]:
+        """Of the file and its log: which they are on the disk, None where there is none."""
+        return [_identity(self.path), _identity(Path(f"{self.path}-wal"))]
+
+    def _check_there(self) -> None:
+        """What is written to a file that was deleted is lost when the program ends, though SQLite takes it."""
+        now = self._identities()
+        if any(was is not None and was != file for was, file in zip(self._files, now, strict=True)):
+            raise Refusal(
+                f"nothing was changed: {FILE} of the project was deleted or replaced while the workbench is open. "
+                "Export your labels, stop the workbench, put the file back if you have it, and start it again",
+                503,
+            )
+        self._files = now  # the log is made by the first change
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -122,6 +90,8 @@ class Store:
         with self._lock:
             if self._depth and not self._writer.in_transaction:  # a full disk may have ended it
                 raise sqlite3.OperationalError("what was to be kept together with this was not kept")
+            if not self._depth:
+                self._check_there()
             begin, end, back = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part") if self._depth else _WHOLE
             self._writer.execute(begin)
             self._depth += 1
@@ -136,11 +106,13 @@ class Store:
                 raise
             finally:
                 self._depth -= 1
+            if not self._depth:
+                self._check_there()
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection of one's own that cannot write."""
-        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        connection = connect(self.path, "rw")  # a file that was deleted is not made anew
         try:
             connection.execute("PRAGMA query_only=ON")
             yield connection
@@ -164,7 +136,7 @@ class Store:
                 run = change.threshold and change.threshold[0]
                 row = (change.text, change.as_json(), run)
                 last = tx.execute("INSERT INTO history (text, change, run) VALUES (?, ?, ?)", row).lastrowid or 0
-                tx.execute("DELETE FROM history WHERE id <= ?", (last - KEPT,))
+                tx.execute("DELETE FROM history WHERE id <= ?", (last - MAX_STEPS,))
             return change
 
     def undo(self) -> Change | None:
@@ -178,9 +150,13 @@ class Store:
             row = tx.execute(query).fetchone()
             if row is None:
                 return None
-            change = Change.read(*row[1:])
-            change = change.back() if back else change
-            self._apply(tx, change)
+            try:
+                change = Change.read(*row[1:])
+                change = change.back() if back else change
+                self._apply(tx, change)
+                _check_classes(tx, change)
+            except ValueError as error:
+                raise Refusal(f"{error}: this step stays as it is", 409) from None
             tx.execute("UPDATE history SET undone = ? WHERE id = ?", (back, row[0]))
             return change
 
@@ -243,11 +219,13 @@ class Store:
             return db.execute("SELECT item, class FROM labels").fetchall()
 
     def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
+        if len(arrays) > MAX_RUN_BYTES:
+            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer pictures or classes")
         with self.write() as tx:
             row = (made, threshold, json.dumps(facts), arrays)
             last = tx.execute("INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)", row).lastrowid
             assert last is not None
-            tx.execute("DELETE FROM runs WHERE id <= ?", (last - RUNS,))
+            tx.execute("DELETE FROM runs WHERE id <= ?", (last - MAX_RUNS,))
             # A threshold belongs to its run: undoing that of an earlier one would change nothing to be seen
             tx.execute("DELETE FROM history WHERE run IS NOT NULL")
             return last
@@ -273,5 +251,38 @@ def next_class(tx: sqlite3.Connection) -> int:
     return 1 + (row[0] if row else 0)
 
 
-def _turned(steps: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
-    return ((what, after, before) for what, before, after in steps)
+def _check_classes(tx: sqlite3.Connection, change: Change) -> None:
+    """A step of a history from elsewhere must not leave labels of a class that there is not."""
+    for code in {after for _, _, after in change.labels if after}:
+        if tx.execute("SELECT 1 FROM classes WHERE id = ?", (code,)).fetchone() is None:
+            raise ValueError("the entry of this step in the history is damaged")
+    for number, _, after in change.classes:
+        if after is None and tx.execute("SELECT 1 FROM labels WHERE class = ?", (number,)).fetchone():
+            raise ValueError("the entry of this step in the history is damaged")
+
+
+def _claim(folder: Path) -> sqlite3.Connection:
+    """An open transaction on a file of its own: it ends with the process, however that ends."""
+    with blaming(folder / LOCK, writing=True):
+        claim = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            claim.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            claim.close()
+            if "locked" not in str(error):
+                raise
+            raise ValueError(
+                f"{str(folder)!r} is open in another workbench: close that one, or give another --project"
+            ) from None
+        except BaseException:
+            claim.close()
+            raise
+        return claim
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from handful.workbench.pile import INCOMING
 from handful.workbench.project import Project
+from handful.workbench.quota import FILE_BYTES, Incoming
 from handful.workbench.refusal import Refusal
 
 PARTS = 200
@@ -33,14 +36,15 @@ class _Part:
 class _Receiver:
     """What the parser calls; it stops at the first thing that is too much."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.parts = folder, list[_Part]()
+    def __init__(self, folder: Path, incoming: Incoming) -> None:
+        self.folder, self.incoming, self.parts = folder, incoming, list[_Part]()
         self.file: BinaryIO | None = None
         self.field, self.value, self.header = b"", b"", 0
 
     def on_part_begin(self) -> None:
         if len(self.parts) == PARTS:
             raise Refusal(f"more than {PARTS} files are sent at once: send them in smaller parts", 413)
+        self.incoming.take(FILE_BYTES)
         part = _Part(self.folder / f"{len(self.parts)}")
         self.parts.append(part)
         self.file, self.header = part.path.open("xb"), 0
@@ -68,6 +72,7 @@ class _Receiver:
         part.size += end - start
         if part.size > BYTES:
             raise Refusal(f"a file is larger than {BYTES // 2**20} MB, which is the most: make it smaller", 413)
+        self.incoming.take(end - start)
         assert self.file is not None
         self.file.write(data[start:end])
 
@@ -92,8 +97,23 @@ async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
         raise Refusal("the content type names no boundary: send the files as multipart/form-data")
     folder = project.source.uploads
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".incoming-", dir=folder, ignore_cleanup_errors=True) as scratch:
-        receiver = _Receiver(Path(scratch))
+    incoming = await run_in_threadpool(project.quota.begin)
+    kept = 0
+    try:
+        parts, answer = await _receive(project, request, boundary, incoming)
+        kept = sum(FILE_BYTES + part.size for part in parts)
+        return answer
+    finally:
+        incoming.end(kept)
+
+
+async def _receive(
+    project: Project, request: Request, boundary: bytes, incoming: Incoming
+) -> tuple[list[_Part], dict[str, Any]]:
+    """The parts that were let in, and the answer."""
+    folder = project.source.uploads
+    with TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as scratch:
+        receiver = _Receiver(Path(scratch), incoming)
         parser = MultipartParser(boundary, receiver.callbacks())  # type: ignore[arg-type]
         try:
             async for chunk in request.stream():
@@ -108,23 +128,30 @@ async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
         return await run_in_threadpool(_take_in, project, receiver.parts)
 
 
-def _take_in(project: Project, parts: list[_Part]) -> dict[str, Any]:
+def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[str, Any]]:
     from handful.images import BadPicture, picture_size
 
-    names, refused = list[str](), list[dict[str, str]]()
+    good, refused = list[_Part](), list[dict[str, str]]()
     for part in parts:
-        shown = _plain(part.name)
         try:
             picture_size(part.path)
+            good.append(part)
         except BadPicture as error:
-            refused.append({"name": shown, "reason": error.reason})
-            continue
-        names.append(_place(part.path, project.source.uploads, shown))
-    if not names:
+            refused.append({"name": _plain(part.name), "reason": error.reason})
+    if not good:
         why = f"{refused[0]['name']} {refused[0]['reason']}" if refused else "there is no file in it"
         raise Refusal(f"no picture was added: {why}", 422)
-    project.add_uploads(names)
-    return {"added": len(names), "refused": refused}
+    folder, names = project.source.uploads, list[str]()
+    try:
+        for part in good:
+            names.append(_place(part.path, folder, _plain(part.name)))
+        project.add_uploads(names)
+    except BaseException:  # a full disk: what is not acknowledged must not turn up later
+        for name in names:
+            with suppress(OSError):
+                (folder / name).unlink()
+        raise
+    return good, {"added": len(good), "refused": refused}
 
 
 def _plain(name: str) -> str:
@@ -146,8 +173,13 @@ def _place(file: Path, folder: Path, name: str) -> str:
     while True:
         try:
             (folder / final).touch(exist_ok=False)  # takes the name in one step
-            os.replace(file, folder / final)
-            return final
         except FileExistsError:
             k += 1
             final = f"{stem} ({k}){suffix}"
+            continue
+        try:
+            os.replace(file, folder / final)
+        except OSError:
+            (folder / final).unlink()
+            raise
+        return final

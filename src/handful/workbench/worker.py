@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -132,6 +133,9 @@ def _done(job: Job, work: Work) -> tuple[str, str]:
     except (ValueError, OSError, ImportError, TypeError) as error:  # they say what to do
         log.warning("the job %s failed: %s", job.kind, error)
         return "failed", str(error)
+    except sqlite3.Error as error:
+        log.warning("the job %s could not be kept: %s", job.kind, error)
+        return "failed", f"the result could not be kept ({error}): free some space on the disk, then start this again"
     except MemoryError:
         return "failed", "there is not enough memory for this: close other programs, or take fewer pictures"
     except Exception as error:
