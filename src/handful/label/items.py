@@ -37,6 +37,7 @@ class Items:
     source: dict[str, Any] = field(default_factory=dict)  # what made the features
     base_mean: np.ndarray | None = None
     base: Path | None = None
+    folder: Path | None = None  # that the files lie below
 
     def __len__(self) -> int:
         return len(self.names)
@@ -48,7 +49,7 @@ class Items:
         names = [self.names[i] for i in places]
         return Items(
             names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
-            self.skipped, self.source, self.base_mean, self.base,
+            self.skipped, self.source, self.base_mean, self.base, self.folder,
         )  # fmt: skip
 
 
@@ -125,6 +126,7 @@ def read_pile(
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
     items = _embed(folder, paths, backbone, what, progress, strict, cache, embedder)
     items.skipped = [(s.path, s.reason) for s in left] + items.skipped
+    items.folder = folder
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
     if not len(items):
         use = " to label" if what == "pile" else ""
