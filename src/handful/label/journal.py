@@ -150,7 +150,7 @@ def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
                 left += [reason] if reason else []
         for folder in {move.place[0] for move in moves}:
             tree.remove_folder([folder])
-    if not left:
+    if journal.own and not left:
         forget(journal.run)
     return back, left
 
@@ -219,10 +219,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
     if type(row["format"]) is not int or row["format"] != FORMAT:
-        found = in_brief(str(row["format"]), 40)
-        raise ValueError(
-            f"{in_brief(path)} is of the format {found}, and this handful reads {FORMAT}: use the one that wrote it"
-        )
+        raise ValueError(f"{in_brief(path)} is of a format that this version of handful does not know: use a later one")
     source = row.get("from")
     if not isinstance(source, str) or not _is_path(source) or not os.path.isabs(source) or ".." in Path(source).parts:
         raise _not_obeyed(path, ValueError("it does not say which folder the pictures came from"))

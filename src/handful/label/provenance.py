@@ -52,31 +52,35 @@ def digest_of(content: bytes) -> str:
 
 def remember(run: str, digest: str) -> None:
     """Keep that a run of the user's own wrote a file. Where that cannot be kept, the user is asked later."""
+    place = _place_of(run)
     with suppress(OSError):
-        _folder().mkdir(parents=True, exist_ok=True)
-        write_whole(_folder() / run, digest.encode())
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, digest.encode())
 
 
 def forget(run: str) -> None:
     """What the file asked for is done: whoever brings it again is asked."""
     with suppress(OSError):
-        (_folder() / run).unlink()
+        _place_of(run).unlink()
 
 
 def is_own(run: Any, digest: str) -> bool:
     """Whether a run of the user's own wrote a file with this id and this digest."""
-    folder = _folder()
-    if not isinstance(run, str) or not re.fullmatch("[0-9a-f]{32}", run) or not folder.is_absolute():
-        return False  # a relative folder may be one that came with the file
     try:
-        with open(folder / run, "rb") as file:
+        place = _place_of(run)
+        if not place.is_absolute():
+            return False  # a relative folder may be one that came with the file
+        with place.open("rb") as file:
             whose = os.fstat(file.fileno()).st_uid
             return file.read(len(digest) + 1) == digest.encode() and whose == getattr(os, "geteuid", lambda: whose)()
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
-def _folder() -> Path:
+def _place_of(run: Any) -> Path:
+    """Where a run is kept. ValueError if that is no id: a file of anyone's may say anything."""
     from handful.images.folders import cache_folder
 
-    return cache_folder() / "runs"
+    if not isinstance(run, str) or not re.fullmatch("[0-9a-f]{32}", run):
+        raise ValueError("this is no id of a run")
+    return cache_folder() / "runs" / run

@@ -206,10 +206,10 @@ def read_record(folder: Path) -> Record:
         whole = read_json(path, MAX_RECORD_BYTES)
         if fault := find_fault(whole, WHOLE, "the record") or _contradiction(whole):
             raise ValueError(fault)
+        own = is_own(whole.get("run"), _digest(whole))
     except ValueError as error:
         raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile anew with `handful label`") from None
     groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in whole["groups"]}
-    own = is_own(whole.get("run"), _digest(whole)) if "run" in whole else False
     return Record(path, whole["items"], whole["unknown"], groups, _job(whole["job"]), own)
 
 
@@ -235,7 +235,10 @@ def _job(asked: Mapping[str, Any] | None) -> Job | None:
 
 def _digest(record: Mapping[str, Any]) -> str:
     """Of what it says, however it is written."""
-    return digest_of(json.dumps(record, sort_keys=True).encode("ascii"))
+    try:
+        return digest_of(json.dumps(record, sort_keys=True).encode("ascii"))
+    except RecursionError:
+        raise ValueError("its entries lie too deep in each other") from None
 
 
 def _marks(items: Sequence[Sequence[str]]) -> list[Mark]:
