@@ -48,7 +48,7 @@ def check_sorting(how: str, folder: Path) -> None:
 
 def check_places(pile: Items, places: Sequence[Path], folder: Path, how: str) -> None:
     """Say before anything is written if a picture could not be put where `plan_places` says."""
-    there = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+    there = _nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         raise _closed(there)
     name_bytes = os.pathconf(there, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
@@ -61,13 +61,23 @@ def check_places(pile: Items, places: Sequence[Path], folder: Path, how: str) ->
             raise ValueError(
                 f"{in_brief(place)} is too long a path for a sorted picture: give a folder with a shorter one"
             )
-    files = pile.files or []
     if how == "move":
-        _check_movable(files, _source_of(pile))
+        _check_movable(pile.files or (), _source_of(pile))
+    _check_room(pile, folder, how)
+
+
+def _check_room(pile: Items, folder: Path, how: str) -> None:
+    """Whether the disk has room for the copies; rounding to its blocks may still need some more."""
+    there = _nearest(folder)
     if how == "copy" or (how == "move" and there.stat().st_dev != _source_of(pile).stat().st_dev):
-        needed = sum(file.stat().st_size for file in files)
-        if needed > (free := shutil.disk_usage(there).free):
+        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(there).free
+        if needed > free:
             raise OSError(errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, and {free:,} are free", str(there))
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the first above it that is there."""
+    return next(part for part in (folder, *folder.absolute().parents) if part.exists())
 
 
 def _closed(folder: Path) -> PermissionError:
@@ -97,6 +107,7 @@ def sort_pictures(pile: Items, places: Sequence[Path], folder: Path, how: str) -
     """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
+    _check_room(pile, folder, how)  # again: the results have taken some of it
     source, journal, made = _source_of(pile), folder / UNDO, not folder.exists()
     moves = [
         Move(file.relative_to(source).parts, place.relative_to(folder).parts)
