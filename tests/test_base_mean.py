@@ -15,8 +15,8 @@ from handful.features.shards import part_name, write_mean
 from handful.images import load_backbone
 from handful.images.loading import open_picture
 from handful.label import Items, label_items
-from handful.label.again import read_record
 from handful.label.bases import told_of_base
+from handful.label.record import read_record
 
 ON_BASE = "simpleshot"  # centres on the base mean
 
@@ -295,7 +295,7 @@ def test_records_of_before_have_no_base(tmp_path, handful):
     record = json.loads(Path("out/results.json").read_text())
     assert record["job"].pop("base") is None
     Path("out/results.json").write_text(json.dumps(record))
-    assert read_record(Path("out"))["job"].base is None
+    assert read_record(Path("out")).job.base is None
 
 
 def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):

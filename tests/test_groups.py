@@ -445,7 +445,7 @@ def test_groups_of_pictures_are_promoted_twice_and_the_users_folders_stay_as_the
     groups = json.loads((pictures / "pile" / "out" / "results.json").read_text())["groups"]
     kinds = [{kind_of({"path": name}) for name, _ in group["items"]} for group in groups]
     assert kinds == [{"top"}, {"grid"}]
-    done = handful("promote", "pile/out", "1=<b>top</b>", "--out", "pile/out2")
+    done = handful("promote", "pile/out", "1=<b>top</b>", "--out", "pile/out2", "--sort", "copy")
     assert done.returncode == 0, done.stderr
     rows = rows_of("pile/out2/labels.csv")
     assert len(rows) == 33  # the copies in pile/out are no pile

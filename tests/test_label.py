@@ -520,7 +520,7 @@ def test_undo_says_what_it_cannot_read_and_does_the_rest(tmp_path, handful):
     (tmp_path / "x" / "a.png").write_text("a")
     line = json.dumps({"from": str(tmp_path / "a.png"), "to": "x/a.png"})
     (tmp_path / "undo.jsonl").write_text(f'{line}\n[1]\n{{"from": 3, "to": 4}}\n{{"from": "/b\n')
-    done = handful("undo", "undo.jsonl")
+    done = handful("undo", "undo.jsonl", "--yes")
     assert done.returncode == 1
     assert done.stderr.count("a damaged line") == 3
     assert (tmp_path / "a.png").read_text() == "a"

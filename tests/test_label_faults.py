@@ -377,15 +377,15 @@ def test_ctrl_c_leaves_no_results_and_what_was_seen_is_remembered(here):
 KILLED = """
 import os, signal, sys
 from handful.cli import main
-from handful.label import sorting
+from handful.label import subtree
 
-real, moved = sorting._move, []
+real, moved = subtree._move, []
 def move(file, place):
     if len(moved) == 4:
         os.kill(os.getpid(), signal.{name})
     real(file, place)
     moved.append(file)
-sorting._move = move
+subtree._move = move
 sys.argv = ["handful", *{command}]
 main()
 """
@@ -411,17 +411,15 @@ def test_stopped_in_the_middle_of_a_move_it_can_be_undone(name, here, handful):
 def test_a_move_to_another_disk_is_a_copy_that_is_whole_first(here, handful, monkeypatch):
     import errno
 
-    from handful.label import sorting
-
     real = os.replace
 
-    def other_disk(source, target):
-        if "pile" in Path(source).parts:
+    def other_disk(source, target, src_dir_fd=None, dst_dir_fd=None):
+        if src_dir_fd != dst_dir_fd:  # from one folder to another
             raise OSError(errno.EXDEV, "Invalid cross-device link")
-        real(source, target)
+        real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     before = contents("pile")
-    monkeypatch.setattr(sorting.os, "replace", other_disk)
+    monkeypatch.setattr(os, "replace", other_disk)
     done = handful(*COMMAND, "--sort", "move")
     assert done.returncode == 0, done.stderr
     assert contents("pile") == {}

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.pictures import run
-from handful.cli.shared import Json, Overwrite, app, share_from
+from handful.cli.pictures import check_paths, run
+from handful.cli.shared import Json, Overwrite, Sort, Yes, app, ask_user, check_engine, share_from
 
 
 @app.command()
@@ -35,7 +35,9 @@ def promote(
             "less the groups that are classes now.",
         ),
     ] = None,
+    sort: Sort = None,
     overwrite: Overwrite = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Make classes of groups of unknowns, and label the pile again.
@@ -43,6 +45,8 @@ def promote(
     The report of `handful label` shows the unknowns in groups that look alike. Name the ones you know: the most central
     items of each become examples of a new class, and the pile is labelled again with the same options. The folder of
     examples stays as it is; the new results remember what was promoted, so that they can be promoted from again.
+    Pictures are sorted again only with --sort. Where results are not known to be of a run of yours on this machine, the
+    files and folders elsewhere that they name are shown, and you are asked.
 
     Example: handful promote out 2=mushroom 3=leek -o out2
     """
@@ -52,8 +56,12 @@ def promote(
 
     place = output or _next(results)
     share = None if outlier_share is None else share_from(outlier_share)
-    job = promote_groups(results, _parse(names), place, examples=examples, outlier_share=share)
+    job = promote_groups(
+        results, _parse(names), place, examples=examples, outlier_share=share, sort=sort, agree=ask_user(yes)
+    )
     check_decision(**job.decision)
+    check_engine(job.engine, None)
+    check_paths(job.examples, job.pile, place, job.sort, job.engine)
     check_output(place, overwrite, job.formats, job.sort)
     run(job, place, as_json)
 

@@ -22,10 +22,13 @@ from handful.cli.shared import (
     NoCache,
     Overwrite,
     Size,
+    Sort,
     Std,
     Strict,
+    Yes,
     app,
     as_rows,
+    ask_user,
     bars,
     check_engine,
     console_for,
@@ -76,9 +79,7 @@ def label(
         float | None, typer.Option(help="Call at most this share of the known ones unknown.")
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Call unknown what scores above this.")] = None,
-    sort: Annotated[
-        str | None, typer.Option(help="Also sort the pictures into a folder for each label: copy, link or move.")
-    ] = None,
+    sort: Sort = None,
     export: Annotated[
         list[str] | None, typer.Option(help="Also write for another tool: label-studio, fiftyone or coco.")
     ] = None,
@@ -118,7 +119,7 @@ def label(
     }  # fmt: skip
     check_decision(**decision)
     check_engine(engine, address)
-    _check_paths(examples, pile, output, sort, engine)
+    check_paths(examples, pile, output, sort, engine)
     in_parts = goes_in_parts(examples, pile, engine)
     if in_parts and pile is not None:
         check_in_parts(examples, pile, output, overwrite, export or (), sort)
@@ -163,8 +164,8 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
 def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
     """Label a pile, write the results and tell of them."""
     from handful.label import label_items, write_outputs
+    from handful.label.journal import UNDO
     from handful.label.outputs import SORTED
-    from handful.label.sorting import UNDO
 
     console = console_for(as_json)
     kept = SHARDS_KEPT if job.engine == "ray" else REMEMBERED * job.cache
@@ -288,15 +289,18 @@ def predict(
 @app.command()
 def undo(
     journal: Annotated[Path, typer.Argument(help="The undo.jsonl that `handful label --sort move` wrote.")],
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Move sorted pictures back to where they were."""
-    from handful.images.loading import shown
-    from handful.label.sorting import undo as move_back
+    """Move sorted pictures back to where they were.
 
-    if not journal.is_file():
-        raise FileNotFoundError(f"there is no file {str(journal)!r}")
-    back, left = move_back(journal)
+    Pictures only ever go from the journal's own folder to the one folder that they came from. Where a journal is not
+    known to be of a run of yours on this machine, what it would move is shown, and you are asked.
+    """
+    from handful.images.loading import shown
+    from handful.label.journal import undo as move_back
+
+    back, left = move_back(journal, ask_user(yes))
     if as_json:
         typer.echo(json.dumps({"back": back, "left": left}, indent=2))
     else:
@@ -307,7 +311,8 @@ def undo(
         raise typer.Exit(1)
 
 
-def _check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str) -> None:
+def check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str) -> None:
+    """Refuse paths that do not go together, before anything is read."""
     from handful.features import is_sharded
     from handful.label.items import of_pictures
 

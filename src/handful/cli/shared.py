@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from handful.label.provenance import Agree, Request
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,6 +47,10 @@ BaseFile = Annotated[
 ShardSize = Annotated[
     int, typer.Option(min=1, help="With --engine ray: how many pictures go to a machine at a time, and into a file.")
 ]
+Sort = Annotated[
+    str | None, typer.Option(help="Also sort the pictures into a folder for each label: copy, link or move.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Agree, without a question, to what a file of others asks for.")]
 ENGINES = ("local", "ray")
 REMEMBERED = "Pictures seen so far are remembered: the same command will be quicker."
 SHARDS_KEPT = "What is embedded so far is kept: the same command goes on from there."
@@ -54,6 +61,23 @@ def console_for(as_json: bool) -> Console:
     from rich.console import Console
 
     return Console(stderr=as_json, highlight=False)
+
+
+def ask_user(yes: bool) -> Agree:
+    """Show what a file asks for that may be a stranger's, and go on if the user agrees."""
+
+    def agree(request: Request) -> None:
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise ValueError(f"{request.sentence}: give --yes if that is right")
+        typer.echo(f"{request.sentence}.", err=True)
+        for line in request.details:
+            typer.echo(line, err=True)
+        if not typer.confirm("Go on?", err=True):
+            raise ValueError("nothing was done")
+
+    return agree
 
 
 def share_from(text: str) -> float | str:

@@ -28,7 +28,6 @@ from handful.features import is_sharded
 from handful.features.columns import checked_mean
 from handful.features.partly import names_of_rows
 from handful.features.shards import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
-from handful.label.again import RECORD, Job, asked_of
 from handful.label.bases import told_of_base
 from handful.label.items import Items, check_widths, of_pictures, read_labelled
 from handful.label.job import check_classes, find_threshold, shots_of
@@ -44,6 +43,7 @@ from handful.label.outputs import (
     table_of_answers,
     write_json,
 )
+from handful.label.record import RECORD, Job, asked_of
 from handful.methods import solve
 from handful.modelfile import load
 from handful.parameters import AUTO
@@ -269,7 +269,7 @@ def _names(part: Path, at: int) -> Iterator[list[str]]:
 
 
 def _record(outcome: Outcome, job: Job) -> dict[str, Any]:
-    """What `again.read_record` reads; there are no groups to promote."""
+    """What `record.read_record` reads; there are no groups to promote."""
     return {
         "handful": handful.__version__,
         **numbers_of(outcome),

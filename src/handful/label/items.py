@@ -40,6 +40,7 @@ class Items:
     base: Path | None = None
     columns: list[str] | None = None  # what the D features are called in a table, if each has a column
     opener: Callable[[str], int] | None = None  # of `files`, where it matters what their names lead to
+    folder: Path | None = None  # that the files lie below
 
     def __len__(self) -> int:
         return len(self.names)
@@ -51,7 +52,7 @@ class Items:
         names = [self.names[i] for i in places]
         return Items(
             names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
-            self.skipped, self.source, self.base_mean, self.base, self.columns, self.opener,
+            self.skipped, self.source, self.base_mean, self.base, self.columns, self.opener, self.folder,
         )  # fmt: skip
 
 
@@ -128,6 +129,7 @@ def read_pile(
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
     items = _embed(folder, paths, backbone, what, progress, strict, cache, embedder)
     items.skipped = [(s.path, s.reason) for s in left] + items.skipped
+    items.folder = folder
     items.names = [str(file.relative_to(folder)) for file in items.files or ()]
     if not len(items):
         use = " to label" if what == "pile" else ""

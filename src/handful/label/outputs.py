@@ -23,11 +23,11 @@ from handful.arrays import at_usual_scale, unit
 from handful.features.shards import part_name, part_numbers, read_note
 from handful.files import printable
 from handful.label import exports
-from handful.label.again import RECORD, Job, record_of
 from handful.label.items import Items
 from handful.label.job import Labelled
 from handful.label.outcome import Answers, marked
-from handful.label.sorting import check_sorting, plan_places, sort_pictures
+from handful.label.record import RECORD, Job, record_of
+from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
 
 OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
 LABELS = "labels"  # the folder of labels in parts
@@ -82,7 +82,10 @@ def write_outputs(
     """
     formats = list(formats)
     check_output(folder, True, formats, sort)
-    places = None if sort is None else plan_places(labelled.pile, marked(labelled), folder / SORTED)
+    places = None
+    if sort is not None:
+        places = plan_places(labelled.pile, marked(labelled), folder / SORTED)
+        check_places(labelled.pile, places, folder / SORTED, sort)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:

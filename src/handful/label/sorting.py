@@ -1,25 +1,28 @@
 """Pictures into a folder for each label: copied, linked or moved, never one over another.
 
-All moves are written to `undo.jsonl` before the first of them: even a run that was killed can be undone.
+All that can be found out is found out before the first picture is touched. All moves are written to a journal before
+the first of them: even a run that was killed can be undone.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from handful.files import write_whole
+from handful.files import in_brief
 from handful.label.items import Items
+from handful.label.journal import UNDO, Move, is_journal, write_journal
+from handful.label.subtree import Subtree
 
 WAYS = ("copy", "link", "move")
-UNDO = "undo.jsonl"
+MAX_NAME_BYTES = 255  # what most file systems take
+MAX_PATH_BYTES = 4095
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
 
 
@@ -27,29 +30,111 @@ def check_sorting(how: str, folder: Path) -> None:
     """Say before the work begins if pictures could not be sorted into a folder."""
     if how not in WAYS:
         raise ValueError(f"pictures are sorted by {', '.join(WAYS)}, not by {how!r}")
-    if any(path.name != UNDO and not path.is_dir() for path in folder.rglob("*")):
-        raise ValueError(
-            f"{str(folder)!r} holds the pictures of an earlier run, which would mix with these: "
-            f"remove them (what was moved goes back with `handful undo`), or give another folder"
-        )
+    if folder.is_symlink():
+        raise ValueError(f"{str(folder)!r} is a link, and pictures are only sorted below the results: remove it")
+    if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        raise _closed(folder)
+    for path in folder.rglob("*"):
+        if is_journal(path) and path.parent == folder:
+            continue
+        if path.is_symlink() or not path.is_dir():
+            raise ValueError(
+                f"{str(folder)!r} holds the pictures of an earlier run, which would mix with these: "
+                f"remove them (what was moved goes back with `handful undo`), or give another folder"
+            )
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise _closed(path)
+
+
+def check_places(pile: Items, places: Sequence[Path], folder: Path, how: str) -> None:
+    """Say before anything is written if a picture could not be put where `plan_places` says."""
+    there = _nearest(folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _closed(there)
+    name_bytes = os.pathconf(there, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
+    for place in places:
+        if len(os.fsencode(place.name)) > name_bytes:
+            raise ValueError(
+                f"{in_brief(place.name)} is too long a name for {in_brief(there)}: shorten it, or sort elsewhere"
+            )
+        if len(os.fsencode(place.absolute())) > MAX_PATH_BYTES:
+            raise ValueError(
+                f"{in_brief(place)} is too long a path for a sorted picture: give a folder with a shorter one"
+            )
+    if how == "move":
+        _check_movable(pile.files or (), _source_of(pile))
+    _check_room(pile, folder, how)
+
+
+def _check_room(pile: Items, folder: Path, how: str) -> None:
+    """Whether the disk has room for the copies; rounding to its blocks may still need some more."""
+    there = _nearest(folder)
+    if how == "copy" or (how == "move" and there.stat().st_dev != _source_of(pile).stat().st_dev):
+        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(there).free
+        if needed > free:
+            raise OSError(errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, and {free:,} are free", str(there))
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the first above it that is there."""
+    return next(part for part in (folder, *folder.absolute().parents) if part.exists())
+
+
+def _closed(folder: Path) -> PermissionError:
+    return PermissionError(errno.EACCES, "pictures cannot be sorted into this folder", str(folder))
+
+
+def _check_movable(files: Sequence[Path], source: Path) -> None:
+    """Nothing outside the folder that is sorted is touched, and what is moved can be moved back."""
+    whole = Path(os.path.realpath(source))
+    for parent in {file.parent for file in files}:
+        if Path(os.path.realpath(parent)) != whole / parent.relative_to(source):
+            raise ValueError(
+                f"{in_brief(parent)} is reached by a link, and --sort move takes nothing from elsewhere: "
+                "use copy or link"
+            )
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "pictures cannot be moved out of this folder", str(parent))
+    for file in files:
+        if file.is_symlink():
+            raise ValueError(
+                f"{in_brief(file)} is a link to a picture, and --sort move moves only pictures themselves: "
+                "use copy or link"
+            )
 
 
 def sort_pictures(pile: Items, places: Sequence[Path], folder: Path, how: str) -> Path:
     """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
-    folder.mkdir(parents=True, exist_ok=True)
-    journal = folder / UNDO
-    if how == "move":
-        _write_journal(journal, zip(pile.files, places, strict=True))
-    for done, (file, place) in enumerate(zip(pile.files, places, strict=True)):
-        try:
-            place.parent.mkdir(exist_ok=True)
-            _put(file, place, how)
-        except OSError as error:
-            back = f"; `handful undo {journal}` takes them back" if how == "move" and done else ""
-            reason = f"{done} of {len(places)} pictures were sorted{back}; the next was not: {error.strerror or error}"
-            raise OSError(error.errno or errno.EIO, reason, str(file)) from None
+    _check_room(pile, folder, how)  # again: the results have taken some of it
+    source, journal, made = _source_of(pile), folder / UNDO, not folder.exists()
+    moves = [
+        Move(file.relative_to(source).parts, place.relative_to(folder).parts)
+        for file, place in zip(pile.files, places, strict=True)
+    ]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if how == "move":
+            write_journal(journal, source, moves)
+    except OSError as error:
+        with suppress(OSError):
+            if made:
+                folder.rmdir()
+        number = error.errno or errno.EIO
+        raise OSError(number, f"no picture was sorted: {os.strerror(number)}", str(folder)) from None
+    with Subtree(source) as tree, Subtree(folder) as target:
+        for done, (file, move) in enumerate(zip(pile.files, moves, strict=True)):
+            try:
+                if how == "move":
+                    tree.move(move.home, target, move.place)
+                else:
+                    (target.copy if how == "copy" else target.link)(file, move.place)
+            except OSError as error:
+                back = f"; `handful undo {journal}` takes them back" if how == "move" and done else ""
+                why = error.strerror or error
+                reason = f"{done} of {len(places)} pictures were sorted{back}; the next was not: {why}"
+                raise OSError(error.errno or errno.EIO, reason, str(file)) from None
     return folder
 
 
@@ -59,48 +144,31 @@ def plan_places(pile: Items, labels: Sequence[str], folder: Path) -> list[Path]:
     taken: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
     places = []
     for file, label in zip(pile.files or (), labels, strict=True):
-        stem, suffix = os.path.splitext(file.name)
         start = (label, _alike(file.name))
-        name, k = file.name, taken.get(start, 1)
-        if k > 1:
-            name = f"{stem} ({k}){suffix}"
+        k = taken.get(start, 1)
+        name = _numbered(file.name, k)
         while (label, _alike(name)) in taken or os.path.lexists(folder / names[label] / name):
             k += 1
-            name = f"{stem} ({k}){suffix}"
+            name = _numbered(file.name, k)
         taken[start] = k + 1
         taken.setdefault((label, _alike(name)), 2)
         places.append(folder / names[label] / name)
     return places
 
 
-def undo(journal: Path) -> tuple[int, list[str]]:
-    """Move everything back that a journal says; gives how many went back, and what was left where it is and why."""
-    back, left, folders = 0, [], set()
-    for line in reversed(journal.read_text("utf-8").splitlines()):
-        try:
-            move = json.loads(line)
-            here, there = journal.parent / move["to"], Path(move["from"])
-        except (ValueError, KeyError, TypeError):
-            left.append(f"a damaged line: {line[:80]}")
-            continue
-        folders.add(here.parent)
-        try:
-            if _is_claim(here) and os.path.lexists(there):
-                here.unlink()  # killed between taking the name and the move
-            elif os.path.lexists(here) and os.path.lexists(there):
-                left.append(f"{here} stays: there is another {there} by now")
-            elif os.path.lexists(here):
-                there.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(here, there)
-                back += 1
-            elif not os.path.lexists(there):
-                left.append(f"{here} is gone")
-        except OSError as error:
-            left.append(f"{here} stays: {error.strerror or error}")
-    for folder in folders:
-        with suppress(OSError):  # others are in it
-            folder.rmdir()
-    return back, left
+def _numbered(name: str, k: int) -> str:
+    """a.png, a (2).png, a (3).png; the stem is cut where the whole would be too long a name."""
+    stem, suffix = os.path.splitext(name)
+    end = suffix if k == 1 else f" ({k}){suffix}"
+    while len(os.fsencode(stem + end)) > MAX_NAME_BYTES and len(stem) > 1:
+        stem = stem[:-1]
+    return stem + end
+
+
+def _source_of(pile: Items) -> Path:
+    """The folder that the pictures of a pile lie below."""
+    files = pile.files or []
+    return pile.folder or Path(os.path.commonpath([file.parent for file in files]))
 
 
 def folder_names(labels: set[str]) -> dict[str, str]:
@@ -124,53 +192,3 @@ def folder_names(labels: set[str]) -> dict[str, str]:
 def _alike(name: str) -> str:
     """The same for names that some file system takes for one."""
     return unicodedata.normalize("NFC", name).casefold()
-
-
-def _write_journal(journal: Path, moves: Iterable[tuple[Path, Path]]) -> None:
-    """Added to what it says already, whole or not at all. Places are kept below it: the folder may be moved."""
-    before = journal.read_bytes() if journal.exists() else b""
-    lines = [
-        json.dumps({"from": str(file.absolute()), "to": str(place.relative_to(journal.parent))}) + "\n"
-        for file, place in moves
-    ]
-    write_whole(journal, before + "".join(lines).encode("ascii"))
-
-
-def _put(file: Path, place: Path, how: str) -> None:
-    if how == "link":
-        place.symlink_to(file.resolve())
-        return
-    place.touch(exist_ok=False)  # takes the name in one step; what replaces this empty file replaces nobody's
-    try:
-        if how == "copy":
-            _copy(file, place)
-        else:
-            _move(file, place)
-    except BaseException:
-        if os.path.lexists(file) and _is_claim(place):
-            place.unlink()
-        raise
-
-
-def _copy(file: Path, place: Path) -> None:
-    part = place.with_name(f".handful-{os.getpid()}.part")
-    try:
-        shutil.copy2(file, part)
-        os.replace(part, place)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _move(file: Path, place: Path) -> None:
-    try:
-        os.replace(file, place)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        _copy(file, place)  # to another disk: the picture goes when its copy is whole
-        file.unlink()
-
-
-def _is_claim(place: Path) -> bool:
-    """An empty file, which no picture is."""
-    return place.is_file() and not place.is_symlink() and place.stat().st_size == 0
