@@ -205,7 +205,12 @@ def test_zip_format_is_read_too(tmp_path):
     torch.save(state | {"head": torch.nn.Parameter(weights[:2])}, path)
     read = read_state_dict(path)
     np.testing.assert_array_equal(read["w"], [[0, 3], [1, 4], [2, 5]])
-    assert [read[name].tolist() for name in ("tail", "half", "steps", "head")] == [[4, 5], [0, 1, 2, 3, 4, 5], 7, [0, 1]]
+    assert [read[name].tolist() for name in ("tail", "half", "steps", "head")] == [
+        [4, 5],
+        [0, 1, 2, 3, 4, 5],
+        7,
+        [0, 1],
+    ]
 
 
 # --- the default backbone

@@ -12,13 +12,19 @@ import numpy as np
 
 from handful.checks import as_features
 from handful.features.columns import Columns
-from handful.unpickling import ADVICE, Budget, load_plain, quoted
+from handful.unpickling import ADVICE, Budget, Refused, load_plain, quoted
 
 
 def read_pickle(path: Path, embedding: str = "", label: str = "") -> Columns:
     """Rows class by class, in the order of the file; the class is the label. Nothing in it is named, so no names."""
-    content = load_plain(path)
-    budget = Budget(path.stat().st_size)  # one array can be the rows of a thousand classes
+    try:
+        return _columns(load_plain(path), Budget(path.stat().st_size))
+    except Refused as error:
+        raise ValueError(f"the pickle {error}") from None
+
+
+def _columns(content: Any, budget: Budget) -> Columns:
+    """Copies are counted: one array can be the rows of a thousand classes."""
     if not isinstance(content, dict):
         raise ValueError(
             f"the pickle holds a {type(content).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
@@ -59,7 +65,9 @@ def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
         what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise ValueError(f"{where} is {what}: rows of features are needed, [items, features]")
     budget.take(8 * value.size)
-    return as_features(value.astype(np.float32) if value.dtype.kind in "biu" else value, where)
+    if value.dtype.kind in "biuf":
+        value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
+    return as_features(value, where)
 
 
 def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:

@@ -10,6 +10,7 @@ file may use, `budget.py` what it may cost.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from mmap import ACCESS_READ, mmap
@@ -59,6 +60,8 @@ def _read(path: Path, reader: Callable[[bytes | mmap, Budget], Any]) -> Any:
         if size == 0:
             raise Damaged("it is empty")
         buffer = mmap(file.fileno(), 0, access=ACCESS_READ)  # what is not needed twice is not copied
+    collecting = gc.isenabled()
+    gc.disable()  # it would look through millions of new containers again and again, and find nothing
     try:
         return reader(buffer, budget)
     except (Refused, ImportError):
@@ -67,3 +70,6 @@ def _read(path: Path, reader: Callable[[bytes | mmap, Budget], Any]) -> Any:
         raise Refused("does not fit into memory") from None
     except Exception as error:  # a damaged file can fail in any way; the error's words may be the file's, and long
         raise Damaged(type(error).__name__) from None
+    finally:
+        if collecting:
+            gc.enable()

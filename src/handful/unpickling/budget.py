@@ -14,7 +14,7 @@ from handful.limits import VARIABLE, max_bytes
 MAX_INSTRUCTIONS = 200_000_000  # of one file, read at about 3 million a second
 MAX_OPEN_MARKS = 1_000  # containers within containers; Python's own pickler stops at a depth of 1,000
 MEMORY_PER_FILE_BYTE = 32  # bytes of containers and copies; a list of small dictionaries takes almost as many
-SMALL_FILE_MEMORY = 2**27  # bytes that even the smallest file may take
+SMALL_FILE_MEMORY = 2**26  # bytes that even the smallest file may take
 MAX_KEY_LENGTH = 4_096  # characters of a dictionary's key: equal keys are compared again and again
 MAX_KEY_ITEMS = 8  # of a tuple that is a key
 MAX_INTEGER_BYTES = 64  # of one integer; arithmetic and printing of long ones take for ever
@@ -89,7 +89,7 @@ def excerpt(text: str, limit: int = MAX_EXCERPT) -> str:
     >>> excerpt("a\nb"), excerpt("x" * 1000, 5)
     ('a\\nb', 'xxxxx...')
     """
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
     return line if len(line) <= limit else line[:limit] + "..."
 
 
