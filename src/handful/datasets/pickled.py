@@ -17,7 +17,7 @@ import numpy as np
 
 from handful.datasets.gathering import Part, Pictures
 from handful.datasets.splits import NAMES, published
-from handful.unpickling import load_plain, plain
+from handful.unpickling import Budget, load_plain, quoted
 
 PATTERNS = {
     "miniimagenet": r"mini-imagenet-cache-(train|val|validation|test)\.pkl"
@@ -27,7 +27,8 @@ PATTERNS = {
     "fc100": r"FC100_(train|val|test)\.pickle",
 }
 CIFAR_100 = ("train", "test", "meta")
-LARGEST = 2**34  # bytes of a file; tieredImageNet's largest has some 8 * 10^9
+MAX_NAME = 200  # characters of a class's name
+MAX_KEYS_TOLD = 10  # in a message
 ADVICE = "get the file from where it was published, or use folders of pictures"
 
 
@@ -73,8 +74,8 @@ def _cache(path: Path, split: str) -> Part:
     for name, rows in rows_of.items():
         numbers = _numbers(rows, path)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(pixels):
-            raise ValueError(f"{path}: class {_text(name)} has a row beyond the {len(pixels)} pictures")
-        labels[numbers] = _text(name)
+            raise ValueError(f"{path}: class {_text(name, path)} has a row beyond the {len(pixels)} pictures")
+        labels[numbers] = _text(name, path)
     if "" in labels:
         raise ValueError(f"{path}: picture {labels.tolist().index('')} is in no class of class_dict")
     known = published("miniimagenet") or {}
@@ -89,7 +90,10 @@ def _data_and_labels(path: Path, split: str) -> Part:
     numbers = _numbers(_get(content, path, "labels"), path)
     names: dict[int, str] = {}
     if isinstance(content.get("catname2label"), dict):
-        names = {int(number): _text(name) for name, number in content["catname2label"].items()}
+        coded = content["catname2label"]
+        names = dict(
+            zip(_numbers(list(coded.values()), path).tolist(), (_text(name, path) for name in coded), strict=True)
+        )
     labels = [names.get(number, f"{split}-{number:03d}") for number in numbers.tolist()]
     return _part(path, labels, [split] * len(labels), pixels)
 
@@ -102,7 +106,7 @@ def _tiered(path: Path, split: str) -> Part:
     content = _content(beside)
     specific = "label_specific" in content
     numbers = _numbers(_get(content, beside, "label_specific" if specific else "labels"), beside)
-    names = [_text(name) for name in _listed(content.get("label_specific_str", []), beside)]
+    names = [_text(name, beside) for name in _listed(content.get("label_specific_str", []), beside)]
     if names and len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
         raise ValueError(f"{beside}: a label is beyond its {len(names)} names")
     if len(set(names)) != len(names):  # two synsets of one name
@@ -114,7 +118,9 @@ def _tiered(path: Path, split: str) -> Part:
         return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if specific else pixels)
 
     def load() -> Pictures:
-        return [_bytes(item, path) for item in _listed(_unpickled(path), path)]
+        items = _listed(_unpickled(path), path)
+        _check_memory(path, sum(item.nbytes for item in items if isinstance(item, np.ndarray)))
+        return [_bytes(item, path) for item in items]
 
     return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(beside)])
 
@@ -122,14 +128,14 @@ def _tiered(path: Path, split: str) -> Part:
 def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
     """CIFAR-100 as published for Python, with the data set's split of its classes: train and test together."""
     names = _get(_content(path / "meta"), path / "meta", "fine_label_names")
-    classes = [_text(name) for name in _listed(names, path / "meta")]
+    classes = [_text(name, path) for name in _listed(names, path / "meta")]
     splits = published(dataset) or {}
     if sorted(classes) != sorted(splits):
         raise ValueError(f"{path / 'meta'} does not name the 100 classes of CIFAR-100: is it the file as published?")
     pixels, labels = [], []
     for file in (path / "train", path / "test"):
         content = _content(file)
-        data = plain(_get(content, file, "data"))
+        data = _get(content, file, "data")
         numbers = _numbers(_get(content, file, "fine_labels"), file)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(numbers), 3072):
             raise ValueError(f"{file}: data must be uint8 [{len(numbers)}, 3072], red, green and blue of 32 x 32")
@@ -151,15 +157,13 @@ def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Pa
 
 
 def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
+    _check_memory(path, 4 * len(labels) * max(map(len, labels), default=0))  # as NumPy keeps text
     return Part(labels, splits, lambda: pixels, [os.fspath(path)], encoded=False)
 
 
 def _unpickled(path: Path) -> Any:
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise ValueError(f"{path} has {size:,} bytes, more than any of these data sets: at most {LARGEST:,} are read")
     try:
-        return plain(load_plain(path, ADVICE))
+        return load_plain(path, ADVICE)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -168,21 +172,22 @@ def _content(path: Path) -> dict[str, Any]:
     content = _unpickled(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}: a dictionary is needed")
-    return {_text(key): value for key, value in content.items() if isinstance(key, str | bytes)}
+    return {_decoded(key): value for key, value in content.items() if isinstance(key, str | bytes)}
 
 
 def _get(content: dict[str, Any], path: Path, key: str) -> Any:
     if key not in content:
-        raise ValueError(f"{path} has {', '.join(map(repr, content)) or 'nothing'}, but {key!r} is needed")
-    return plain(content[key])
+        there = ", ".join(map(quoted, list(content)[:MAX_KEYS_TOLD])) or "nothing"
+        raise ValueError(f"{path} has {there}, but {key!r} is needed")
+    return content[key]
 
 
 def _pixels(value: Any, path: Path) -> np.ndarray:
     if isinstance(value, list):
-        arrays = [plain(item) for item in value]
-        if not arrays or any(not isinstance(a, np.ndarray) or a.shape != arrays[0].shape for a in arrays):
+        if not value or any(not isinstance(a, np.ndarray) or a.shape != value[0].shape for a in value):
             raise ValueError(f"{path} holds a list that is not of pictures of one size")
-        value = np.stack(arrays)
+        _check_memory(path, sum(array.nbytes for array in value))
+        value = np.stack(value)
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 4 or value.shape[3] != 3:
         what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         raise ValueError(f"{path} holds pictures as {what}: uint8 [pictures, height, width, 3] is needed")
@@ -190,7 +195,6 @@ def _pixels(value: Any, path: Path) -> np.ndarray:
 
 
 def _numbers(value: Any, path: Path) -> np.ndarray:
-    value = plain(value)
     if isinstance(value, list | tuple) and all(isinstance(v, int) and abs(v) < 2**31 for v in value):
         value = np.asarray(value, np.int64)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or value.ndim != 1:
@@ -205,7 +209,6 @@ def _listed(value: Any, path: Path) -> Sequence[Any]:
 
 
 def _bytes(value: Any, path: Path) -> bytes:
-    value = plain(value)
     if isinstance(value, np.ndarray) and value.dtype == np.uint8:
         return value.tobytes()
     if isinstance(value, bytes):
@@ -213,8 +216,23 @@ def _bytes(value: Any, path: Path) -> bytes:
     raise ValueError(f"{path} holds a {type(value).__name__} where the bytes of a PNG file are needed")
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, path: Path) -> str:
+    """The name of a class."""
+    if not isinstance(value, str | bytes | int) or (isinstance(value, str | bytes) and len(value) > MAX_NAME):
+        raise ValueError(f"{path}: a class is called {quoted(value)}: names have at most {MAX_NAME} characters")
+    return _decoded(value)
+
+
+def _decoded(value: str | bytes | int) -> str:
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
+
+
+def _check_memory(path: Path, count: int) -> None:
+    """Raise ValueError if copies take more memory than those of honest files: one array can have many places."""
+    try:
+        Budget(path.stat().st_size).take(count)
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from None
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -26,6 +26,7 @@ from handful.features import formats, shards, tables
 from handful.features.columns import BASE_MEAN, Columns, checked_mean
 from handful.features.episodes import Protocol
 from handful.features.pickles import read_pickle
+from handful.unpickling import quoted
 
 PICKLES = (".pkl", ".pickle", ".plk")
 READERS: dict[str, Callable[[Path, str, str], Columns]] = {
@@ -290,7 +291,7 @@ def _decoded(values: np.ndarray, what: str) -> np.ndarray:
                 values[row] = value.decode()
             except UnicodeDecodeError:
                 raise ValueError(
-                    f"the {what} of row {row} is {value!r}, which is not UTF-8: write it as text"
+                    f"the {what} of row {row} is {quoted(value)}, which is not UTF-8: write it as text"
                 ) from None
     return values
 

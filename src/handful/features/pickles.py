@@ -12,15 +12,22 @@ import numpy as np
 
 from handful.checks import as_features
 from handful.features.columns import Columns
-from handful.unpickling import ADVICE, load_plain, plain
+from handful.unpickling import ADVICE, Budget, Refused, load_plain, quoted
 
 
 def read_pickle(path: Path, embedding: str = "", label: str = "") -> Columns:
     """Rows class by class, in the order of the file; the class is the label. Nothing in it is named, so no names."""
-    content = load_plain(path)
+    try:
+        return _columns(load_plain(path), Budget(path.stat().st_size))
+    except Refused as error:
+        raise ValueError(f"the pickle {error}") from None
+
+
+def _columns(content: Any, budget: Budget) -> Columns:
+    """Copies are counted: one array can be the rows of a thousand classes."""
     if not isinstance(content, dict):
         raise ValueError(
-            f"the pickle holds a {type(plain(content)).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
+            f"the pickle holds a {type(content).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
             + ADVICE
         )
     if not content:
@@ -29,23 +36,23 @@ def read_pickle(path: Path, embedding: str = "", label: str = "") -> Columns:
     labels: list[Any] = []
     for name, value in content.items():
         if not isinstance(name, str | bytes | int):
-            raise ValueError(f"the pickle has a class {name!r}: names of classes are strings or integers")
-        rows = _rows(value, f"class {name!r}")
+            raise ValueError(f"the pickle has a class {quoted(name)}: names of classes are strings or integers")
+        rows = _rows(value, f"class {quoted(name)}", budget)
         if parts and rows.shape[1] != parts[0].shape[1]:
             raise ValueError(
-                f"class {name!r} has {rows.shape[1]} features in a row, but class {labels[0]!r} has "
+                f"class {quoted(name)} has {rows.shape[1]} features in a row, but class {quoted(labels[0])} has "
                 f"{parts[0].shape[1]}: embeddings of one backbone have one length"
             )
+        budget.take(len(rows) * 4 * (len(name) if isinstance(name, str | bytes) else 2))  # labels, as NumPy keeps text
         parts.append(rows)
         labels += [name] * len(rows)
     return Columns(np.concatenate(parts), labels)
 
 
-def _rows(value: Any, where: str) -> np.ndarray:
+def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
     """One class as rows [n, D]."""
-    value = plain(value)
     if isinstance(value, list | tuple):
-        rows = [np.atleast_2d(_vector(v, f"row {i} of {where}")) for i, v in enumerate(value)]
+        rows = [np.atleast_2d(_vector(v, f"row {i} of {where}", budget)) for i, v in enumerate(value)]
         widths = [row.shape[-1] for row in rows]
         wrong = [i for i, width in enumerate(widths) if width != widths[0]]
         if wrong:
@@ -57,11 +64,14 @@ def _rows(value: Any, where: str) -> np.ndarray:
     if not isinstance(value, np.ndarray) or value.ndim != 2:
         what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise ValueError(f"{where} is {what}: rows of features are needed, [items, features]")
-    return as_features(value.astype(np.float32) if value.dtype.kind in "biu" else value, where)
+    budget.take(8 * value.size)
+    if value.dtype.kind in "biuf":
+        value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
+    return as_features(value, where)
 
 
-def _vector(value: Any, where: str) -> np.ndarray:
-    value = plain(value)
+def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:
+    budget.take(8 * (value.size if isinstance(value, np.ndarray) else len(value) if hasattr(value, "__len__") else 1))
     if isinstance(value, list | tuple) and all(isinstance(v, int | float) for v in value):
         value = np.asarray(value, np.float64)  # one level only: lists that hold each other can stand for terabytes
     if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):

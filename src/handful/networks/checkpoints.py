@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import json
 import re
-from argparse import Namespace
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from handful.images.extras import TORCH, need
 from handful.networks import NETWORKS, build
 from handful.networks.layouts import LAYOUTS, Layout, options_of
+from handful.unpickling import Refused, excerpt, load_torch
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
+State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
 DEEPEST = 3  # containers within containers that are looked through for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts steps of training, takes no part in features
 HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
 SHOWN = 6
+MAX_PARAMETERS = 4_000  # of one state dict; a WRN-28-10 has 170
+MAX_NAME = 300  # characters of a parameter's name
+MAX_PREFIX = 8  # parts of a name that may stand in front of the network's
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class _Reading:
     prefix: str
     layout: Layout
     names: dict[str, str]  # ours to the file's
-    state: Mapping[str, Tensor]
+    state: State
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {ours: tuple(self.state[name].shape) for ours, name in self.names.items()}
@@ -116,7 +121,7 @@ def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
     ):
         if wrong:
             raise ValueError(f"{path} {what}: {_some(wrong)}{_hint(states)}")
-    network.load_state_dict({name: best.state[best.names[name]] for name in common}, strict=False)
+    network.load_state_dict({name: _tensor(best.state[best.names[name]]) for name in common}, strict=False)
     left = [name for name in best.state if name not in set(best.names.values())]
     twins = {name for name in left if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
     ignored = [name for name in left if name in twins or HEADS.search(name)]
@@ -131,23 +136,26 @@ def _kind(network: nn.Module) -> str:
     raise ValueError(f"a {type(network).__name__} is none of the networks that `build` makes: {', '.join(NETWORKS)}")
 
 
-def _state_dicts(path: Path) -> dict[str, Mapping[str, Tensor]]:
+def _state_dicts(path: Path) -> dict[str, State]:
     """{where in the file: state dict}, of every container with tensors in it."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")
     torch = need("torch", "a checkpoint", TORCH)
-    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(torch, path)
-    found: dict[str, Mapping[str, Tensor]] = {}
+    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
+    found: dict[str, State] = {}
+    seen: set[int] = set()  # a container may hold itself, a thousand times
 
     def look(at: Any, place: str, depth: int) -> None:
-        if not isinstance(at, Mapping):
+        if not isinstance(at, Mapping) or id(at) in seen:
             return
-        tensors = {key: value for key, value in at.items() if isinstance(key, str) and torch.is_tensor(value)}
+        seen.add(id(at))
+        tensors = {key: value for key, value in at.items() if isinstance(key, str) and _has_numbers(torch, value)}
         if tensors:
+            _check_names(path, tensors)
             found[place] = tensors
         if depth < DEEPEST:
             for key, value in at.items():
-                look(value, f"{place}.{key}".removeprefix("."), depth + 1)
+                look(value, f"{place}.{excerpt(str(key))}".removeprefix("."), depth + 1)
 
     look(content, "", 0)
     if not found:
@@ -155,6 +163,27 @@ def _state_dicts(path: Path) -> dict[str, Mapping[str, Tensor]]:
             f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
         )
     return found
+
+
+def _has_numbers(torch: Any, value: Any) -> bool:
+    return torch.is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub")
+
+
+def _tensor(value: Any) -> Any:
+    """A tensor; of an array, which is a view of the file, a copy."""
+    if not isinstance(value, np.ndarray):
+        return value
+    torch = need("torch", "a checkpoint", TORCH)
+    return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
+
+
+def _check_names(path: Path, names: Iterable[str]) -> None:
+    names = list(names)
+    if len(names) > MAX_PARAMETERS or max(map(len, names)) > MAX_NAME:
+        raise ValueError(
+            f"{path} has {len(names):,} parameters in a state dict, the longest name has {max(map(len, names)):,} "
+            f"characters: at most {MAX_PARAMETERS:,} of {MAX_NAME} are read"
+        )
 
 
 def _said(path: Path, network: str) -> dict[str, Any]:
@@ -182,41 +211,36 @@ def _safetensors(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from None
 
 
-def _pickled(torch: Any, path: Path) -> Any:
-    # Published checkpoints often hold the arguments of the command that made them: names and values, nothing that runs.
-    allow = getattr(torch.serialization, "safe_globals", None)  # of torch 2.5 and later
+def _pickled(path: Path) -> Any:
     try:
-        with allow([Namespace]) if allow else nullcontext():
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of many classes, by what is wrong with the file; torch's words invite to run it
-        if asked := re.search(r"GLOBAL ([\w.]+)", str(error)):
-            raise ValueError(
-                f"{path} asks for {asked[1]}, which weights do not need and which could run anything: nothing of it "
-                "was run. Whoever made it can keep the state dict alone: torch.save(model.state_dict(), ...)"
-            ) from None
+        return load_torch(path)
+    except Refused as error:
+        alone = ". Whoever made it can keep the state dict alone: torch.save(model.state_dict(), ...)"
         raise ValueError(
-            f"{path} cannot be read as a checkpoint of torch: it is damaged, or holds more than weights "
-            f"({type(error).__name__}); nothing of it was run"
+            f"{path} cannot be read as a checkpoint of torch: it {error}; nothing of it was run"
+            + (alone if error.advise else "")
         ) from None
 
 
-def _readings(states: dict[str, Mapping[str, Tensor]]) -> Iterator[_Reading]:
+def _readings(states: dict[str, State]) -> Iterator[_Reading]:
     """Every state dict under every prefix in every layout, where any name fits; what fits best is for the caller."""
     for place, state in states.items():
-        parts = [name.split(".") for name in state]
-        prefixes = {"".join(f"{part}." for part in words[:n]) for words in parts for n in range(len(words))}
-        for prefix in sorted(prefixes, key=lambda text: (len(text), text)):
-            inside = [name for name in state if name.startswith(prefix)]
+        inside: dict[str, list[str]] = {}  # names by what stands in front of them
+        for name in state:
+            words = name.split(".")
+            for n in range(min(len(words), MAX_PREFIX + 1)):
+                inside.setdefault("".join(f"{word}." for word in words[:n]), []).append(name)
+        for prefix in sorted(inside, key=lambda text: (len(text), text)):
             for layout in LAYOUTS:
                 names: dict[str, str] = {}
-                for name in inside:
+                for name in inside[prefix]:
                     if (ours := layout.rename(name[len(prefix) :])) is not None:
                         names.setdefault(ours, name)
                 if names:
                     yield _Reading(place, prefix, layout, names, state)
 
 
-def _recognise(states: dict[str, Mapping[str, Tensor]]) -> tuple[str, dict[str, Any]] | None:
+def _recognise(states: dict[str, State]) -> tuple[str, dict[str, Any]] | None:
     best: tuple[int, str, dict[str, Any]] | None = None
     for reading in _readings(states):
         options = options_of(reading.layout.network, reading.shapes())
@@ -225,7 +249,7 @@ def _recognise(states: dict[str, Mapping[str, Tensor]]) -> tuple[str, dict[str, 
     return best and best[1:]
 
 
-def _hint(states: dict[str, Mapping[str, Tensor]]) -> str:
+def _hint(states: dict[str, State]) -> str:
     found = _recognise(states)
     if found is None:
         return ""
