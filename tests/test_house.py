@@ -15,7 +15,7 @@ from handful.methods import get, list_methods
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
 # Anyone may call these; they call no room.
-LEAVES = {"arrays", "checks", "files", "parameters", "tensorfile", "threads", "unpickling", "__init__"}
+LEAVES = {"arrays", "checks", "files", "interrupts", "parameters", "tensorfile", "threads", "unpickling", "__init__"}
 ROOMS = {
     "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities
     "prepare": {"task"},

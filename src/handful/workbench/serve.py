@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 
 import handful
 from handful.arrays import to_numpy
+from handful.interrupts import patience
 from handful.workbench import schemas as of
 from handful.workbench.guard import Guard
 from handful.workbench.refusal import Refusal
@@ -158,4 +159,5 @@ def serve(make: Callable[[str, int], Any], listening: socket.socket, ready: Call
     sys.setswitchinterval(0.0002)
     listening.listen(128)
     ready(f"http://{host}:{port}/", token)
-    uvicorn.Server(config).run(sockets=[listening])
+    with patience(repeated=True):  # the server hears Ctrl-C, ends, and sends it again
+        uvicorn.Server(config).run(sockets=[listening])
