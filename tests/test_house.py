@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
 # Anyone may call these; they call no room.
 LEAVES = {
-    "arrays", "checks", "csvfile", "files", "limits", "parameters", "tensorfile", "threads", "unpickling", "__init__",
+    "arrays", "checks", "csvfile", "files", "interrupts", "limits", "parameters", "tensorfile", "threads", "unpickling",
+    "__init__",
 }  # fmt: skip
 ROOMS = {
     "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities

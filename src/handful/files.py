@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from handful.interrupts import cleanup
+
 
 def scratch(path: Path, mark: str = "") -> Path:
     """A hidden name of one's own beside `path`, for what is to replace it; `mark` tells whose it is."""
@@ -20,7 +22,7 @@ def write_whole(path: Path, content: Any, mark: str = "") -> None:
     """Write bytes under a temporary name first: `path` is never seen half written, and stays as it was on failure."""
     temporary = scratch(path, mark)
     try:
-        with open(temporary, "xb") as file:
+        with cleanup(temporary.unlink), open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

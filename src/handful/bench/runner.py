@@ -22,6 +22,7 @@ from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_
 from handful.bench.workers import spread
 from handful.features import Episodes, FeatureSet, Protocol, draw
 from handful.features.episodes import check
+from handful.interrupts import cleanup
 from handful.methods import get, solve
 from handful.metrics import decision_figures, figures
 from handful.task import UNKNOWN, Result
@@ -188,7 +189,8 @@ def _all(
     try:
         with in_words(store.folder), open(path, "wb") as file:
             np.save(file, features.features)
-        yield from spread(work, _solve_block_of, (path, features.labels, base, store), jobs, modules)
+        with cleanup(store.tidy):
+            yield from spread(work, _solve_block_of, (path, features.labels, base, store), jobs, modules)
     finally:
         store.tidy()
 

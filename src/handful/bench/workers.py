@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from handful.interrupts import cleanup
+
 Work = Callable[..., Iterator[int]]  # a function of a piece of work and arguments that yields as it gets on
 MENDABLE = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, RuntimeError, LookupError)
 DONE = "done"  # with a piece of work
@@ -43,8 +45,7 @@ def spread(
     news: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for piece in pieces:
         todo.put(piece)
-    crew: list[subprocess.Popen] = []
-    try:
+    with _crew() as crew:
         for _ in range(jobs - 1):
             with _no_interrupt():
                 crew.append(_start())
@@ -62,10 +63,23 @@ def spread(
                     raise message
                 else:
                     yield message
-    finally:
+
+
+@contextmanager
+def _crew() -> Iterator[list[subprocess.Popen]]:
+    """Processes that end with this, however it ends: some would not look into their pipe for a while."""
+    crew: list[subprocess.Popen] = []
+
+    def end() -> None:
         for process in crew:
             process.kill()
             process.wait()
+
+    with cleanup(end):
+        try:
+            yield crew
+        finally:
+            end()
 
 
 def _own(todo: queue.SimpleQueue, function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:

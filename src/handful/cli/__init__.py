@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Annotated
-
-import typer
-
-from handful.cli.shared import app
+from handful import interrupts
 
 COMMANDS = (  # in the order of --help
     "general", "pictures", "groups", "embedding", "workbench", "bench", "base", "datasets", "training", "networks",
 )  # fmt: skip
-for _name in COMMANDS:
-    import_module(f"handful.cli.{_name}")  # it registers its own
+with interrupts.quick():
+    from importlib import import_module
+    from typing import Annotated
+
+    import typer
+
+    from handful.cli.shared import app
+
+    for _name in COMMANDS:
+        import_module(f"handful.cli.{_name}")  # it registers its own
 
 
 def _version(wanted: bool) -> None:
@@ -33,12 +36,17 @@ def root(
 
 
 def main() -> None:
-    """Errors that a user can mend are told in a sentence; the rest keep their traceback."""
-    try:
-        app()
-    except (ValueError, OSError, ImportError) as error:
-        typer.secho(f"handful: {error}", err=True, fg="red")
-        raise SystemExit(1) from None
+    """Errors that a user can mend are told in a sentence; the rest keep their traceback. Ctrl-C ends it soon."""
+    with interrupts.bounded():
+        try:
+            app()
+        except (ValueError, OSError, ImportError) as error:
+            typer.secho(f"handful: {error}", err=True, fg="red")
+            if interrupts.stuck():
+                interrupts.leave(1)
+            raise SystemExit(1) from None
+        except KeyboardInterrupt:  # before a command began, or while typer looked for it
+            raise SystemExit(interrupts.STOPPED) from None
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Address, Engine, Json, app, bars, check_engine, console_for
+from handful.cli.shared import Address, Engine, Json, app, bars, check_engine, console_for, stoppable
 
 HINT = "'--shots'"
 
@@ -88,17 +88,13 @@ def bench(
         given_base = given_base.of_split("base") or given_base
     if given is not None and split is not None:
         given = given.select(split=split)
-    try:
-        with bars(console, "tasks") as show, _cluster(engine, address, jobs) as ray:
-            found = job.perform(
-                name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
-                shots=several if name == "share" else None, jobs=jobs or available_threads(), against=against,
-                paper=paper, plots=plots, command=_bench_command(locals()), progress=show, engine=ray,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        stopped = f"Stopped. What was finished is kept in {output}: the same command goes on from there."
-        console.print(stopped, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+    kept = f"What was finished is kept in {output}: the same command goes on from there."
+    with stoppable(console, kept), bars(console, "tasks") as show, _cluster(engine, address, jobs) as ray:
+        found = job.perform(
+            name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
+            shots=several if name == "share" else None, jobs=jobs or available_threads(), against=against,
+            paper=paper, plots=plots, command=_bench_command(locals()), progress=show, engine=ray,
+        )  # fmt: skip
     if as_json:
         typer.echo(found.files["json"].read_text("utf-8"), nl=False)
         return

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from handful import interrupts
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -128,14 +130,20 @@ def bars(console: Console, unit: str) -> Iterator[Callable[[str, int, int], None
 @contextmanager
 def stoppable(console: Any, kept: str, journal: Path | None = None) -> Iterator[None]:
     """Ctrl-C ends a command without a word of Python's, and says what is left of the work: `kept`, a sentence."""
+
+    def sentence() -> str:
+        moved = journal is not None and journal.exists()
+        undo = f" Pictures that were moved go back with: handful undo {journal}" if moved else ""
+        return f"Stopped. {kept}".rstrip() + undo
+
+    interrupts.say_last(sentence)
     try:
         yield
     except KeyboardInterrupt:
-        said = f"Stopped. {kept}".rstrip()
-        if journal is not None and journal.exists():
-            said += f" Pictures that were moved go back with: handful undo {journal}"
-        console.print(said, markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        last = sentence()
+        interrupts.say_last(str)  # nothing: it is said here
+        console.print(last, markup=False, soft_wrap=True)
+        raise typer.Exit(interrupts.STOPPED) from None
 
 
 def numbers(**given: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, as_rows, bars, console_for, say_skipped
+from handful.cli.shared import Json, app, as_rows, bars, console_for, say_skipped, stoppable
 
 
 @app.command()
@@ -97,17 +97,13 @@ def train(
         network, options, epochs, batch, learning_rate, weight_decay, label_smoothing, drop, augment, rotations,
         precision, held_out, patience, seed,
     )  # fmt: skip
-    try:
-        with bars(console, "steps") as show:
-            trained = pretrain(
-                given, output, settings, threads=threads, device=device, save_every=save_every, track=track,
-                heads=() if heads == "none" else [name.strip() for name in heads.split(",")],
-                command=_command(), progress=show,
-                told=lambda row: console.print(_row(row), markup=False, soft_wrap=True),
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        console.print(f"Stopped. The same command goes on from {output}.", markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+    with stoppable(console, f"The same command goes on from {output}."), bars(console, "steps") as show:
+        trained = pretrain(
+            given, output, settings, threads=threads, device=device, save_every=save_every, track=track,
+            heads=() if heads == "none" else [name.strip() for name in heads.split(",")],
+            command=_command(), progress=show,
+            told=lambda row: console.print(_row(row), markup=False, soft_wrap=True),
+        )  # fmt: skip
     if as_json:
         files = {name: str(path.resolve()) for name, path in trained.files.items()}
         said = {"best": trained.best, "seconds": trained.seconds, "files": files, "skipped": as_rows(skipped)}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from errno import EIO
 from hashlib import blake2b
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,6 +27,7 @@ from handful.features import formats, shards, tables
 from handful.features.columns import BASE_MEAN, Columns, checked_mean
 from handful.features.episodes import Protocol
 from handful.features.pickles import read_pickle
+from handful.interrupts import cleanup
 from handful.unpickling import quoted
 
 PICKLES = (".pkl", ".pickle", ".plk")
@@ -187,7 +189,8 @@ def write(featureset: FeatureSet, path: str | Path) -> Path:
     try:
         with TemporaryDirectory(".tmp", f".{place.name}.", place.parent, ignore_cleanup_errors=True) as scratch:
             (made := Path(scratch, "new")).mkdir()
-            writer(columns, made / place.name)
+            with cleanup(lambda: rmtree(scratch)):
+                writer(columns, made / place.name)
             _swap(made, place.parent, Path(scratch, "old"), gone)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None

@@ -11,10 +11,13 @@ import numpy as np
 
 from handful.images.backbone import Backbone, fingerprint, pooled
 from handful.images.extras import need
+from handful.images.loading import shown
+from handful.images.onnxgraph import MAX_NAME, check_model, weight_files
 from handful.images.preprocessing import Preprocessing, as_numbers, as_size
 from handful.images.runtime import open_session
 
 KEYS = ("size", "mean", "std", "interpolation", "crop", "output")
+NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
@@ -24,7 +27,14 @@ class OnnxFile(Backbone):
     `model.base.safetensors` beside `model.onnx` is what its base classes left behind.
     """
 
-    def __init__(self, path: Path, given: dict[str, Any], threads: int | None = None, name: str | None = None):
+    def __init__(
+        self,
+        path: Path,
+        given: dict[str, Any],
+        threads: int | None = None,
+        name: str | None = None,
+        trusted: bool = False,
+    ):
         if not path.is_file():
             raise FileNotFoundError(f"there is no ONNX file {path}")
         self.name = name or str(path)
@@ -32,12 +42,7 @@ class OnnxFile(Backbone):
         about = _beside(path) | given
         output = about.pop("output", None)
         weights = _weights_hash(path)
-        try:
-            self._session = open_session(path, threads)
-        except ImportError:
-            raise
-        except Exception as error:  # ONNX Runtime's own errors have no common class
-            raise ValueError(f"{path} cannot be read as an ONNX network: {error}") from None
+        self._session = open_session(path, threads, name=self.name, trusted=trusted)
         self._read_input(about)
         self._output = self._choose_output(output)
         try:
@@ -49,7 +54,7 @@ class OnnxFile(Backbone):
 
     def _read_input(self, about: dict[str, Any]) -> None:
         """Fill in the size, check the channels, and say what is missing."""
-        inputs = self._session.get_inputs()
+        inputs = self._session.inputs
         if len(inputs) != 1:
             names = ", ".join(i.name for i in inputs)
             raise ValueError(f"{self.name} has {len(inputs)} inputs ({names}): a backbone has one, the picture")
@@ -87,7 +92,7 @@ class OnnxFile(Backbone):
             raise ValueError(f"{self.name} takes {channels} channels, and mean has {len(about['mean'])} numbers")
 
     def _choose_output(self, wanted: str | None) -> str:
-        names = [entry.name for entry in self._session.get_outputs()]
+        names = [entry.name for entry in self._session.outputs]
         if wanted is None and len(names) == 1:
             return names[0]
         if wanted is None or wanted not in names:
@@ -100,12 +105,7 @@ class OnnxFile(Backbone):
 
     def _trial(self) -> int:
         """How many features a picture gets; whatever is wrong with the network shows here, not after an hour."""
-        try:
-            return self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32)).shape[1]
-        except ValueError:
-            raise
-        except Exception as error:
-            raise ValueError(f"{self.name} fails on a picture of {self.input_size}: {error}") from None
+        return self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32)).shape[1]
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
         if self._channels_last:
@@ -119,9 +119,16 @@ class OnnxFile(Backbone):
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
         (features,) = self._session.run([self._output], {self._input: batch})
-        if len(features) != len(batch):
+        what = f"the output {shown(self._output[:MAX_NAME])} of {self.name}"
+        if not isinstance(features, np.ndarray) or features.dtype.kind not in NUMBERS:
+            kind = features.dtype if isinstance(features, np.ndarray) else type(features).__name__
+            raise ValueError(f"{what} is of type {kind}: numbers are needed")
+        if features.ndim and len(features) != len(batch):
             raise ValueError(f"{self.name} gives {len(features)} rows for {len(batch)} pictures: one each is needed")
-        return pooled(features, f"the output {self._output} of {self.name}")
+        rows = pooled(features, what)
+        if rows.shape[1] != (before := getattr(self, "dimension", rows.shape[1])):
+            raise ValueError(f"{what} has {rows.shape[1]} features for some pictures and {before} for others")
+        return rows
 
 
 def _beside(path: Path) -> dict[str, Any]:
@@ -147,14 +154,12 @@ def _weights_hash(path: Path) -> str:
     """Of the file and of the files that it keeps its weights in."""
     onnx = need("onnx", "an ONNX backbone")
     try:
-        graph = onnx.load(str(path), load_external_data=False).graph
+        model = onnx.load(str(path), load_external_data=False)
     except Exception as error:
-        raise ValueError(f"{path} cannot be read as an ONNX network: {error}") from None
-    others = {entry.value for t in graph.initializer for entry in t.external_data if entry.key == "location"}
+        raise ValueError(f"{path} cannot be read as an ONNX network: {shown(str(error)[:MAX_NAME])}") from None
+    check_model(model, path)
     digest = hashlib.sha256()
-    for file in (path, *(path.parent / other for other in sorted(others))):
-        if not file.resolve().is_relative_to(path.parent.resolve()) or not file.is_file():
-            raise ValueError(f"{path} keeps weights in {file}, which is not a file in its folder")
+    for file in (path, *weight_files(model, path)):
         with file.open("rb") as stream:
             while block := stream.read(2**20):
                 digest.update(block)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from errno import EIO
 from math import nan
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -22,6 +23,7 @@ from handful import csvfile
 from handful.arrays import at_usual_scale, unit
 from handful.features.shards import part_name, part_numbers, read_note
 from handful.files import printable
+from handful.interrupts import cleanup
 from handful.label import exports
 from handful.label.items import Items
 from handful.label.job import Labelled
@@ -90,15 +92,16 @@ def write_outputs(
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:
             made = Path(scratch)
-            for name in ("labels.csv", "labels.parquet"):
-                _write_rows(labelled, made / name)
-            write_json(record_of(labelled, job), made / RECORD)
-            if labelled.examples is not None:
-                labelled.model.save(made / "model.safetensors")
-            _write_report(labelled, made / "report.html", title, progress)
-            for name in formats:
-                file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
-                write_json(content, made / file)
+            with cleanup(lambda: rmtree(scratch)):
+                for name in ("labels.csv", "labels.parquet"):
+                    _write_rows(labelled, made / name)
+                write_json(record_of(labelled, job), made / RECORD)
+                if labelled.examples is not None:
+                    labelled.model.save(made / "model.safetensors")
+                _write_report(labelled, made / "report.html", title, progress)
+                for name in formats:
+                    file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
+                    write_json(content, made / file)
             files = {}
             for path in sorted(made.iterdir()):
                 files[path.name] = folder / path.name
@@ -163,7 +166,8 @@ def write_table(labelled: Labelled, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
             made = Path(scratch, path.name)
-            _write_rows(labelled, made)
+            with cleanup(lambda: rmtree(scratch)):
+                _write_rows(labelled, made)
             os.replace(made, path)
     except OSError as error:
         raise not_written(error, path) from None

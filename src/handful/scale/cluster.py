@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from handful.interrupts import patience
+
 PATIENCE = 10  # seconds for a cluster to answer
+SHUTDOWN_S = 20  # seconds after Ctrl-C for a cluster to cancel what it does and to end its processes
 
 
 def need() -> Any:
@@ -30,7 +33,12 @@ def connected(address: str | None = None) -> Iterator[Any]:
 
     A connection that is there already is used, and left as it was.
     """
-    ray = need()
+    with patience(SHUTDOWN_S), _connected(need(), address) as ray:
+        yield ray
+
+
+@contextmanager
+def _connected(ray: Any, address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import handful
+from handful.interrupts import patience
 from handful.workbench import schemas as of
 from handful.workbench.connections import Limits, default_limits, protocol_with
 from handful.workbench.guard import Guard
@@ -154,4 +155,5 @@ def serve(
     sys.setswitchinterval(0.0002)
     listening.listen(128)
     ready(f"http://{host}:{port}/", token)
-    uvicorn.Server(config).run(sockets=[listening])
+    with patience(repeated=True):  # the server hears Ctrl-C, ends, and sends it again
+        uvicorn.Server(config).run(sockets=[listening])
