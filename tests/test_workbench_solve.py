@@ -108,6 +108,24 @@ def test_when_a_client_leaves_its_solving_stops():
 
 
 @linux
+def test_ctrl_c_while_something_is_solved_is_quick_and_quiet():
+    service = Service()
+    body = numbers(31, columns=16)  # two hundred thousand rows
+    connection = service.connect(request(service, POST, KIND, b"Content-Length: %d" % len(body)) + body)
+    wait_until(service.children, 20)
+    (child,) = service.children()
+    time.sleep(1)
+    begun = time.monotonic()
+    service.close()  # which looks for tracebacks
+    assert time.monotonic() - begun < 15
+    for status, _, text in answers_in(read_all(connection)):  # if it was far enough to be told
+        assert status == 503
+        assert "stopped" in json.loads(text)["error"]
+    connection.close()
+    wait_until(lambda: not is_running(child), 10)
+
+
+@linux
 def test_a_solving_process_that_dies_is_replaced():
     service = Service()
     try:

@@ -108,7 +108,8 @@ class BoundedProtocol(H11Protocol):
     # ---- limits
 
     def waits_for_client(self) -> bool:
-        return self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+        idle = self.conn.their_state is h11.IDLE and not self.transport.get_write_buffer_size()
+        return idle and not self.transport.is_closing()
 
     def _make_room(self) -> None:
         others = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self]

@@ -72,10 +72,10 @@ class Guard:
             else:
                 await self.app(scope, _counted(receive, _max_bytes(scope, _headers(scope))), answer.send)
         except asyncio.CancelledError:  # the server stops
-            if not answer.begun:
-                stopped = self._refuse(scope, 503, "the server was stopped before it was done: start it again")
-                await stopped(scope, receive, answer.send)
-            raise
+            if answer.begun:
+                raise
+            stopped = self._refuse(scope, 503, "the server was stopped before it was done: start it again")
+            await stopped(scope, receive, answer.send)
         except Exception as error:
             log.exception("%.20s %.200r went wrong", scope["method"], scope["path"])
             if not answer.begun:

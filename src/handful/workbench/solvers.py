@@ -30,24 +30,31 @@ class Solver:
         context = multiprocessing.get_context("spawn")
         self._pipe, self._theirs = context.Pipe()
         self._process = context.Process(target=work, args=(self._theirs,), name="handful-solver", daemon=True)
+        self._is_free, self._is_ended = True, False
 
     def ask(self, kind: str, body: bytes) -> bytes:
         """The answer in JSON, or a Refusal. Blocks; for a thread."""
+        self._is_free = False
         if self._process.pid is None:
             self._process.start()
             self._theirs.close()
+        if self._is_ended:  # while it was started
+            self._process.kill()
         self._pipe.send_bytes(kind.encode())
         self._pipe.send_bytes(body)
         status, answer = int(self._pipe.recv_bytes()), self._pipe.recv_bytes()
+        self._is_free = True
         if status != 200:
             raise Refusal(answer.decode(errors="replace"), status)
         return answer
 
-    def is_alive(self) -> bool:
-        return self._process.pid is not None and self._process.is_alive()
+    def is_free(self) -> bool:
+        """Whether it can be asked: it has given its last answer whole, and lives."""
+        return self._is_free and (self._process.pid is None or self._process.is_alive())
 
     def end(self) -> None:
         """Whatever it does, it stops; who waits for its answer gets EOFError."""
+        self._is_ended = True
         if self._process.pid is not None:
             self._process.kill()
 
@@ -75,6 +82,7 @@ class Solvers:
             self._requests -= 1
 
     async def _ask(self, body: bytes, request: Request) -> bytes:
+        self._idle = [solver for solver in self._idle if solver.is_free()]
         solver = self._idle.pop() if self._idle else Solver()
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         asking = asyncio.ensure_future(run_in_threadpool(solver.ask, kind, body))
@@ -90,7 +98,7 @@ class Solvers:
             raise Refusal(sentence, 503) from None
         finally:
             leaving.cancel()
-            if asking.done() and solver.is_alive() and len(body) <= MAX_KEPT_BYTES:
+            if asking.done() and solver.is_free() and len(body) <= MAX_KEPT_BYTES:
                 self._idle.append(solver)
             else:
                 solver.end()
