@@ -103,7 +103,7 @@ def verdicts(results: Results, dimension: int) -> list[str]:
 def main() -> None:
     parser = Parser(__doc__, "some minutes")
     parser.add_part("methods", nargs="*", help="only these (every method)")
-    parser.add_size("--tasks", 160, 4, "tasks in a turn, the same ones for all")
+    parser.add_size("--tasks", 160, 2, "tasks in a turn, the same ones for all")
     given = parser.parse()
     effort = QUICK if given.quick else FULL
     console = Console()

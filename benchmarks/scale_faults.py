@@ -183,19 +183,20 @@ def main() -> None:
     console = Console()
     rng = np.random.default_rng(given.seed)
     rows, wrong = [], 0
-    for kind in [given.only] if given.only else KINDS:
-        console.print(f"{kind}:")
-        nodes = TwoNodes()
-        try:
+    kinds = [given.only] if given.only else list(KINDS)
+    nodes = TwoNodes()
+    try:
+        for kind in kinds:
+            console.print(f"{kind}:")
             with tempfile.TemporaryDirectory() as folder:
                 found = turns(KINDS[kind](Path(folder), sizes), nodes, given.times, rng, console.print)
-        finally:
-            nodes.close()
-        wrong += sum(not turn.same for turn in found)
-        rows.append((
-            kind, str(len(found)), str(sum(turn.same for turn in found)), f"{found[0].usual:.1f} s",
-            f"{statistics.median(turn.took for turn in found):.1f} s", f"{max(turn.took for turn in found):.1f} s",
-        ))  # fmt: skip
+            wrong += sum(not turn.same for turn in found)
+            rows.append((
+                kind, str(len(found)), str(sum(turn.same for turn in found)), f"{found[0].usual:.1f} s",
+                f"{statistics.median(turn.took for turn in found):.1f} s", f"{max(turn.took for turn in found):.1f} s",
+            ))  # fmt: skip
+    finally:
+        nodes.close()
     header = ("", "deaths before the end", "same result", "undisturbed", "median with a death", "longest")
     section = _report.Section("One of two nodes is killed", header, rows)
     _report.show(console, section)
