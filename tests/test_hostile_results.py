@@ -129,6 +129,7 @@ DAMAGED = {
     "sorted by burning": with_job(sort="burn"),
     "results are text": with_job(results="/"),
     "promoted is a list": with_job(promoted=[["owl", []]]),
+    "a promoted name of a million characters": with_job(promoted={"x" * 1_000_000: []}),
     "promoted items are text": with_job(promoted={"owl": "abc"}),
     "an engine that is none": with_job(engine="nuclear"),
     "strict is text": with_job(strict="no"),

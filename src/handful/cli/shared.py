@@ -71,7 +71,7 @@ def ask_user(yes: bool) -> Agree:
     def agree(request: Request) -> None:
         if yes:
             return
-        if not sys.stdin.isatty():
+        if sys.stdin is None or not sys.stdin.isatty():  # None: it is closed
             raise ValueError(f"{request.sentence}: give --yes if that is right")
         typer.echo(f"{request.sentence}.", err=True)
         for line in request.details:

@@ -13,6 +13,8 @@ from handful.label.items import of_pictures
 from handful.label.provenance import Agree, Request, refuse
 from handful.label.record import Job, read_record
 
+DETAILS = 20  # paths that are shown to the user, what is read or run first
+
 
 def promote_groups(
     folder: Path,
@@ -41,7 +43,9 @@ def promote_groups(
     if not record.own and (strange := list(_strange_paths(job, folder))):
         places = ", ".join(f"{in_brief(place)} ({what})" for what, place in strange[:4])
         more = f" and {len(strange) - 4} more" if len(strange) > 4 else ""
-        agree(Request(record.path, f"use {places}{more}", [f"    {what}: {place!r}" for what, place in strange]))
+        details = [f"    {what}: {place!r}" for what, place in strange[:DETAILS]]
+        details += [f"    and {len(strange) - DETAILS} more"] if len(strange) > DETAILS else []
+        agree(Request(record.path, f"use {places}{more}", details))
     for path in filter(None, (job.examples, job.pile, job.base)):
         if not path.exists():
             raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
@@ -69,11 +73,11 @@ def _strange_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
     """
     from handful.images.backbones import DEFAULT, OMNIGLOT, PIXELS
 
+    if job.backbone not in ("", DEFAULT, OMNIGLOT, PIXELS):
+        yield "backbone", job.backbone
     places = [("examples", job.examples), ("pile", job.pile), ("base file", job.base)]
     places += [("earlier results", place) for place in job.results]
     yield from ((what, str(place)) for what, place in places if place is not None and not _is_within(place, folder))
-    if job.backbone not in ("", DEFAULT, OMNIGLOT, PIXELS):
-        yield "backbone", job.backbone
 
 
 def _is_within(place: Path, folder: Path) -> bool:

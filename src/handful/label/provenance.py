@@ -52,15 +52,15 @@ def digest_of(content: bytes) -> str:
 
 def remember(run: str, digest: str) -> None:
     """Keep that a run of the user's own wrote a file. Where that cannot be kept, the user is asked later."""
-    place = _place_of(run)
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home
+        place = _place_of(run)
         place.parent.mkdir(parents=True, exist_ok=True)
         write_whole(place, digest.encode())
 
 
 def forget(run: str) -> None:
     """What the file asked for is done: whoever brings it again is asked."""
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):
         _place_of(run).unlink()
 
 
@@ -73,7 +73,7 @@ def is_own(run: Any, digest: str) -> bool:
         with place.open("rb") as file:
             whose = os.fstat(file.fileno()).st_uid
             return file.read(len(digest) + 1) == digest.encode() and whose == getattr(os, "geteuid", lambda: whose)()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):
         return False
 
 

@@ -83,7 +83,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """An object of any names."""
+    """An object of any names, none longer than a path."""
 
     rule: Any
     most: int = 100_000
@@ -118,7 +118,8 @@ def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> 
     elif isinstance(rule, MapOf):
         if not isinstance(value, dict) or len(value) > rule.most:
             return f"{where} must be an object of at most {rule.most:,} entries"
-        parts = [(entry, rule.rule, f"{where}[{in_brief(name, 40)}]") for name, entry in value.items()]
+        parts = [(name, Text(), f"a name in {where}") for name in value]
+        parts += [(entry, rule.rule, f"{where}[{in_brief(name, 40)}]") for name, entry in value.items()]
     else:
         return None if rule.accepts(value) else f"{where} must be {rule}"
     return next(filter(None, (find_fault(*part) for part in parts)), None)
