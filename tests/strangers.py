@@ -1,6 +1,7 @@
 """ONNX networks as strangers may write them, made of a few nodes each."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -219,7 +220,7 @@ def an_output_with_a_long_name(path):
 
 def a_hundred_thousand_operations(path):
     names = ["flat", *(f"n{i}" for i in range(10**5 - 1)), "y"]
-    return save(path, [*POOL, *(N("Relu", [a], [b]) for a, b in zip(names, names[1:], strict=False))])
+    return save(path, [*POOL, *(N("Relu", [a], [b]) for a, b in pairwise(names))])
 
 
 def a_hundred_thousand_constants(path):

@@ -21,12 +21,22 @@ from typing import Any
 
 import numpy as np
 
+from handful.checks import shortened
 from handful.files import write_whole
-from handful.tensorfile import read_tensors
+from handful.parameters import Number, Object, Rule, Text, check
+from handful.tensorfile import check_arrays, read_tensors
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 KEY = "handful.base"  # of the header
 NEGATIVES = "negatives"
+HEADER: dict[str, Rule] = {
+    "format": Number(1, closed=True, whole=True), "about": Object(), "arrays": Text(many=True)
+}  # fmt: skip
+ABOUT: dict[str, Rule] = {"name": Text(), "classes": Number(0, closed=True, whole=True)}  # the rest is for people
+HEADS = {  # axes of the arrays of the heads that are learned here: D features, H hidden ones
+    "feat": {"attention": "D D", "output": "D D", "gain": "D", "shift": "D", "log_temperature": "1"},
+    "peeler": {"inner": "D H", "outer": "H D", "log_precision": "D"},
+}
 HOW = "`handful base FEATURES -o base.safetensors` makes one from features of the backbone's training classes"
 
 
@@ -47,6 +57,9 @@ class Base:
         for name, array in self.arrays.items():
             if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
                 raise ValueError(f"{name} of a base must be finite numbers")
+        if not isinstance(self.about, dict):
+            raise ValueError(f"what a base was made of is a {type(self.about).__name__}, not an object")
+        check(self.about, ABOUT, "a base")
         mean = np.ascontiguousarray(self.mean, np.float32)
         if mean.ndim != 1 or not mean.size:
             raise ValueError(f"the mean of a base has shape {mean.shape}: a row of numbers is needed, one a feature")
@@ -54,6 +67,13 @@ class Base:
             head: {name: np.ascontiguousarray(value, np.float32) for name, value in arrays.items()}
             for head, arrays in self.heads.items()
         }
+        for head, arrays in heads.items():
+            try:
+                check_arrays(arrays, HEADS.get(head, {}), {"D": mean.size})
+            except KeyError as missing:
+                raise ValueError(f"head {head!r} of a base has no array {missing}") from None
+            except ValueError as error:
+                raise ValueError(f"head {head!r} of a base: {error}") from None
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "heads", heads)
         if self.negatives is not None:
@@ -78,7 +98,9 @@ class Base:
         heads: dict[str, dict[str, np.ndarray]] = {}
         for name, array in arrays.items():
             if name.startswith("head/"):
-                _, head, which = name.split("/", 2)
+                head, slash, which = name.removeprefix("head/").partition("/")
+                if not (head and slash and which):
+                    raise ValueError(f"a base has an array {shortened(name)!r}: head/NAME/ARRAY is needed")
                 heads.setdefault(head, {})[which] = array
         return cls(arrays["mean"], heads, arrays.get(NEGATIVES), about)
 
@@ -162,14 +184,18 @@ def is_base(path: str | Path) -> bool:
 def _read(path: str, changed: int, size: int) -> Base:
     said, arrays = read_tensors(path, KEY, f"not a base: {HOW}")
     try:
+        check({"format": said["format"]}, HEADER, "the base")
         if said["format"] > FORMAT:
             raise ValueError(
-                f"{path!r} is a base in format {said['format']}, and this handful reads up to format {FORMAT}: "
+                f"it is a base in format {said['format']}, and this handful reads up to format {FORMAT}: "
                 "upgrade with pip install -U handful"
             )
-        missing = [name for name in said["arrays"] if name not in arrays]
-        if missing or "mean" not in arrays:
-            raise ValueError(f"{path!r} is incomplete: {(missing or ['mean'])[0]!r} is missing from it")
+        check({"arrays": said["arrays"]}, HEADER, "the base")
+        if missing := [name for name in (*said["arrays"], "mean") if name not in arrays]:
+            raise KeyError(missing[0])
+        check({"about": said["about"]}, HEADER, "the base")
         return Base.of(arrays, said["about"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path!r} is damaged: its header does not say what it should: {error}") from None
+    except KeyError as error:
+        raise ValueError(f"{path!r} is incomplete: {shortened(str(error))} is missing from it") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path!r} is damaged: {shortened(str(error), 400)}") from None

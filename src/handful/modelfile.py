@@ -10,9 +10,13 @@ import numpy as np
 
 import handful
 from handful.base import Base
+from handful.checks import shortened
 from handful.estimator import FewShotClassifier, estimator
 from handful.files import write_whole
 from handful.methods import get
+from handful.methods.registry import needed_base
+from handful.modelcheck import HEADER, check_classes, check_header, check_learned, check_parameters, check_state
+from handful.parameters import check
 from handful.prepare import SCALE
 from handful.tensorfile import read_tensors
 
@@ -77,37 +81,47 @@ def load(path: str | Path) -> FewShotClassifier:
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     about, arrays = read_tensors(path, "handful", "not one that handful wrote")
     try:
+        check({"format": about["format"]}, HEADER, "the model")
         if about["format"] > FORMAT:
             raise ValueError(
-                f"{str(path)!r} was written by handful {about['handful']} in format {about['format']}; this is handful "
-                f"{handful.__version__}, which reads up to format {FORMAT}: upgrade with pip install -U handful"
+                f"it was written by handful {shortened(str(about.get('handful')))} in format {about['format']}; "
+                f"this is handful {handful.__version__}, which reads up to format {FORMAT}: "
+                "upgrade with pip install -U handful"
             )
         return _rebuild(about, arrays)
     except KeyError as missing:
-        raise ValueError(f"{str(path)!r} is incomplete: {missing} is missing from it") from None
+        raise ValueError(f"{str(path)!r} is incomplete: {shortened(str(missing))} is missing from it") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} cannot be loaded: {shortened(str(error), 400)}") from None
 
 
 def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotClassifier:
-    for name in about["tensors"]:
-        if name not in arrays:
-            raise KeyError(name)
+    check_header(about, arrays)
+    classes, n_features = check_classes(about["classes"]), about["n_features"]
+    method = get(about["method"])
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in about["parameters"].items()}
     if "parameter.base_mean" in arrays:
         parameters["base_mean"] = arrays["parameter.base_mean"]
+    check_parameters(method, parameters, about["used"], n_features)
     base = None
     if about.get("base") is not None:
-        parts = {name.removeprefix("base."): value for name, value in arrays.items() if name.startswith("base.")}
-        base = parameters["base"] = Base.of(parts, about["base"])
+        base = parameters["base"] = Base.of(_named(arrays, "base."), about["base"])
+    if method.info.needs == "base":
+        needed_base(method, base, n_features)
+    state = _named(arrays, "state.")
+    learned = _named(arrays, "learned.") | {name: arrays[name] for name in ITEMS if name in arrays}
+    check_state(method, state, len(classes), n_features)
+    check_learned(learned, method, len(classes), n_features, about.get("n_whole"))
+
     model = estimator(about["method"], **parameters)
     if base is not None:
         model.base_ = base
-    model.state_ = {name[6:]: value for name, value in arrays.items() if name.startswith("state.")}
-    model.parameters_ = about["used"]
-    model.classes_ = np.asarray(about["classes"])
-    model.threshold_, model.outlier_share_ = about["threshold"], about["outlier_share"]
+    model.state_, model.classes_ = state, classes
+    model.parameters_ = method.defaults | about["used"]
+    model.threshold_, model.outlier_share_ = float(about["threshold"]), float(about["outlier_share"])
     interval = about.get("outlier_share_interval")
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
-    model.n_iter_, model.n_features_in_ = about["n_iter"], about["n_features"]
+    model.n_iter_, model.n_features_in_ = about["n_iter"], n_features
     model.made_from_ = about.get("made_from", {})
     if "items_" in arrays:
         model.items_, model.given_ = (arrays[name] for name in ITEMS)
@@ -116,12 +130,31 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
         model.feature_names_in_ = np.asarray(about["feature_names"], dtype=object)
     for name in LEARNED:
         if name != "transduction_":
-            setattr(model, name, arrays[f"learned.{name}"])
+            setattr(model, name, learned[name])
     from handful.task import mark_unknown
 
     closest = model.classes_[model.label_distributions_.argmax(axis=1)]
     model.transduction_ = mark_unknown(closest, model.unknown_)
+    _try(model)
     return model
+
+
+def _try(model: FewShotClassifier) -> None:
+    """Score one item: what the checks of single arrays cannot see shows here, not in the middle of a pile."""
+    try:
+        with np.errstate(all="ignore"):
+            answers = model._score(np.zeros((1, model.n_features_in_), model.dtype))
+    except ImportError:
+        return  # its method needs a package that is not there, which predict will say
+    except Exception as error:
+        raise ValueError(f"its arrays do not fit together: {error}") from None
+    shapes = [answer.shape for answer in answers]
+    if shapes != [(1, len(model.classes_)), (1,)] or not all(np.isfinite(answer).all() for answer in answers):
+        raise ValueError("its arrays give no probabilities for an item: the file is damaged")
+
+
+def _named(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from handful.checks import shortened
+
 
 class Rule(Protocol):
     def accepts(self, value: Any) -> bool: ...
@@ -82,6 +84,66 @@ class OneOf:
 
 
 @dataclass(frozen=True)
+class Limit(Number):
+    """Such a number, or infinity, which no score is above."""
+
+    def accepts(self, value: Any) -> bool:
+        return (isinstance(value, float) and value == np.inf) or super().accepts(value)
+
+
+@dataclass(frozen=True)
+class Interval(Number):
+    """Two such numbers, the first not above the second."""
+
+    def accepts(self, value: Any) -> bool:
+        if value is None:
+            return self.optional
+        pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(super().accepts, value))
+        return bool(pair and value[0] <= value[1])
+
+    def __str__(self) -> str:
+        return f"a pair in ascending order, each {super().__str__()}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, or a list of texts if `many`."""
+
+    many: bool = False
+    optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        if value is None:
+            return self.optional
+        return (
+            isinstance(value, list) and all(isinstance(v, str) for v in value) if self.many else isinstance(value, str)
+        )
+
+    def __str__(self) -> str:
+        return ("a list of texts" if self.many else "a text") + (", or None" if self.optional else "")
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object of JSON: names with values, which `rules` tell of, if there are any; then no other names."""
+
+    rules: Mapping[str, Rule] | None = None
+    optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        if value is None:
+            return self.optional
+        if not isinstance(value, dict):
+            return False
+        return self.rules is None or all(k in self.rules and self.rules[k].accepts(v) for k, v in value.items())
+
+    def __str__(self) -> str:
+        if self.rules is None:
+            return "an object"
+        return "an object with " + " and ".join(f"{name}: {rule}" for name, rule in self.rules.items())
+
+
+@dataclass(frozen=True)
 class SomeOf:
     """A non-empty tuple or list of some of these names."""
 
@@ -98,4 +160,4 @@ def check(parameters: Mapping[str, Any], rules: Mapping[str, Rule], owner: str) 
     """Raise on the first parameter whose value its rule refuses."""
     for name, value in parameters.items():
         if name in rules and not rules[name].accepts(value):
-            raise ValueError(f"{name} of {owner} must be {rules[name]}, got {value!r}")
+            raise ValueError(f"{name} of {owner} must be {rules[name]}, got {shortened(repr(value))}")

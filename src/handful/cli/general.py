@@ -67,7 +67,11 @@ def info(
     ],
     as_json: Json = False,
 ) -> None:
-    """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it can support."""
+    """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it can support.
+
+    A file that would take more than 8 GiB of memory is refused before it is read, and so is a small one that would
+    take more than 512 MiB and 1,000 times its size. Set HANDFUL_MAX_BYTES to allow more, as in HANDFUL_MAX_BYTES=32GB.
+    """
     from handful.features import describe, read
 
     found = describe(read(path))
@@ -77,6 +81,8 @@ def info(
     from rich.console import Console
     from rich.table import Table
 
+    from handful.checks import shortened
+
     table = Table(title=f"{found['name']}: {found['items']:,} items, {found['classes']} classes", show_header=False)
     for name, value in found.items():
         if name not in ("name", "counts"):
@@ -84,7 +90,7 @@ def info(
     console = Console(highlight=False)
     console.print(table)
     counts = sorted(found["counts"].items(), key=lambda pair: -pair[1])
-    shown = ", ".join(f"{name} {count}" for name, count in counts[:20])
+    shown = ", ".join(f"{shortened(str(name))} {count}" for name, count in counts[:20])
     console.print(f"Items per class: {shown}" + (f" and {len(counts) - 20} more" if len(counts) > 20 else ""))
 
 

@@ -16,9 +16,11 @@ from PIL import Image
 from handful.datasets.gathering import Part, from_files
 from handful.datasets.pictureset import PictureSet
 from handful.datasets.preparation import Preparation
+from handful.features.npyfiles import names_of, open_npz, read_npz
 from handful.images.loading import Skipped, find_pictures
 
 SIDE = 105
+PACKED = ("packed", "labels", "split")  # arrays of the .npz
 HALVES = {"images_background": "base", "images_evaluation": "novel"}
 SPLITS = {"background": "base", "evaluation": "novel"}
 MOST = 2**20  # bytes of one drawing; they have some 250
@@ -89,17 +91,20 @@ def is_packed(path: Path) -> bool:
     """Whether this is the .npz of packed drawings."""
     if path.suffix != ".npz" or not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return {"packed.npy", "labels.npy", "split.npy"} <= set(archive.namelist())
+    try:
+        with open_npz(path) as archive:
+            return set(PACKED) <= set(names_of(archive))
+    except ValueError:  # whoever reads it says what is wrong with it
+        return False
 
 
 def read_packed(path: Path, size: int, wanted: set[str] | None) -> PictureSet:
     """The .npz, unpacked and shrunk one drawing at a time: 30 microseconds each."""
     how = Preparation(size, ink=True)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            packed, labels, split = file["packed"], file["labels"], file["split"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_npz(path, PACKED)
+        packed, labels, split = (arrays[name] for name in PACKED)
+    except (ValueError, KeyError, OSError) as error:
         raise ValueError(f"{path} is damaged, or no .npz of packed drawings: {error}") from None
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != (SIDE**2 + 7) // 8:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from errno import EINVAL
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handful.arrays import to_numpy
+from handful.checks import shortened
+from handful.limits import JSON_BYTES, in_units
 
 BASE_MEAN = "base_mean.json"  # in a folder of features, whose files have no place for it
 
@@ -37,26 +40,40 @@ def coded(labels: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
     return names.tolist(), codes.astype(np.int64)
 
 
-def named(codes: list[Any], names: list[str], where: str) -> list[str]:
+def named(codes: list[Any], names: Any, where: str) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"the names of classes of {where} are not a list of texts: write the file anew")
     for row, code in enumerate(codes):
-        if not isinstance(code, int) or not 0 <= code < len(names):
-            raise ValueError(f"{where} has code {code} in row {row}, but there are {len(names)} names: label that row")
+        if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code < len(names):
+            raise ValueError(
+                f"{where} has code {shortened(str(code))} in row {row}, but there are {len(names)} names: "
+                "label that row"
+            )
     return [names[code] for code in codes]
 
 
-def inside(name: str) -> str:
-    if Path(name).name != name:
-        raise ValueError(f"the dataset names a file {name!r} outside its folder: it was not opened")
+def inside(name: Any) -> str:
+    if not isinstance(name, str) or Path(name).name != name or "\0" in name or "\\" in name:
+        raise ValueError(f"the dataset names a file {shortened(repr(name))} outside its folder: it was not opened")
     return name
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """A small JSON file that holds an object."""
+    size = path.stat().st_size
+    if size > JSON_BYTES:
+        raise ValueError(f"{path.name} has {in_units(size)}, more than {in_units(JSON_BYTES)}: it is damaged")
+    return parse_json(path.read_bytes(), path.name)
+
+
+def parse_json(text: str | bytes, where: str) -> dict[str, Any]:
+    """An object as JSON."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path.name} is not JSON, or is damaged: {error}") from None
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not JSON, or is damaged: {shortened(str(error), 200)}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path.name} holds a {type(content).__name__}, not an object")
+        raise ValueError(f"{where} holds a {type(content).__name__}, not an object")
     return content
 
 
@@ -66,8 +83,8 @@ def checked_mean(mean: Any, dimension: int) -> np.ndarray | None:
         return None
     try:
         mean = np.asarray(to_numpy(mean) if hasattr(mean, "dtype") else mean, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"base_mean is not a row of numbers: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"base_mean is not a row of numbers: {shortened(str(error), 200)}") from None
     if mean.shape != (dimension,):
         raise ValueError(
             f"base_mean has shape {mean.shape} but items have {dimension} features: "
@@ -86,23 +103,26 @@ def mean_to_json(mean: np.ndarray) -> str:
 
 
 def mean_from_json(text: str | bytes, where: str) -> np.ndarray:
-    try:
-        mean = np.asarray(json.loads(text)["base_mean"], np.float64)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{where} holds no base mean, or is damaged: {error!r}") from None
-    return mean
+    return _mean_of(lambda: parse_json(text, where), where)
 
 
 def mean_of_folder(folder: Path) -> np.ndarray | None:
     """What `base_mean.json` in a folder of features says; None without it."""
     path = folder / BASE_MEAN
-    return mean_from_json(path.read_bytes(), BASE_MEAN) if path.is_file() else None
+    return _mean_of(lambda: read_json(path), BASE_MEAN) if path.is_file() else None
+
+
+def _mean_of(content: Callable[[], dict[str, Any]], where: str) -> np.ndarray:
+    try:
+        return np.asarray(content()["base_mean"], np.float64)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"{where} holds no base mean, or is damaged: {shortened(str(error), 200)}") from None
 
 
 def require(names: list[str], keys: tuple[str, str], what: str) -> None:
     for key, option in zip(keys, ("embedding", "label"), strict=True):
         if names.count(key) != 1:
-            there = ", ".join(map(repr, names)) or "none"
+            there = shortened(", ".join(map(repr, names[:20])), 300) or "none"
             many = "more than one" if key in names else "no"
             raise ValueError(f"there is {many} {what} {key!r}, only {there}: name the right one with {option}=")
 
@@ -110,4 +130,4 @@ def require(names: list[str], keys: tuple[str, str], what: str) -> None:
 def damaged(kind: str, error: Exception | str, where: str = "") -> ValueError:
     if isinstance(error, OSError) and error.errno not in (None, EINVAL):
         raise error  # the disk's fault or the user's rights; a damaged file only leads to places that are not there
-    return ValueError(f"the file is no {kind} file, or is damaged or cut off: {where}{error}")
+    return ValueError(f"the file is no {kind} file, or is damaged or cut off: {where}{shortened(str(error), 300)}")

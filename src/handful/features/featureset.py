@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from handful.arrays import norms, to_numpy
-from handful.checks import as_features, is_missing, label_array
+from handful.checks import as_features, is_missing, label_array, shortened
 from handful.features import formats, shards, tables
 from handful.features.columns import BASE_MEAN, Columns, checked_mean
 from handful.features.episodes import Protocol
 from handful.features.pickles import read_pickle
 from handful.interrupts import cleanup
-from handful.unpickling import quoted
+from handful.limits import check_bytes
 
 PICKLES = (".pkl", ".pickle", ".plk")
 READERS: dict[str, Callable[[Path, str, str], Columns]] = {
@@ -153,6 +153,8 @@ def read(path: str | Path, *, embedding: str = "embedding", label: str = "label"
         raise ValueError(
             f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}, or a dataset folder"
         )
+    if not path.is_dir() and not path.is_file():
+        raise ValueError(f"{str(path)!r} is neither a file nor a folder: features are read from these alone")
     try:
         columns = reader(path, embedding, label)
         return FeatureSet(**columns._asdict(), name=path.resolve().name if path.is_dir() else path.stem)
@@ -266,7 +268,7 @@ def _labels(labels: Any) -> np.ndarray:
             at = int(odd.argmax())
             raise ValueError(f"the label of row {at} is {values[at]}: labels are integers or strings")
         return label_array([int(value) for value in values])
-    return values if values.dtype.kind == "i" else values.astype(str)
+    return values if values.dtype.kind == "i" else _texts(values, "label")
 
 
 def _strings(values: Any, what: str) -> np.ndarray | None:
@@ -282,6 +284,13 @@ def _strings(values: Any, what: str) -> np.ndarray | None:
     for row, value in enumerate(values):
         if not isinstance(value, str | int):
             raise ValueError(f"the {what} of row {row} is a {type(value).__name__}: strings are needed")
+    return _texts(values, what)
+
+
+def _texts(values: np.ndarray, what: str) -> np.ndarray:
+    """An array of NumPy's strings, in which every row takes as much as the longest."""
+    longest = max((len(value) if isinstance(value, str) else len(str(value)) for value in values), default=0)
+    check_bytes(4 * longest * len(values), f"{len(values):,} {what}s, the longest of {longest:,} letters,")
     return values.astype(str)
 
 
@@ -294,7 +303,7 @@ def _decoded(values: np.ndarray, what: str) -> np.ndarray:
                 values[row] = value.decode()
             except UnicodeDecodeError:
                 raise ValueError(
-                    f"the {what} of row {row} is {quoted(value)}, which is not UTF-8: write it as text"
+                    f"the {what} of row {row} is {shortened(repr(value))}, which is not UTF-8: write it as text"
                 ) from None
     return values
 

@@ -1,24 +1,22 @@
 """Feature sets on disk, one reader and one writer a format. What they give and take is checked in `featureset`.
 
 Readers say where in the file something is wrong; `featureset.read` puts the file's name before it. No reader runs
-what a file says: arrays of Python objects are refused.
+what a file says, and none takes memory for it before its headers are checked.
 """
 
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
-from handful.features.columns import Columns, coded, damaged, keys_of, named, require
+from handful.features import npyfiles
+from handful.features.columns import Columns, coded, damaged, keys_of, named, parse_json, require
+from handful.limits import check_bytes
 
-OBJECTS = "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
-DAMAGE = (ValueError, EOFError, OSError, RuntimeError, SyntaxError, TokenError, zipfile.BadZipFile, zlib.error)
+TEXT_EXPANSION = 8  # times its size that a text takes as lines of Python's, at most about
 FORMAT = 1  # of the JSON in a .safetensors header
 
 
@@ -26,22 +24,12 @@ FORMAT = 1  # of the JSON in a .safetensors header
 
 
 def read_npz(path: Path, embedding: str, label: str) -> Columns:
-    try:
-        zipfile.ZipFile(path).close()  # of what is no archive, np.load says that it is a pickle
-    except DAMAGE as error:
-        raise damaged(".npz", error) from None
     keys = keys_of(embedding, label)
-    with np.load(path, allow_pickle=False) as file:
-        require(file.files, keys, "array")
-        names = (*keys, *Columns._fields[2:])
-        return Columns(*(_member(file, name) if name in file.files else None for name in names))
-
-
-def _member(file: Any, key: str) -> np.ndarray:
-    try:
-        return file[key]
-    except DAMAGE as error:
-        raise _unread(f"array {key!r}", error) from None
+    with npyfiles.open_npz(path) as archive:
+        require(npyfiles.names_of(archive), keys, "array")
+    names = (*keys, *Columns._fields[2:])
+    arrays = npyfiles.read_npz(path, names)
+    return Columns(*map(arrays.get, names))
 
 
 def write_npz(columns: Columns, path: Path) -> None:
@@ -57,9 +45,10 @@ def read_npy(path: Path, embedding: str = "", label: str = "") -> Columns:
     if found is None:
         names = ", ".join(file.name for file in beside)
         raise ValueError(f"there are no labels beside the features: write them to one of {names}")
-    labels = _lines(found) if found.suffix == ".txt" else _npy(found, found.name)
+    labels = _lines(found) if found.suffix == ".txt" else npyfiles.read_npy(found, found.name)
     mean = beside_npy(path)
-    return Columns(_npy(path, "the file"), labels, base_mean=_npy(mean, mean.name) if mean.is_file() else None)
+    base_mean = npyfiles.read_npy(mean, mean.name) if mean.is_file() else None
+    return Columns(npyfiles.read_npy(path, "the file"), labels, base_mean=base_mean)
 
 
 def beside_npy(path: Path) -> Path:
@@ -67,20 +56,9 @@ def beside_npy(path: Path) -> Path:
     return path.with_name(f"{path.stem}.base_mean.npy")
 
 
-def _npy(path: Path, what: str) -> np.ndarray:
-    with path.open("rb") as file:
-        try:
-            return np.lib.format.read_array(file, allow_pickle=False)
-        except DAMAGE as error:
-            raise _unread(what, error) from None
-
-
-def _unread(what: str, error: Exception) -> ValueError:
-    return ValueError(f"{what} {OBJECTS}") if "Object arrays" in str(error) else damaged(".npy", error, f"{what}: ")
-
-
 def _lines(path: Path) -> list[Any]:
     """One label a line; whole numbers are integers if all of them are."""
+    check_bytes(TEXT_EXPANSION * path.stat().st_size, path.name)
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -108,32 +86,46 @@ def write_npy(columns: Columns, path: Path) -> None:
 
 
 def read_safetensors(path: Path, embedding: str, label: str) -> Columns:
+    """The file's own header is checked by its library: tensors neither overlap nor reach beyond the file."""
     from safetensors import SafetensorError, safe_open
 
     keys = keys_of(embedding, label)
+    check_bytes(path.stat().st_size, "the file")
     try:
         with safe_open(path, framework="np") as file:
             names = list(file.keys())  # not a dict
-            about = json.loads((file.metadata() or {}).get("handful", "{}"))
-            if not isinstance(about, dict) or "method" in about:
-                raise ValueError("the file is a model, not features: handful.load reads it")
+            about = _about((file.metadata() or {}).get("handful"))
             require(names, keys, "tensor")
             features, labels = (file.get_tensor(key) for key in keys)
             mean = file.get_tensor("base_mean") if "base_mean" in names else None
-            for tensor in (features, mean):
+            for tensor in (features, labels, mean):
                 if tensor is not None and tensor.dtype.kind == "V":  # as where onnx has taught NumPy the names of them
                     raise TypeError(str(tensor.dtype))
-    except SafetensorError as error:
+    except (SafetensorError, OverflowError) as error:
         raise damaged("safetensors", error) from None
-    except json.JSONDecodeError as error:
-        raise damaged("safetensors", f"its header is not JSON: {error}") from None
-    except TypeError as error:  # bfloat16 and the 8-bit floats
+    except (TypeError, AttributeError) as error:  # bfloat16 and the 8-bit floats
         raise ValueError(f"a tensor has a type that NumPy does not know ({error}): save it as float32") from None
-    if about.get("format", FORMAT) > FORMAT:
-        raise ValueError(f"the file has format {about['format']}, newer than {FORMAT}: pip install -U handful")
     if about.get("classes") is not None:
-        labels = named(labels.tolist(), about["classes"], "labels")
+        labels = named(labels.tolist() if labels.ndim == 1 else [labels.shape], about["classes"], "labels")
     return Columns(features, labels, about.get("paths"), about.get("splits"), mean)
+
+
+def _about(text: str | None) -> dict[str, Any]:
+    """What the header says beside the tensors: {format, classes, paths, splits}."""
+    if text is None:
+        return {}
+    about = parse_json(text, "the header's `handful`")
+    if "method" in about:
+        raise ValueError("the file is a model, not features: handful.load reads it")
+    number = about.get("format", FORMAT)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ValueError(f"the header's `format` is a {type(number).__name__}, not a whole number: write the file anew")
+    if number > FORMAT:
+        raise ValueError(f"the file has format {number}, newer than {FORMAT}: pip install -U handful")
+    for key in ("paths", "splits"):
+        if about.get(key) is not None and not isinstance(about[key], list):
+            raise ValueError(f"the header's `{key}` are a {type(about[key]).__name__}, not a list: write the file anew")
+    return about
 
 
 def write_safetensors(columns: Columns, path: Path) -> None:

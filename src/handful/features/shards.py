@@ -10,18 +10,30 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.features.columns import BASE_MEAN, Columns, damaged, mean_of_folder, mean_to_json, read_json, require
-from handful.features.tables import MEAN, from_arrow, mean_of_schema, write_table
+from handful.checks import shortened
+from handful.features.columns import (
+    BASE_MEAN,
+    Columns,
+    mean_of_folder,
+    mean_to_json,
+    parse_json,
+    read_json,
+)
+from handful.features.parquetfile import open_parquet
+from handful.features.tables import MEAN, from_arrow, mean_of_schema, read_set, write_table
 from handful.files import write_whole
+from handful.limits import check_bytes
 
 PLAN = "shards.json"
 NOTE = b"handful"  # the note's key in a part's metadata
-PART = re.compile(r"part-(\d{5}|[1-9]\d{5,})\.parquet")
+PART = re.compile(r"part-(\d{5}|[1-9]\d{5,17})\.parquet", re.ASCII)
 
 
 def part_name(number: int) -> str:
@@ -42,22 +54,16 @@ def is_sharded(path: str | Path) -> bool:
 
 
 def read_shards(path: Path, embedding: str, label: str) -> Columns:
-    table = read_parts(path, (embedding, label))
-    return from_arrow(table, table.column_names, embedding, label)
+    return from_arrow(read_parts(path, partial(read_set, embedding=embedding, label=label)), embedding, label)
 
 
 def mean_of_shards(folder: Path) -> np.ndarray | None:
     """The base classes' mean of a folder of parts: of the folder, or else as its first part has it."""
-    import pyarrow as pa
-    from pyarrow.parquet import read_schema
-
     if (mean := mean_of_folder(folder)) is not None:
         return mean
     first = part_name(complete(folder)[0])
-    try:
-        return mean_of_schema(read_schema(folder / first))
-    except (pa.ArrowException, OSError) as error:
-        raise damaged("parquet", error, f"{first}: ") from None
+    with open_parquet(folder / first, where=f"{first}: ") as file:
+        return mean_of_schema(file.schema_arrow)
 
 
 def write_mean(folder: Path, mean: np.ndarray | None) -> None:
@@ -68,29 +74,22 @@ def write_mean(folder: Path, mean: np.ndarray | None) -> None:
         write_whole(folder / BASE_MEAN, mean_to_json(mean).encode())
 
 
-def read_parts(folder: Path, needed: tuple[str, str] | None = None) -> Any:
-    """All parts as one `pyarrow.Table`: the columns of embeddings and labels and what a set has beside, or all.
+def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
+    """All parts as one `pyarrow.Table`, each read by `read_part(path, where=...)`.
 
     Its schema has the base classes' mean as that of a single file would.
     """
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
 
     tables: list[Any] = []
+    total = 0
     for number in complete(folder):
         name = part_name(number)
-        try:
-            with ParquetFile(folder / name) as file:
-                there = file.schema_arrow.names
-                if needed is not None:
-                    require(there, needed, f"column of {name}")
-                wanted = there if needed is None else (*needed, "path", "split")
-                table = file.read(columns=[column for column in wanted if column in there])
-        except (pa.ArrowException, OSError) as error:
-            raise damaged("parquet", error, f"{name}: ") from None
+        table = read_part(folder / name, where=f"{name}: ")
+        total += table.nbytes
+        check_bytes(total, f"{name} and the parts before it")
         if tables and not table.schema.equals(tables[0].schema):
-            first = ", ".join(f"{field.name} {field.type}" for field in tables[0].schema)
-            other = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+            first, other = (shortened(_columns_of(each), 200) for each in (tables[0], table))
             raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it anew")
         if tables and (table.schema.metadata or {}).get(MEAN) != (tables[0].schema.metadata or {}).get(MEAN):
             raise ValueError(f"{name} has another base mean than the parts before it: make it anew")
@@ -102,37 +101,38 @@ def read_parts(folder: Path, needed: tuple[str, str] | None = None) -> Any:
     return whole
 
 
+def _columns_of(table: Any) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in table.schema)
+
+
 def complete(folder: Path) -> range:
     """The numbers of the parts; refused if one is missing."""
     there = part_numbers(folder)
     count = there[-1] + 1 if there else 0
     if (folder / PLAN).is_file():
-        said = read_json(folder / PLAN).get("shards")
-        if not isinstance(said, int) or said < 1:
+        planned = read_json(folder / PLAN).get("shards")
+        if not isinstance(planned, int) or isinstance(planned, bool) or planned < 1:
             raise ValueError(f"{PLAN} does not say how many parts there are: make the features anew")
-        if count > said:
-            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {said}: make the features anew")
-        count = said
-    if missing := sorted(set(range(count)) - set(there)):
-        more = f" and {len(missing) - 1} more are" if len(missing) > 1 else " is"
+        if count > planned:
+            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features anew")
+        count = planned
+    if len(there) < count:  # names of files may hold any number: what is missing is counted, not listed
+        first = next((i for i, number in enumerate(there) if number != i), len(there))
+        missing = count - len(there)
+        more = f" and {shortened(str(missing - 1), 20)} more are" if missing > 1 else " is"
         raise ValueError(
-            f"{part_name(missing[0])}{more} missing, of {count} parts: run the command that makes them again, "
-            "it goes on where it was"
+            f"{shortened(part_name(first))}{more} missing, of {shortened(str(count), 20)} parts: "
+            "run the command that makes them again, it goes on where it was"
         )
     return range(count)
 
 
 def count_rows(folder: Path) -> int:
     """Of all parts, by what their ends say: no row is read."""
-    import pyarrow as pa
-    from pyarrow.parquet import read_metadata
-
     count = 0
     for number in complete(folder):
-        try:
-            count += read_metadata(folder / part_name(number)).num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise damaged("parquet", error, f"{part_name(number)}: ") from None
+        with open_parquet(folder / part_name(number), where=f"{part_name(number)}: ") as file:
+            count += file.metadata.num_rows
     return count
 
 
@@ -145,10 +145,8 @@ def write_part(columns: Columns, path: Path, note: dict[str, Any], mark: str = "
 
 def read_note(path: Path) -> dict[str, Any] | None:
     """The note of a part; None where there is no such part, or none of ours."""
-    import pyarrow as pa
-    from pyarrow.parquet import read_metadata
-
     try:
-        return json.loads((read_metadata(path).metadata or {})[NOTE])
-    except (pa.ArrowException, OSError, KeyError, ValueError):
+        with open_parquet(path) as file:
+            return parse_json((file.metadata.metadata or {})[NOTE], "the note")
+    except (OSError, KeyError, ValueError):
         return None

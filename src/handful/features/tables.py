@@ -9,19 +9,23 @@ from typing import IO, Any
 
 import numpy as np
 
+from handful.checks import shortened
+from handful.features.arrowstream import read_stream
 from handful.features.columns import (
     BASE_MEAN,
     Columns,
     coded,
-    damaged,
     inside,
     mean_from_json,
     mean_of_folder,
     mean_to_json,
     named,
+    parse_json,
     read_json,
     require,
 )
+from handful.features.parquetfile import check_flat, check_once, read_columns, values_of
+from handful.limits import check_bytes
 
 ONE_LENGTH = "embeddings of one backbone have one length"
 MEAN = b"handful.base_mean"  # its key in the metadata of a table's schema, which tools that do not know it pass over
@@ -30,18 +34,20 @@ MEAN = b"handful.base_mean"  # its key in the metadata of a table's schema, whic
 # ---- .parquet
 
 
-def read_parquet(path: Path, embedding: str, label: str) -> Columns:
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
+def read_parquet(path: Path, embedding: str, label: str, where: str = "") -> Columns:
+    return from_arrow(read_set(path, embedding, label, where), embedding, label)
 
-    try:
-        with ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            wanted = [name for name in (embedding, label, "path", "split") if name in names]
-            table = file.read(columns=wanted)  # other columns, pictures perhaps, stay on disk
-    except (pa.ArrowException, OSError) as error:
-        raise damaged("parquet", error) from None
-    return from_arrow(table, names, embedding, label)
+
+def read_set(path: Path, embedding: str, label: str, where: str = "") -> Any:
+    """The columns of a feature set in a Parquet file; others, pictures perhaps, stay on disk."""
+    flat = (label, "path", "split")
+
+    def choose(schema: Any) -> list[str]:
+        require(schema.names, (embedding, label), f"{where}column")
+        check_vectors(schema.field(embedding).type, f"{where}column {embedding!r}")
+        return [embedding, *flat]
+
+    return read_columns(path, choose, flat, where)
 
 
 def write_parquet(columns: Columns, path: Path) -> None:
@@ -65,7 +71,7 @@ def read_dataset(path: Path, embedding: str, label: str) -> Columns:
     import pyarrow as pa
 
     if (path / "dataset_dict.json").is_file():
-        parts = read_json(path / "dataset_dict.json").get("splits")
+        parts = shortened(str(read_json(path / "dataset_dict.json").get("splits")), 200)
         raise ValueError(f"the folder holds several datasets: give the folder of one of them in it, {parts}")
     for needed in ("state.json", "dataset_info.json"):
         if not (path / needed).is_file():
@@ -84,19 +90,22 @@ def read_dataset(path: Path, embedding: str, label: str) -> Columns:
         files = []
     if not files:
         raise ValueError("state.json names no data files: the dataset is empty")
+    if len(set(files)) < len(files):
+        raise ValueError("state.json names a data file twice: save the dataset again")
     tables = []
     for file in files:
         if not file.is_file():
-            raise ValueError(f"{file.name} is missing, which state.json names: the dataset is incomplete")
-        try:
-            with pa.memory_map(str(file)) as source:
-                tables.append(pa.ipc.open_stream(source).read_all())
-            tables[-1].validate(full=True)  # Arrow trusts a file's offsets: wrong ones would end the process
-        except (pa.ArrowException, OSError) as error:
-            raise damaged(f"{file.name}: Arrow", error) from None
-    table = pa.concat_tables(tables)
+            raise ValueError(f"{shortened(file.name)} is missing, which state.json names: the dataset is incomplete")
+        tables.append(read_stream(file))
+    check_bytes(sum(table.nbytes for table in tables), "the dataset")
+    try:
+        table = pa.concat_tables(tables)
+    except pa.ArrowException as error:
+        raise ValueError(f"the data files have different columns: {shortened(str(error), 200)}") from None
+    require(table.column_names, (embedding, label), "column")
+    check_once(table.column_names, ("path", "split"))
     features = read_json(path / "dataset_info.json").get("features")
-    read = from_arrow(table, table.column_names, embedding, label, features)
+    read = from_arrow(table, embedding, label, features)
     return read._replace(base_mean=mean_of_folder(path))
 
 
@@ -137,20 +146,30 @@ def write_dataset(columns: Columns, path: Path) -> None:
 # ---- Arrow tables, for both of the above
 
 
-def from_arrow(
-    table: Any, names: list[str], embedding: str, label: str, features: dict[str, Any] | None = None
-) -> Columns:
+def from_arrow(table: Any, embedding: str, label: str, features: Any = None) -> Columns:
     """`features` is what `datasets` knows of the columns; in parquet files of its making it is in the schema."""
-    require(names, (embedding, label), "column")
-    if features is None and b"huggingface" in (table.schema.metadata or {}):
-        features = json.loads(table.schema.metadata[b"huggingface"]).get("info", {}).get("features")
-    features = features or {}
-    vectors = vectors_of(table.column(embedding), f"column {embedding!r}")
+    if features is None:
+        features = _features_of_schema(table.schema)
+    if not isinstance(features, dict):
+        raise ValueError(f"what `datasets` noted of the columns is a {type(features).__name__}, not an object")
+    names = [name for name in (label, "path", "split") if name in table.column_names]
+    for name in names:
+        check_flat(table.schema.field(name).type, f"column {name!r}")
     labels = table.column(label)
     if labels.null_count:
         raise ValueError(f"column {label!r} has no label in row {_first_null(labels)}: label that row or remove it")
-    read = {name: _values(table.column(name), features.get(name), name) for name in {label, "path", "split"} & {*names}}
+    vectors = vectors_of(table.column(embedding), f"column {embedding!r}")
+    read = {name: _values(table.column(name), features.get(name), name) for name in names}
     return Columns(vectors, read[label], read.get("path"), read.get("split"), mean_of_schema(table.schema))
+
+
+def _features_of_schema(schema: Any) -> Any:
+    text = (schema.metadata or {}).get(b"huggingface")
+    content = {} if text is None else parse_json(text, "the schema's metadata `huggingface`")
+    info = content.get("info", {})
+    if not isinstance(info, dict):
+        raise ValueError("the schema's metadata `huggingface` has no object `info`: write the file anew")
+    return info.get("features") or {}
 
 
 def mean_of_schema(schema: Any) -> np.ndarray | None:
@@ -159,20 +178,29 @@ def mean_of_schema(schema: Any) -> np.ndarray | None:
     return None if text is None else mean_from_json(text, f"{MEAN.decode()} of the schema's metadata")
 
 
+def check_vectors(kind: Any, where: str) -> Any:
+    """The type of a column of lists of numbers, without the name that a tensor type gives it; others are refused."""
+    import pyarrow.types as of
+
+    plain = getattr(kind, "storage_type", kind)
+    lists = of.is_list(plain) or of.is_large_list(plain) or of.is_fixed_size_list(plain)
+    if not lists or not (of.is_floating(plain.value_type) or of.is_integer(plain.value_type)):
+        raise ValueError(f"{where} holds {shortened(str(kind))}: a list of numbers in each row is needed")
+    return plain
+
+
 def vectors_of(column: Any, where: str) -> np.ndarray:
     """A column of lists as [n, D]. Copied chunk by chunk: the array is then ours, whole and writable."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = getattr(column.type, "storage_type", column.type)  # a tensor type is a list underneath
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    if not lists or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
-        raise ValueError(f"{where} holds {column.type}: a list of numbers in each row is needed")
+    kind = check_vectors(column.type, where)
     if column.null_count:
         raise ValueError(f"{where} has no embedding in row {_first_null(column)}: remove that row")
     chunks = [getattr(chunk, "storage", chunk) for chunk in column.chunks if len(chunk)]
     width = pc.list_value_length(chunks[0])[0].as_py() if chunks else 0
-    vectors = np.empty((len(column), width), _precision(kind.value_type))
+    dtype = np.dtype(_precision(kind.value_type))
+    check_bytes(len(column) * width * dtype.itemsize, where)
+    vectors = np.empty((len(column), width), dtype)
     start = 0
     for chunk in chunks:
         lengths = pc.list_value_length(chunk).to_numpy(zero_copy_only=False)
@@ -199,8 +227,8 @@ def _precision(kind: Any) -> type:
     )
 
 
-def _values(column: Any, feature: dict[str, Any] | None, name: str) -> list[Any]:
-    values = column.to_pylist()
+def _values(column: Any, feature: Any, name: str) -> list[Any]:
+    values = values_of(column)
     if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and feature.get("names"):
         return named(values, feature["names"], f"column {name!r}")
     return values

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from handful.limits import check_bytes
+
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # what pandas calls the index of a frame, in files
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
 
@@ -28,8 +30,21 @@ def check_header(columns: Sequence[str], special: Sequence[str]) -> None:
             raise ValueError(f"there is a column {alike[0]!r}, but no {name!r}: rename it")
 
 
-def columns_of_numbers(table: Any, beside: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The names of all columns of numbers of a `pyarrow.Table` but those `beside` features, and their values [n, D]."""
+def may_be_features(schema: Any, beside: Sequence[str]) -> list[str]:
+    """The columns of a `pyarrow.Schema` that hold features, and those of text, which could by mistake."""
+    return [
+        f.name
+        for f in schema
+        if f.name not in beside and not INDEX.fullmatch(f.name)
+        if _is_number(f.type) or _is_text(f.type)
+    ]
+
+
+def columns_of_numbers(table: Any, beside: Sequence[str], stored: int | None) -> tuple[list[str], np.ndarray]:
+    """The names of all columns of numbers of a `pyarrow.Table` but those `beside` features, and their values [n, D].
+
+    stored: bytes of the file that it was read from, if that is one file.
+    """
     import pyarrow as pa
     import pyarrow.types as of
 
@@ -37,14 +52,12 @@ def columns_of_numbers(table: Any, beside: Sequence[str]) -> tuple[list[str], np
     for field, column in zip(table.schema, table.columns, strict=True):
         if field.name in beside or INDEX.fullmatch(field.name):
             continue
-        if of.is_string(field.type) or of.is_large_string(field.type):
+        if _is_text(field.type):
             _check_text(field.name, column)
-        elif of.is_decimal(field.type):
+        elif _is_number(field.type):
             names.append(field.name)
-            values.append(column.cast(pa.float64()).to_numpy())
-        elif of.is_floating(field.type) or of.is_integer(field.type):
-            names.append(field.name)
-            values.append(column.to_numpy())
+            values.append((column.cast(pa.float64()) if of.is_decimal(field.type) else column).to_numpy())
+    check_bytes(8 * table.num_rows * len(values), "the columns of numbers", stored)
     if not values:
         return [], np.empty((table.num_rows, 0))
     if all(map(NUMBER.fullmatch, names)) and not (all(name.isdecimal() for name in names) and _distinct(names)):
@@ -69,6 +82,18 @@ def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> l
 
 def _distinct(names: Sequence[str]) -> bool:
     return len(set(names)) == len(names)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow.types as of
+
+    return bool(of.is_floating(kind) or of.is_integer(kind) or of.is_decimal(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as of
+
+    return bool(of.is_string(kind) or of.is_large_string(kind))
 
 
 def _check_text(name: str, column: Any) -> None:

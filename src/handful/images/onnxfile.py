@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from handful.checks import shortened
 from handful.images.backbone import Backbone, fingerprint, pooled
 from handful.images.extras import need
 from handful.images.loading import shown
 from handful.images.onnxgraph import MAX_NAME, check_model, weight_files
 from handful.images.preprocessing import Preprocessing, as_numbers, as_size
 from handful.images.runtime import open_session
+from handful.limits import JSON_BYTES, check_bytes, in_units
 
 KEYS = ("size", "mean", "std", "interpolation", "crop", "output")
 NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans
@@ -105,6 +108,7 @@ class OnnxFile(Backbone):
 
     def _trial(self) -> int:
         """How many features a picture gets; whatever is wrong with the network shows here, not after an hour."""
+        check_bytes(4 * len(self.preprocessing.mean) * math.prod(self.input_size), f"a picture for {self.name}")
         return self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32)).shape[1]
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
@@ -136,23 +140,28 @@ def _beside(path: Path) -> dict[str, Any]:
     beside = path.with_suffix(".json")
     if not beside.is_file():
         return {}
+    if beside.stat().st_size > JSON_BYTES:
+        raise ValueError(f"{beside} has more than {in_units(JSON_BYTES)}: an object with {', '.join(KEYS)} is needed")
     try:
         about = json.loads(beside.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{beside} is no JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{beside} is no JSON: {shortened(str(error), 200)}") from None
     if not isinstance(about, dict) or (unknown := [key for key in about if key not in KEYS]):
-        wrong = ", ".join(map(repr, unknown)) if isinstance(about, dict) else f"a {type(about).__name__}"
+        wrong = (
+            shortened(", ".join(map(repr, unknown)), 200) if isinstance(about, dict) else f"a {type(about).__name__}"
+        )
         raise ValueError(f"{beside} holds {wrong}: an object with {', '.join(KEYS)} is needed")
     checked = {"size": as_size, "mean": lambda v: as_numbers(v, "mean"), "std": lambda v: as_numbers(v, "std")}
     try:
         return {key: checked[key](value) if key in checked else value for key, value in about.items()}
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{beside}: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{beside}: {shortened(str(error), 200)}") from None
 
 
 def _weights_hash(path: Path) -> str:
     """Of the file and of the files that it keeps its weights in."""
     onnx = need("onnx", "an ONNX backbone")
+    check_bytes(path.stat().st_size, str(path))
     try:
         model = onnx.load(str(path), load_external_data=False)
     except Exception as error:

@@ -7,15 +7,18 @@ files anywhere on the disk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from handful.images.loading import shown
+from handful.limits import check_bytes
 
 MAX_NODES = 50_000  # operations, functions counted as often as they are called; a ViT-g has some thousands
 MAX_TENSORS = 50_000  # constants
 MAX_DEPTH = 32  # graphs within branches of graphs, and functions that functions call
+WIDEST_NUMBER_BYTES = 8
 MAX_NAME = 100  # characters of a name that are worth reading
 LOOPS = {"Loop", "Scan", "SequenceMap"}
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # of operations that ONNX Runtime has itself
@@ -36,8 +39,14 @@ def check_model(model: Any, path: Path) -> None:
 
 
 def weight_files(model: Any, path: Path) -> list[Path]:
-    """The other files that a network keeps weights in, by name; a ValueError if one is not in the network's folder."""
-    names = {entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"}
+    """The other files that a network keeps weights in, by name.
+
+    Raises ValueError if one is not in the network's folder, or if weights are larger than memory allows.
+    """
+    names = set()
+    for tensor in _tensors(model):
+        check_bytes(math.prod(max(side, 0) for side in tensor.dims) * WIDEST_NUMBER_BYTES, f"a tensor of {path}")
+        names |= {entry.value for entry in tensor.external_data if entry.key == "location"}
     folder = path.parent
     for name in sorted(names):
         try:
@@ -46,7 +55,9 @@ def weight_files(model: Any, path: Path) -> list[Path]:
             inside = False
         if not inside:
             raise ValueError(f"{path} keeps weights in {shown(name[:MAX_NAME])}, which is not a file in its folder")
-    return [folder / name for name in sorted(names)]
+    files = [folder / name for name in sorted(names)]
+    check_bytes(sum(file.stat().st_size for file in files), f"the weights of {path}")
+    return files
 
 
 class _Checker:

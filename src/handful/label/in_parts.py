@@ -26,6 +26,7 @@ from handful import decide
 from handful.estimator import FewShotClassifier, conditional, estimator
 from handful.features import is_sharded
 from handful.features.columns import checked_mean
+from handful.features.parquetfile import check_flat, check_pages, open_parquet, values_of
 from handful.features.partly import names_of_rows
 from handful.features.shards import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.label.bases import told_of_base
@@ -251,20 +252,22 @@ def _write_labels(
 
 def _names(part: Path, at: int) -> Iterator[list[str]]:
     """What the rows of a part are called, which begins at row `at` of the pile: some at a time."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
     try:
-        with ParquetFile(part) as file:
-            if "path" in file.schema_arrow.names:
-                for batch in file.iter_batches(ROWS, columns=["path"]):
-                    yield names_of_rows(batch.column(0).to_pylist(), at)
-                    at += batch.num_rows
-            else:
-                end = at + file.metadata.num_rows
-                for start in range(at, end, ROWS):
-                    yield [f"row {i}" for i in range(start, min(start + ROWS, end))]
-    except (pa.ArrowException, OSError) as error:
+        with open_parquet(part) as file:
+            count, has_paths = file.metadata.num_rows, "path" in file.schema_arrow.names
+            if has_paths:
+                check_flat(file.schema_arrow.field("path").type, "column 'path'")
+                check_pages(part, file, ["path"], whole=False)
+        if not has_paths:
+            for start in range(at, at + count, ROWS):
+                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))]
+            return
+        with open_parquet(part, texts=["path"]) as file:
+            for batch in file.iter_batches(ROWS, columns=["path"]):
+                batch.validate(full=True)
+                yield names_of_rows(values_of(batch.column(0)), at)
+                at += batch.num_rows
+    except ValueError as error:
         raise OSError(f"{part} cannot be read: {error}") from None
 
 

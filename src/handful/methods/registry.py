@@ -80,6 +80,7 @@ class Info:
     extra: str | None = None  # the extra that must be installed for it
     needs: str | None = None  # "base": what the backbone's base classes leave behind, its parameter `base`
     of_base: str | None = None  # which part of it: a head's name, or "negatives"
+    state: Mapping[str, str] = field(default_factory=dict)  # its arrays and their axes, as in "1 N D"; see `modelcheck`
 
 
 @dataclass(frozen=True)

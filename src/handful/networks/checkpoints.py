@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from handful.checks import shortened
 from handful.images.extras import TORCH, need
 from handful.networks import NETWORKS, build
 from handful.networks.layouts import LAYOUTS, Layout, options_of
-from handful.unpickling import Refused, excerpt, load_torch
+from handful.unpickling import Refused, load_torch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -155,7 +156,7 @@ def _state_dicts(path: Path) -> dict[str, State]:
             found[place] = tensors
         if depth < DEEPEST:
             for key, value in at.items():
-                look(value, f"{place}.{excerpt(str(key))}".removeprefix("."), depth + 1)
+                look(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
 
     look(content, "", 0)
     if not found:

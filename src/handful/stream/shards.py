@@ -17,7 +17,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from handful.features.tables import vectors_of
+from handful.checks import shortened
+from handful.features.npyfiles import check_npy
+from handful.features.parquetfile import check_once, check_pages, open_parquet, row_groups
+from handful.features.tables import check_vectors, vectors_of
 
 SPAN = 32 << 20  # bytes of features that one thread takes at a time
 BLOCK = 4 << 20  # bytes that stay near a core while they are worked on
@@ -132,7 +135,7 @@ class InParquet:
                         )
                     at += len(vectors)
                     yield vectors
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, MemoryError) as error:
             raise OSError(f"{self.path} cannot be read: {error}") from None
         if at != stop:
             raise OSError(f"{self.path} has changed while it was read: {at - start} rows, not {stop - start}")
@@ -290,32 +293,39 @@ def _of_file(path: str, column: str) -> Any:
     opener = _OPENERS.get(Path(path).suffix)
     if opener is None:
         raise ValueError(f"{path!r} is no .npy and no .parquet: only these are read in pieces")
+    if not os.path.isfile(path):
+        raise ValueError(f"{path!r} is not a file: a pile is read from .npy and .parquet files")
     return opener(os.path.abspath(path), column)
 
 
 def _of_npy(path: str, _: str) -> Any:
     try:
+        with open(path, "rb") as file:
+            check_npy(file, "it", whole=False)
         return _of_array(np.load(path, mmap_mode="r", allow_pickle=False), path)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{path!r} is no array that can be read in pieces: {error}") from None
+        raise ValueError(f"{path!r} cannot be read in pieces: {error}") from None
 
 
 def _of_parquet(path: str, column: str) -> InParquet:
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
 
     try:
-        with ParquetFile(path) as file:
-            names, about = file.schema_arrow.names, file.metadata
+        with open_parquet(path) as file:
+            names = file.schema_arrow.names
             if column not in names:
-                raise ValueError(f"{path!r} has no column {column!r}; it has: {', '.join(names)}")
-            ends = np.cumsum([about.row_group(g).num_rows for g in range(about.num_row_groups)]).tolist()
+                there = shortened(", ".join(names[:20]), 300)
+                raise ValueError(f"it has no column {column!r}; it has: {there}")
+            check_once(names, [column])
+            check_vectors(file.schema_arrow.field(column).type, f"column {column!r}")
+            check_pages(path, file, [column], whole=False)
+            ends = np.cumsum([group.rows for group in row_groups(path, file)]).tolist()
             first = next(file.iter_batches(1, columns=[column]), None)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path!r} is no Parquet file that can be read: {error}") from None
-    if first is None:
-        return InParquet(path, column, (), 0, np.dtype(np.float32))
-    vectors = vectors_of(pa.chunked_array([first.column(0)]), f"column {column!r} of {path}")
+        if first is None:
+            return InParquet(path, column, (), 0, np.dtype(np.float32))
+        vectors = vectors_of(pa.chunked_array([first.column(0)]), f"column {column!r}")
+    except ValueError as error:
+        raise ValueError(f"{path!r} cannot be read in pieces: {error}") from None
     return InParquet(path, column, tuple(ends), vectors.shape[1], vectors.dtype)
 
 

@@ -17,11 +17,11 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-from handful.unpickling.budget import Budget, Damaged, Refused, excerpt, quoted
+from handful.unpickling.budget import Budget, Damaged, Refused, quoted
 from handful.unpickling.machine import Machine
 from handful.unpickling.torchfiles import PICKLE_WORDS, ZIP, content_of
 
-__all__ = ["ADVICE", "Budget", "Refused", "excerpt", "load_plain", "load_torch", "quoted"]
+__all__ = ["ADVICE", "Budget", "Refused", "load_plain", "load_torch", "quoted"]
 ADVICE = "where you trust the file, load it and save its arrays with numpy.savez(..., features=..., labels=...)"
 
 

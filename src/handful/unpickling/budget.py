@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from handful.checks import shortened
 from handful.limits import VARIABLE, max_bytes
 
 MAX_INSTRUCTIONS = 200_000_000  # of one file, read at about 3 million a second
@@ -21,7 +22,7 @@ MAX_INTEGER_BYTES = 64  # of one integer; arithmetic and printing of long ones t
 MAX_LINE = 1_000  # characters of a number or a name that is written as text
 SMALL_INTEGERS = range(-(2**20), 2**20)  # as keys they cannot collide much
 MAX_NUMBER_KEYS = 2**14  # other numbers and tuples as keys, in one file: they can be chosen so that all collide
-MAX_EXCERPT = 100  # characters of a file in a message
+MAX_QUOTED = 100  # characters of a file in a message
 
 
 class Refused(ValueError):
@@ -83,21 +84,11 @@ class Budget:
                 raise Refused(f"has a key that is a {kind.__name__}: names and numbers are read")
 
 
-def excerpt(text: str, limit: int = MAX_EXCERPT) -> str:
-    r"""Text of a file for a message: on one line, and short.
-
-    >>> excerpt("a\nb"), excerpt("x" * 1000, 5)
-    ('a\\nb', 'xxxxx...')
-    """
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
-    return line if len(line) <= limit else line[:limit] + "..."
-
-
-def quoted(value: Any, limit: int = MAX_EXCERPT) -> str:
+def quoted(value: Any, limit: int = MAX_QUOTED) -> str:
     """A key or another plain value of a file for a message.
 
     >>> quoted(("hen", b"owl", 1)), quoted([[]]), quoted("x" * 1000, 5)
-    ("('hen', b'owl', 1)", 'a list', "'xxxx...")
+    ("('hen', b'owl', 1)", 'a list', "'x...")
     """
     if isinstance(value, str | bytes):
         text = repr(value[:limit])
@@ -107,4 +98,4 @@ def quoted(value: Any, limit: int = MAX_EXCERPT) -> str:
         text = repr(value)
     else:
         text = f"a {type(value).__name__}"
-    return excerpt(text, limit)
+    return shortened(text, limit)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handful.unpickling.budget import MAX_INTEGER_BYTES, MAX_OPEN_MARKS, Damaged, Refused, excerpt
+from handful.checks import shortened
+from handful.unpickling.budget import MAX_INTEGER_BYTES, MAX_OPEN_MARKS, Damaged, Refused
 from handful.unpickling.words import Name, Unfinished
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def _push_name(m: Machine, text: str) -> None:
     name = m.words.get(text)
     if name is None:
         raise Refused(
-            f"asks for {excerpt(text)}, which is no array and no plain container, and could run anything: it was not "
+            f"asks for {shortened(text)}, which is no array and no plain container, and could run anything: it was not "
             "called and nothing was read",
             advise=True,
         )

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.unpickling.budget import Budget, Damaged, Refused, excerpt
+from handful.checks import shortened
+from handful.unpickling.budget import Budget, Damaged, Refused
 from handful.unpickling.machine import Machine
 from handful.unpickling.words import ARRAY, WORDS, Name, are_counts, bytes_of, named
 
@@ -62,7 +63,7 @@ def _of_old_format(buffer: bytes | mmap, budget: Budget) -> Any:
     def describe(value: Any) -> Storage:
         one = _description(value)
         if described.setdefault(one.key, one) != one:
-            raise Damaged(f"it describes the storage {excerpt(one.key)} in two ways")
+            raise Damaged(f"it describes the storage {shortened(one.key)} in two ways")
         return Storage(None)
 
     machine.storage_of = describe
@@ -77,7 +78,7 @@ def _of_old_format(buffer: bytes | mmap, budget: Budget) -> Any:
         _, dtype, numbers = described[key]
         end = machine.at + 8 + numbers * dtype.itemsize
         if end > len(buffer) or machine.number(8) != numbers:
-            raise Damaged(f"it ends or goes astray in storage {excerpt(key)} of {numbers:,} numbers")
+            raise Damaged(f"it ends or goes astray in storage {shortened(key)} of {numbers:,} numbers")
         storages[key] = _storage(buffer, budget, described[key], machine.at)
         machine.at = end
     if machine.at != len(buffer):
@@ -110,11 +111,11 @@ def _of_archive(buffer: bytes | mmap, budget: Budget) -> Any:
         if one.key not in storages:
             entry = entries.get(f"{root}data/{one.key}")
             if entry is None or entry.file_size != one.numbers * one.dtype.itemsize:
-                raise Damaged(f"it lacks the storage {excerpt(one.key)} of {one.numbers:,} numbers")
+                raise Damaged(f"it lacks the storage {shortened(one.key)} of {one.numbers:,} numbers")
             storages[one.key] = one, _storage(buffer, budget, one, _start(buffer, entry))
         described, storage = storages[one.key]
         if described != one:
-            raise Damaged(f"it describes the storage {excerpt(one.key)} in two ways")
+            raise Damaged(f"it describes the storage {shortened(one.key)} in two ways")
         return storage
 
     machine = Machine(_read(buffer, entries[f"{root}data.pkl"]), budget, TORCH_WORDS)

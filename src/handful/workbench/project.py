@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.checks import UNKNOWN_NAME
-from handful.label.items import printable
+from handful.files import printable
 from handful.workbench.database import blaming
 from handful.workbench.edits import KEYS, Edits
 from handful.workbench.embedding import embed_missing
