@@ -13,6 +13,7 @@ VARIABLE = "HANDFUL_MAX_BYTES"
 DEFAULT_BYTES = 8 * 2**30
 SMALL_FILE_BYTES = 512 * 2**20  # that any file may ask for
 MAX_EXPANSION = 1000  # times its own size that a larger file may ask for; deflate reaches 1,032 on zeros
+TEXT_EXPANSION = 8  # times its size that a text takes as labels of Python and of NumPy, at most about
 JSON_BYTES = 16 * 2**20  # of a JSON file beside features or a network; those of real sets have some kB
 POWERS = ("", "K", "M", "G", "T", "P", "E")  # of 1,024
 

@@ -107,6 +107,9 @@ def check_state(method: Any, state: Mapping[str, np.ndarray], classes: int, n_fe
         raise ValueError(f"the model has an array {shortened(strange[0])!r} that {method.name} does not know")
     for prefix, part in parts.items():
         own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+        declared = part.info.state
+        if declared and (strange := [n for n in own if n not in declared and not n.startswith("prepare.")]):
+            raise ValueError(f"the model has an array {shortened(strange[0])!r} that {part.name} does not know")
         sizes = {"N": classes, "M": classes + 1, "D": _check_steps(own, n_features)}
         check_arrays(own, part.info.state, sizes)
         for name, array in own.items():
@@ -145,8 +148,9 @@ def check_learned(arrays: Mapping[str, np.ndarray], method: Any, classes: int, n
         if arrays[name].dtype.kind != "f" or arrays[name].shape != shape:
             kind = f"{arrays[name].dtype} of shape {arrays[name].shape}"
             raise ValueError(f"{name} of the model is {kind}, and floats of shape {shape} are needed")
-    certain = distributions[~np.isnan(distributions).all(axis=1)]  # 0 / 0 where an item is surely of no class
-    if not ((certain >= 0) & (certain <= 1 + TOLERANCE)).all() or (np.abs(certain.sum(axis=1) - 1) > TOLERANCE).any():
+    undefined = np.isnan(distributions).all(axis=1) & unknown  # 0 / 0 where an item is surely of no class
+    rest = distributions[~undefined]
+    if not ((rest >= 0) & (rest <= 1 + TOLERANCE)).all() or (np.abs(rest.sum(axis=1) - 1) > TOLERANCE).any():
         raise ValueError("label_distributions_ of the model are not probabilities: rows from 0 to 1 that sum to 1")
     if np.isnan(scores).any():
         raise ValueError("outlier_scores_ of the model contain NaN")

@@ -14,9 +14,8 @@ import numpy as np
 
 from handful.features import npyfiles
 from handful.features.columns import Columns, coded, damaged, keys_of, named, parse_json, require
-from handful.limits import check_bytes
+from handful.limits import TEXT_EXPANSION, check_bytes
 
-TEXT_EXPANSION = 8  # times its size that a text takes as lines of Python's, at most about
 FORMAT = 1  # of the JSON in a .safetensors header
 
 

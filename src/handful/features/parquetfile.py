@@ -15,9 +15,17 @@ from typing import Any
 
 from handful.checks import shortened
 from handful.features.columns import damaged
-from handful.features.parquetpages import Pages, RowGroup, read_footer, read_pages
+from handful.features.parquetpages import (
+    PLAIN,
+    PLAIN_DICTIONARY,
+    RLE_DICTIONARY,
+    Pages,
+    RowGroup,
+    read_footer,
+    read_pages,
+)
 from handful.features.thrift import BadStruct
-from handful.limits import check_bytes
+from handful.limits import TEXT_EXPANSION, check_bytes
 
 FOOTER_EXPANSION = 30  # times its own size that the end of a file takes when it is parsed, at most about
 MIN_LIST_ITEM_BYTES = 4  # of an item of a list in it; the shortest that real files have many of take more
@@ -25,6 +33,7 @@ POINTER_BYTES = 16  # of a value in a list of Python's and in an array of object
 WIDE = ("DOUBLE", "INT64", "INT96")  # physical types of 8 bytes or more
 BATCH_BYTES = 32 * 2**20  # of texts of unknown length that are decoded at a time
 MAX_COLUMNS = 65_536
+AS_DICTIONARY = {PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY}  # encodings that Arrow can leave as a dictionary
 SHARING = ("string_view", "binary_view", "run_end_encoded")  # types whose rows can share what they stand for
 
 Choose = Callable[[Any], Iterable[str]]  # which columns are wanted of a schema
@@ -61,19 +70,20 @@ def read_columns(path: str | Path, choose: Choose, flat: Sequence[str], where: s
 
     with open_parquet(path, where=where) as file:
         schema = file.schema_arrow
-        wanted = [name for name in dict.fromkeys(choose(schema)) if name in schema.names]
+        there = set(schema.names)
+        wanted = [name for name in dict.fromkeys(choose(schema)) if name in there]
         check_once(schema.names, wanted, where)
         for name in flat:
             if name in wanted:
                 check_flat(schema.field(name).type, f"{where}column {name!r}")
         pages = check_pages(path, file, wanted, where)
-    prefixed = [name for name in wanted if any(chunk.prefixed for chunk in pages[name])]
-    texts = [name for name in flat if name in wanted and name not in prefixed]
+    texts = [name for name in flat if name in wanted and _encodings(pages[name]) <= AS_DICTIONARY]
+    counted = [name for name in flat if name in wanted and name not in texts and any(c.expands for c in pages[name])]
     with open_parquet(path, texts, where) as file:
-        whole = file.read(columns=[name for name in wanted if name not in prefixed])
-        for name in prefixed:
+        whole = file.read(columns=[name for name in wanted if name not in counted])
+        for name in counted:
             largest = max(chunk.largest for chunk in pages[name])
-            column = _read_prefixed(file, name, largest, os.path.getsize(path), f"{where}column {name!r}")
+            column = _read_counted(file, name, largest, os.path.getsize(path), f"{where}column {name!r}")
             whole = whole.append_column(schema.field(name), column) if whole.num_columns else pa.table({name: column})
         whole.validate(full=True)  # codes of a dictionary may lead beyond its end
     return whole.select(wanted).replace_schema_metadata(schema.metadata)
@@ -88,7 +98,7 @@ def check_pages(
     """
     schema, rows, stored = file.metadata.schema, file.metadata.num_rows, os.path.getsize(path)
     columns = [schema.column(i) for i in range(file.metadata.num_columns)]
-    leaves = {name: [i for i, c in enumerate(columns) if f"{c.path}.".startswith(f"{name}.")] for name in names}
+    leaves = _leaves([column.path for column in columns], names)
     if whole:
         check_bytes(rows * POINTER_BYTES, f"{where}a table of {rows:,} rows", stored)
     pages: dict[str, list[Pages]] = {name: [] for name in names}
@@ -107,6 +117,17 @@ def check_pages(
     return pages
 
 
+def _leaves(paths: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
+    """Which of the file's columns belong to a column of the table: `embedding.list.element` to `embedding`."""
+    leaves: dict[str, list[int]] = {name: [] for name in names}
+    for i, path in enumerate(paths):
+        parts = path.split(".")  # names may have dots in them
+        for end in range(1, len(parts) + 1):
+            if (name := ".".join(parts[:end])) in leaves:
+                leaves[name].append(i)
+    return leaves
+
+
 def row_groups(path: str | Path, file: Any, where: str = "") -> list[RowGroup]:
     """What the end of the file says of its row groups; each has all columns."""
     try:
@@ -121,7 +142,7 @@ def row_groups(path: str | Path, file: Any, where: str = "") -> list[RowGroup]:
     return groups
 
 
-def check_once(there: Sequence[str], names: Iterable[str], where: str = "") -> None:
+def check_once(there: Iterable[str], names: Iterable[str], where: str = "") -> None:
     """Raise if a column is there twice."""
     counts = Counter(there)
     for name in names:
@@ -152,6 +173,10 @@ def values_of(column: Any) -> list[Any]:
     return values
 
 
+def _encodings(pages: Iterable[Pages]) -> frozenset[int]:
+    return frozenset().union(*(chunk.encodings for chunk in pages))
+
+
 def _bytes_of(pages: Pages, kind: str) -> int:
     """Of the values of a column when they are read."""
     if kind == "BYTE_ARRAY":
@@ -175,7 +200,7 @@ def _footer_limits(path: str | Path) -> dict[str, int]:
     }
 
 
-def _read_prefixed(file: Any, name: str, largest: int, stored: int, what: str) -> Any:
+def _read_counted(file: Any, name: str, largest: int, stored: int, what: str) -> Any:
     """A column of texts whose length is only known when they are decoded: some rows at a time, and counted."""
     import pyarrow as pa
 
@@ -184,5 +209,5 @@ def _read_prefixed(file: Any, name: str, largest: int, stored: int, what: str) -
     for batch in file.iter_batches(max(1, BATCH_BYTES // max(1, largest)), columns=[name], use_threads=False):
         chunks.append(batch.column(0))
         total += batch.column(0).nbytes
-        check_bytes(total, what, stored)
+        check_bytes(TEXT_EXPANSION * total, what, stored)
     return pa.chunked_array(chunks, file.schema_arrow.field(name).type)

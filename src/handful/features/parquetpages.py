@@ -1,8 +1,9 @@
 """How large the columns of a Parquet file are, by what the file says of itself. No column is decoded.
 
 The end of a file, its footer, tells where the pages of each column begin, and sums them up; but it may lie, so the
-header before each page is read as well. A few bytes of a page can stand for a billion numbers, as runs of the same number
-are written once. The footer is parsed here although Arrow parses it too: asking Arrow for a damaged column ends the process.
+header before each page is read as well. A few bytes of a page can stand for a billion numbers, as runs of the same
+number are written once. The footer is parsed here although Arrow parses it too: asking Arrow for a damaged column ends
+the process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MAGIC = b"PAR1"
 DATA_V1, INDEX, DICTIONARY, DATA_V2 = range(4)  # types of pages
 DETAILS = {DATA_V1: 5, DICTIONARY: 7, DATA_V2: 8}  # the field of a header that tells more of a page of this type
 ENCODING = {DATA_V1: 2, DATA_V2: 4}  # the field in there that tells how its values are written
-DELTA_BYTE_ARRAY = 7  # an encoding: a text is so many letters of the one before it, and the rest
+PLAIN, PLAIN_DICTIONARY, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 7, 8  # encodings of values
 PAGE = {1: None, 2: None, 3: None, 5: {1: None, 2: None}, 7: {}, 8: {1: None, 4: None}}
 COLUMN = {5: None, 7: None, 9: None, 11: None}  # values, stored bytes, first data page, dictionary page
 FOOTER = {4: {1: {3: COLUMN}, 3: None}}  # row groups: columns: their metadata; rows
@@ -42,7 +43,12 @@ class Pages(NamedTuple):
     values: int  # in all of them, with those that are missing
     unpacked: int  # bytes of all of them, uncompressed
     largest: int  # bytes of the largest page, uncompressed
-    prefixed: bool  # whether one has texts in DELTA_BYTE_ARRAY, of which no header gives the length
+    encodings: frozenset[int]  # of their values
+
+    @property
+    def expands(self) -> bool:
+        """Whether values may take more bytes than the pages: a text can stand for many rows, or for parts of others."""
+        return not self.encodings.isdisjoint((PLAIN_DICTIONARY, RLE_DICTIONARY, DELTA_BYTE_ARRAY))
 
 
 def read_footer(file: IO[bytes], size: int) -> list[RowGroup]:
@@ -74,7 +80,7 @@ def read_pages(file: IO[bytes], chunk: Chunk) -> Pages:
     """Walk the headers of the pages of a column. Raises BadStruct."""
     place, end = chunk.start, chunk.start + chunk.stored
     values = unpacked = largest = 0
-    prefixed = False
+    encodings = set()
     while place < end and values < chunk.values:
         try:
             header, size = _read_header(file, place, end)
@@ -84,12 +90,13 @@ def read_pages(file: IO[bytes], chunk: Chunk) -> Pages:
             length, packed = _whole(header, 2), _whole(header, 3)
         except BadStruct as error:
             raise BadStruct(f"has a page at byte {place} that {error}") from None
-        prefixed |= count > 0 and about.get(ENCODING[kind]) == DELTA_BYTE_ARRAY
+        if count:
+            encodings.add(_whole(about, ENCODING[kind]))
         values, unpacked, largest = values + count, unpacked + length, max(largest, length)
         place += size + packed
     if values < chunk.values:
         raise BadStruct(f"says it has {chunk.values} values, but its pages have {values}")
-    return Pages(values, unpacked, largest, prefixed)
+    return Pages(values, unpacked, largest, frozenset(encodings))
 
 
 def _whole(fields: Any, number: int, bits: int = 31) -> int:
