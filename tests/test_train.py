@@ -25,8 +25,9 @@ with suppress(ImportError):  # where torch is absent, the marker skips all of th
     from handful.networks.checkpoints import load_network
     from handful.networks.resnet12 import drop_block
     from handful.train import checkpoint
+    from handful.train import learner as learning
     from handful.train.augment import augment, turned
-    from handful.train.learner import Learner, pixel_statistics
+    from handful.train.learner import Learner, bfloat16_works, pixel_statistics
     from handful.train.pretraining import digest, pretrain, split
     from handful.train.settings import Settings
 
@@ -173,6 +174,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_others(one_thread):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_restored_learner_goes_on_as_if_nothing_had_been(precision, one_thread):
+    if precision == "bfloat16" and not bfloat16_works():
+        pytest.skip("this machine advertises instructions for bfloat16 that it does not have")
     made = learner(shapes(), precision=precision, rotations="predict")
     for i in range(3):
         made.step(i)
@@ -185,6 +188,20 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_been(precision, one_thread
         again.step(i)
     for name, value in made.state().items():
         assert torch.equal(value, again.state()[name]), name
+
+
+def test_a_machine_that_fails_at_bfloat16_trains_in_float32_or_says_so(tmp_path, monkeypatch):
+    """As some virtual machines do: the process that tries it dies."""
+    monkeypatch.setattr(learning, "_capabilities", lambda: {"avx512_bf16": True, "amx_bf16": True})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    bfloat16_works.cache_clear()
+    try:
+        assert not learning.native_bfloat16("cpu")
+        with pytest.raises(ValueError, match="train with precision float32"):
+            pretrain(shapes(), tmp_path / "b", Settings(**(SMALL | {"precision": "bfloat16"})))
+        assert not (tmp_path / "b").exists()
+    finally:
+        bfloat16_works.cache_clear()
 
 
 # Splits

@@ -9,6 +9,9 @@ what goes on from a checkpoint does what it would have done.
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -181,5 +184,20 @@ def native_bfloat16(device: str) -> bool:
     """Does this device compute in bfloat16, or would it only pretend to?"""
     if device.startswith("cuda"):
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    told: Any = getattr(torch.cpu, "get_capabilities", dict)  # not in older ones
-    return device == "cpu" and told().get("avx512_bf16", False)
+    return device == "cpu" and _capabilities().get("avx512_bf16", False) and bfloat16_works()
+
+
+@cache
+def bfloat16_works() -> bool:
+    """Whether this processor can multiply in bfloat16, tried in a process of its own.
+
+    Some virtual machines advertise the instructions for it (AMX) and refuse them when they come, which ends a process.
+    """
+    if not any(name.startswith("amx") and there for name, there in _capabilities().items()):
+        return True
+    program = "import torch\nwith torch.autocast('cpu', torch.bfloat16): torch.nn.Linear(64, 16)(torch.ones(32, 64))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def _capabilities() -> dict[str, Any]:
+    return getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not have it

@@ -35,7 +35,7 @@ from handful.train import checkpoint
 from handful.train.card import write_card
 from handful.train.checkpoint import Checkpoint
 from handful.train.heads import HEADS, check_classes, check_heads, learn_base
-from handful.train.learner import Learner, native_bfloat16, pixel_statistics
+from handful.train.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
 from handful.train.settings import AUTO, BFLOAT16, FLOAT32, Settings
 from handful.train.tracking import tracker
 from handful.train.validate import validate
@@ -89,6 +89,11 @@ def pretrain(
     mean, std = pixel_statistics(learning.pixels)
     if settings.precision == AUTO:
         settings = replace(settings, precision=BFLOAT16 if native_bfloat16(device) else FLOAT32)
+    elif settings.precision == BFLOAT16 and device == "cpu" and not bfloat16_works():
+        raise ValueError(
+            "this machine says that it computes in bfloat16, but torch fails at it: train with precision float32, or "
+            "set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
+        )
     made_from = {"settings": settings.plain(), "pictures": digest(learning), "validation": digest(held_out)}
     folder.mkdir(parents=True, exist_ok=True)
     with checkpoint.alone(folder), _reproducibly(threads or available_threads()):
