@@ -185,15 +185,16 @@ def test_a_page_gets_its_events_however_many_streams_are_open(tmp_path):
         head = f"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {own['token']}\r\n\r\n"
         streams = []
         for _ in range(400):
-            streams.append(socket.create_connection(("127.0.0.1", port), timeout=20))
-            streams[-1].sendall(head.encode())
-        assert streams[-1].recv(15) == b"HTTP/1.1 200 OK"
-        newest = streams[-1]
-        server.client.post("/classes", json={"name": "owl"})
-        text = b""
+            newest = socket.create_connection(("127.0.0.1", port), timeout=20)
+            newest.sendall(head.encode())
+            assert newest.recv(15) == b"HTTP/1.1 200 OK"  # so they are opened in this order
+            streams.append(newest)
+        assert server.client.post("/classes", json={"name": "owl"}).status_code == 200
+        text, end = b"", time.monotonic() + 20
         while b"owl" not in text:
             part = newest.recv(2**16)
             assert part
+            assert time.monotonic() < end, text
             text += part
         wait_until(lambda: sum(not is_ended(stream) for stream in streams) <= 32, 20)
         for stream in streams:

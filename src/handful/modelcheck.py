@@ -108,7 +108,7 @@ def check_state(method: Any, state: Mapping[str, np.ndarray], classes: int, n_fe
     for prefix, part in parts.items():
         own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
         declared = part.info.state
-        if declared and (strange := [n for n in own if n not in declared and not n.startswith("prepare.")]):
+        if declared and (strange := [n for n in own if n not in (*declared, *CODES) and not n.startswith("prepare.")]):
             raise ValueError(f"the model has an array {shortened(strange[0])!r} that {part.name} does not know")
         sizes = {"N": classes, "M": classes + 1, "D": _check_steps(own, n_features)}
         check_arrays(own, part.info.state, sizes)
