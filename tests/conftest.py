@@ -45,6 +45,7 @@ def pytest_configure(config):
             raise pytest.UsageError(f"{what} is required and not installed: {how}")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     for item in items:
         for name, (there, what, _) in NEEDS.items():
@@ -149,9 +150,9 @@ def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
     return support.astype(dtype), np.tile(labels, (batch, 1)), query.astype(dtype)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium without a window, for the pages."""
+    """Debian's Chromium without a window, for the pages. It runs an event loop, which other files must not meet."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as p:

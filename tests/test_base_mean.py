@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bases import base_for
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import parquet
 
@@ -284,7 +285,7 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     done = handful("promote", "out", "1=new", "-o", "out2")
     assert done.returncode == 0, done.stderr
     assert json.loads(Path("out2/results.json").read_text())["job"]["base"] == str(coarse)
-    Base(np.ones(3), {"peeler": {}}).save("narrow.base.safetensors")
+    base_for(3).save("narrow.base.safetensors")
     assert_refused(handful(*command, "out3", "--base", "narrow.base.safetensors"), "is for 3 features")
     assert_refused(handful(*command, "out3", "--base", "nowhere"), "there is no base file 'nowhere'")
 

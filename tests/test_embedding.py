@@ -63,7 +63,7 @@ def one_by_one(paths, backbone=None):
 
 @pytest.fixture
 def never_read(monkeypatch):
-    def refuse(path):
+    def refuse(path, opener):
         raise AssertionError(f"{path} was read")
 
     return lambda: monkeypatch.setattr(embedding, "read", refuse)

@@ -68,7 +68,7 @@ def test_the_time_limit_grows_with_the_batch_and_can_be_set(tmp_path, monkeypatc
     session.run(None, {"x": np.zeros((2, 3, 8, 8), np.float32)})
     monkeypatch.setenv("HANDFUL_ONNX_TIMEOUT_S", "0.001")
     session.run(None, {"x": np.zeros((100, 3, 8, 8), np.float32)})
-    with pytest.raises(ValueError, match="could not be opened in 0.001 seconds.*set HANDFUL_ONNX_TIMEOUT_S to more"):
+    with pytest.raises(ValueError, match="(opened in|longer than) 0.001 seconds.*set HANDFUL_ONNX_TIMEOUT_S to more"):
         load_backbone(path)
     monkeypatch.setenv("HANDFUL_ONNX_TIMEOUT_S", "soon")
     with pytest.raises(ValueError, match="HANDFUL_ONNX_TIMEOUT_S='soon': give a number of seconds above 0"):

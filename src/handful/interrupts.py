@@ -69,8 +69,8 @@ def watched(function: Callable[[], Value], timeout_s: float, stop: Callable[[], 
             done.set()
 
     thread = threading.Thread(target=work, name="handful-watched", daemon=True)
-    thread.start()
     try:
+        thread.start()
         end = time.monotonic() + timeout_s
         while not done.wait(min(POLL_S, max(0.0, end - time.monotonic()))):
             if time.monotonic() >= end:

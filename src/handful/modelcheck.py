@@ -17,7 +17,7 @@ import numpy as np
 from handful.checks import UNKNOWN, as_labels, shortened
 from handful.methods.solving import OPTIONS
 from handful.parameters import SHARE, Interval, Limit, Number, Object, Rule, Text, check
-from handful.prepare import POWERS, STEPS, parse
+from handful.prepare import POWERS, SCALE, STEPS, parse
 from handful.tensorfile import check_arrays
 
 TOLERANCE = 1e-3  # of probabilities that were computed in single precision
@@ -123,14 +123,14 @@ def _check_steps(state: Mapping[str, np.ndarray], n_features: int) -> int:
     """How many features there are after the steps of preparation, whose arrays must fit."""
     names = {name: PREPARE.fullmatch(name) for name in state if name.startswith("prepare.")}
     for name, match in names.items():
-        if match is None or match[2] not in STEPS:
+        if match is None or match[2] not in (SCALE, *STEPS):
             raise ValueError(f"the model has a step of preparation {shortened(name)!r} that is not known")
     steps = sorted((int(match[1]), match[2], name) for name, match in names.items() if match)
     if [number for number, _, _ in steps] != list(range(len(steps))):
         raise ValueError("the model's steps of preparation are not numbered 0, 1, 2, ...")
     width = n_features
     for _, kind, name in steps:
-        axes = {"task": "1 1 D", "base": "1 1 D", "qr": "1 D R"} | dict.fromkeys(POWERS, "1 1 1")
+        axes = {"task": "1 1 D", "base": "1 1 D", "qr": "1 D R"} | dict.fromkeys((SCALE, *POWERS), "1 1 1")
         sizes = {"D": width}
         check_arrays({name: state[name]}, {name: axes.get(kind, "1 0")}, sizes)
         width = sizes.get("R", width)

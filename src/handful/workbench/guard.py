@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handful.workbench.refusal import SERVER_STOPPED
 from handful.workbench.schemas import FORM, JSON, TENSORS
 
 log = logging.getLogger("handful.workbench")
@@ -74,7 +75,7 @@ class Guard:
         except asyncio.CancelledError:  # the server stops
             if answer.begun:
                 raise
-            stopped = self._refuse(scope, 503, "the server was stopped before it was done: start it again")
+            stopped = self._refuse(scope, 503, SERVER_STOPPED)
             await stopped(scope, receive, answer.send)
         except Exception as error:
             log.exception("%.20s %.200r went wrong", scope["method"], scope["path"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MAX_SENTENCE_CHARACTERS = 400
+SERVER_STOPPED = "the server was stopped before it was done: start it again"
 
 
 class Refusal(ValueError):

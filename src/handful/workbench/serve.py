@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import socket
 import sqlite3
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -18,12 +20,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import handful
-from handful.interrupts import patience
+from handful.interrupts import cleanup, patience
 from handful.workbench import schemas as of
 from handful.workbench.connections import Limits, default_limits, protocol_with
 from handful.workbench.guard import Guard
 from handful.workbench.refusal import Refusal, invalid, plain
-from handful.workbench.solvers import Solvers
+from handful.workbench.solvers import Solvers, end_all
 
 log = logging.getLogger("handful.workbench")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -154,6 +156,21 @@ def serve(
     # Whoever writes to the disk lets others run meanwhile, and would wait 5 ms for its turn after each statement
     sys.setswitchinterval(0.0002)
     listening.listen(128)
-    ready(f"http://{host}:{port}/", token)
-    with patience(repeated=True):  # the server hears Ctrl-C, ends, and sends it again
-        uvicorn.Server(config).run(sockets=[listening])
+    with patience(repeated=True), cleanup(end_all):  # the server hears Ctrl-C, ends, and sends it again
+        _Server(config, lambda: ready(f"http://{host}:{port}/", token)).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Calls `ready` once it answers requests and hears Ctrl-C, in a thread, as a browser may take long to open."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        end_all()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        await asyncio.get_running_loop().run_in_executor(None, self._ready)

@@ -9,11 +9,12 @@ import asyncio
 import logging
 import multiprocessing
 from contextlib import suppress
+from weakref import WeakSet
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from handful.workbench.refusal import Refusal
+from handful.workbench.refusal import SERVER_STOPPED, Refusal
 from handful.workbench.solving import work
 
 log = logging.getLogger("handful.workbench")
@@ -23,6 +24,15 @@ MAX_REQUESTS = 4  # that are solved or wait for it
 MAX_KEPT_BYTES = 4 * 2**20  # a process that solved a larger request is ended: it does not give its memory back
 
 
+_solvers: WeakSet[Solver] = WeakSet()
+
+
+def end_all() -> None:
+    """Whatever is being solved stops: the server ends."""
+    for solver in list(_solvers):
+        solver.end()
+
+
 class Solver:
     """One process, started at the first request."""
 
@@ -30,7 +40,8 @@ class Solver:
         context = multiprocessing.get_context("spawn")
         self._pipe, self._theirs = context.Pipe()
         self._process = context.Process(target=work, args=(self._theirs,), name="handful-solver", daemon=True)
-        self._is_free, self._is_ended = True, False
+        self._is_free, self.is_ended = True, False
+        _solvers.add(self)
 
     def ask(self, kind: str, body: bytes) -> bytes:
         """The answer in JSON, or a Refusal. Blocks; for a thread."""
@@ -38,7 +49,7 @@ class Solver:
         if self._process.pid is None:
             self._process.start()
             self._theirs.close()
-        if self._is_ended:  # while it was started
+        if self.is_ended:  # while it was started
             self._process.kill()
         self._pipe.send_bytes(kind.encode())
         self._pipe.send_bytes(body)
@@ -54,7 +65,7 @@ class Solver:
 
     def end(self) -> None:
         """Whatever it does, it stops; who waits for its answer gets EOFError."""
-        self._is_ended = True
+        self.is_ended = True
         if self._process.pid is not None:
             self._process.kill()
 
@@ -93,6 +104,8 @@ class Solvers:
                 raise Refusal("the client left before its answer was ready")
             return asking.result()
         except (EOFError, OSError) as error:
+            if solver.is_ended:
+                raise Refusal(SERVER_STOPPED, 503) from None
             log.warning("a process that solved ended early: %r", error)
             sentence = "the process that solved this has ended, probably for want of memory: send fewer rows at once"
             raise Refusal(sentence, 503) from None
