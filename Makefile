@@ -27,10 +27,10 @@ demo: $(PLAIN)/ready
 setup: $(READY)
 
 test: $(READY)
-	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST)
+	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) $(PYTEST)
 
 quick: $(READY)
-	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadgroup -m "$(QUICK)" $(PYTEST)
+	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m "$(QUICK)" $(PYTEST)
 
 docs: $(READY)
 	$(FULL)/bin/python docs/build.py

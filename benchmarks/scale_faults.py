@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
     rows: int  # of a solve
 
 
-FULL, QUICK = Sizes(1000, 240, 240_000), Sizes(200, 24, 120_000)
+FULL, QUICK = Sizes(1000, 240, 240_000), Sizes(100, 16, 60_000)
 
 
 class Turn(NamedTuple):

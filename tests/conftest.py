@@ -5,10 +5,12 @@ or `browser` (which asking for the fixture of that name does) skips where that i
 a run say how many did and what to install. `--require torch,browser` makes that an error instead.
 """
 
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,7 +47,6 @@ def pytest_configure(config):
             raise pytest.UsageError(f"{what} is required and not installed: {how}")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     for item in items:
         for name, (there, what, _) in NEEDS.items():
@@ -53,8 +54,28 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(name)
             if not there and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
-        # A file stays in one process, which makes its servers and models once; all tests with Ray share one cluster.
-        item.add_marker(pytest.mark.xdist_group("ray" if item.get_closest_marker("ray") else item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file stays in one process, which makes its servers and models once; all files that use `nodes` share one, too.
+
+    Files begin in alphabetical order, so that those with the cluster, which take longest, do not come last.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return "cluster" if _uses_cluster(config.rootpath / file) else file
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+@cache
+def _uses_cluster(file):
+    return file.suffix == ".py" and re.search(r"def test_\w+\([^)]*\bnodes\b", file.read_text("utf-8")) is not None
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -77,7 +77,7 @@ def test_a_grown_model_is_nearer_to_a_fresh_one_than_a_tenth_of_other_items_woul
         features, labels = stored["features"].astype("float32"), np.unique(stored["labels"], return_inverse=True)[1]
     else:
         pytest.skip("no features of Tiny ImageNet here")
-    tasks = tasks_of(features, labels, 8, Protocol(queries=17, outlier_queries=16))
+    tasks = tasks_of(features, labels, 5, Protocol(queries=17, outlier_queries=16))
     grown_by, noise = differences(name, tasks, (90, 110, 130, 150)).mean(axis=1)
     assert (noise[0], noise[2]) > (0, 0)
     assert np.all(grown_by <= 1.2 * noise + 0.005), (grown_by, noise)

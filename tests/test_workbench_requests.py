@@ -223,9 +223,9 @@ def ask_all(service, requests):
     return received
 
 
-def test_thousands_of_broken_requests_get_answers_with_headers(hasty):
+def test_a_thousand_broken_requests_get_answers_with_headers(hasty):
     rng, count = random.Random(11), 0
-    for _ in range(15):
+    for _ in range(8):
         requests = [made_by_chance(hasty, rng) for _ in range(190)]
         for data, answer in zip(requests, ask_all(hasty, requests), strict=True):
             for status, _, body in answers_in(answer):
@@ -233,7 +233,7 @@ def test_thousands_of_broken_requests_get_answers_with_headers(hasty):
                 assert status != 500, data
                 if status >= 400:
                     assert len(body) < 600, data
-    assert count > 2000
+    assert count > 1000
     is_answered_quickly(hasty)
 
 
