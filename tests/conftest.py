@@ -49,6 +49,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     for item in items:
+        if "networks" in item.path.parts:  # examples in its docstrings
+            item.add_marker("torch")
         for name, (there, what, _) in NEEDS.items():
             if name in item.fixturenames:
                 item.add_marker(name)
