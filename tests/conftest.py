@@ -32,6 +32,13 @@ NEEDS = {  # by marker: whether it is there, what it is, how to get it
     "browser": (CHROMIUM and find_spec("playwright"), "Chromium", "apt-get install chromium"),
 }
 
+SLOW = {  # files that `make quick` leaves out: they start servers and many processes, or solve much
+    "test_bench_faults", "test_bench_share", "test_benchmark_page", "test_figures", "test_growing", "test_hostile_pickles",
+    "test_label_faults", "test_label_parts", "test_omniglot", "test_quickstart_page", "test_sorting", "test_strangers",
+    "test_stream", "test_workbench_attacks", "test_workbench_connections", "test_workbench_disk", "test_workbench_faults",
+    "test_workbench_links", "test_workbench_requests", "test_workbench_trust",
+}  # fmt: skip
+
 
 def pytest_addoption(parser):
     names = ", ".join(NEEDS)
@@ -51,6 +58,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "networks" in item.path.parts:  # examples in its docstrings
             item.add_marker("torch")
+        if item.path.stem in SLOW or "sandbox" in item.fixturenames:
+            item.add_marker("slow")
         for name, (there, what, _) in NEEDS.items():
             if name in item.fixturenames:
                 item.add_marker(name)
