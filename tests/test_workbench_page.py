@@ -393,7 +393,9 @@ def test_threshold_map_details_and_what_is_similar(ran, pile):
     slider = page.locator("#threshold")
     slider.focus()
     page.keyboard.press("Home")
-    until(page, f"Number(/(\\d+) unknown/.exec(document.getElementById('split').textContent)[1]) > {before}")
+    until(
+        page, f"Number((/(\\d+) unknown/.exec(document.getElementById('split').textContent) ?? [0, -1])[1]) > {before}"
+    )
     assert told(page)["run"]["counts"]["unknown"] > before
     page.keyboard.press("End")
     until(page, "/ 0 unknown/.test(document.getElementById('split').textContent)")
