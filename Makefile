@@ -6,7 +6,7 @@ FULL := .venv-dev
 EXTRAS ?= most
 READY := $(FULL)/ready-$(EXTRAS)
 WORKERS ?= 2
-# Options for pytest, for example PYTEST="-x tests/test_eol.py"
+# Options for pytest, for example PYTEST="-x tests/methods/test_eol.py"
 PYTEST ?=
 QUICK := not slow and not browser and not ray and not torch
 

@@ -11,7 +11,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.core.extending import intrinsic
 
-from handful._tiles import VECTOR_BYTES
+from handful.engines._tiles import VECTOR_BYTES
 
 LANES = VECTOR_BYTES // 4
 CHAINS = 12  # an FMA takes 4 or 5 cycles and up to 2 start in each: 10 in flight, and 16 registers must do

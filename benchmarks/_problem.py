@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn import metrics as sklearn_metrics
 
-from handful.descent import PARAMETERS
+from handful.engines.descent import PARAMETERS
 from handful.features import FeatureSet
 
 WAYS, SHOTS, QUERIES = 5, 5, 150

@@ -1,4 +1,4 @@
-"""Does P(unknown) mean what it says? Reliability before and after `handful.decide.calibrate`. ::
+"""Does P(unknown) mean what it says? Reliability before and after `handful.core.decide.calibrate`. ::
 
     python benchmarks/calibration.py FEATURES     # minutes; writes calibration.md and .png in benchmarks/results
     python benchmarks/calibration.py --quick      # some seconds, generated features; writes into a temporary folder

@@ -18,8 +18,8 @@ from _script import Parser
 from rich.console import Console
 
 import handful
+from handful.core.metrics import accuracy, auroc
 from handful.features import FeatureSet, Protocol, draw
-from handful.metrics import accuracy, auroc
 
 HEADER = (
     "",

@@ -5,7 +5,7 @@
 
 EfficientNet-Lite0, pictures of 224 px that are ready in memory: the network alone, not the reading of files. 1x is
 `_twin.py`, the network in torch from the same weights as a user would run it: evaluation mode, no gradients, torch's
-own choice of threads. The other is `handful.images.load_backbone()`: batch norms folded away, ONNX Runtime, its own
+own choice of threads. The other is `handful.backbones.load_backbone()`: batch norms folded away, ONNX Runtime, its own
 choice of threads. Contenders take turns, round after round, so that whatever else the machine is doing meets them
 both; a turn during which other processes were busy is taken again. A ratio is that of the medians over the rounds.
 Torch suffers more than ONNX Runtime from other processes, so a disturbed run flatters us: "undisturbed" is the ratio
@@ -31,8 +31,8 @@ from _script import Parser
 from _twin import twin
 from rich.console import Console
 
-from handful.images import efficientnet, load_backbone
-from handful.images.statedict import read_state_dict
+from handful.backbones import efficientnet, load_backbone
+from handful.backbones.state_dict import read_state_dict
 
 TORCH, OURS = "torch", "handful, ONNX Runtime"
 TARGET, TOLERANCE = 3.0, 1e-4

@@ -30,7 +30,7 @@ from rich.console import Console
 from handful.bench import Store, run
 from handful.bench.settings import Contender, balanced
 from handful.features import FeatureSet, Protocol, draw
-from handful.threads import available_threads
+from handful.utils.threads import available_threads
 
 CORES = available_threads()
 LOOP, OWN = "loop in torch and scikit-learn", f"handful, {CORES} jobs"

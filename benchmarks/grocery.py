@@ -24,9 +24,9 @@ from _script import Parser
 from rich.console import Console
 
 import handful
+from handful.backbones import embed_pictures, find_pictures, load_backbone
+from handful.core.metrics import accuracy, auroc, mean_and_half_width
 from handful.features import FeatureSet
-from handful.images import embed_pictures, find_pictures, load_backbone
-from handful.metrics import accuracy, auroc, mean_and_half_width
 
 WAYS, SHOTS = 5, 5
 FIGURES = ("right", "AUROC", "labelled right", "unknown found", "share off")

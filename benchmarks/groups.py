@@ -21,10 +21,10 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import handful
-from handful import density
+from handful.core.metrics import mean_and_half_width
+from handful.core.prepare import prepare
+from handful.engines import density
 from handful.features import FeatureSet, Protocol, draw
-from handful.metrics import mean_and_half_width
-from handful.prepare import prepare
 
 SETTINGS = {
     "5 classes of 15": Protocol(),

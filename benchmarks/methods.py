@@ -26,7 +26,7 @@ from rich.console import Console
 
 import handful
 from handful.methods.registry import get
-from handful.threads import available_threads
+from handful.utils.threads import available_threads
 
 DIMENSIONS = (64, 640)  # where calls cost most, and where memory does
 LOOP, BATCHED, FAST = "one by one", "batched", "fast"

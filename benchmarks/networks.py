@@ -24,10 +24,10 @@ from _report import Section
 from _script import Parser
 from rich.console import Console
 
-from handful.images import load_backbone
-from handful.images.preprocessing import Preprocessing
-from handful.networks import build
-from handful.networks.export import TOLERANCE, Agreement, write_onnx
+from handful.backbones import load_backbone
+from handful.backbones.networks import build
+from handful.backbones.networks.export import TOLERANCE, Agreement, write_onnx
+from handful.backbones.preprocessing import Preprocessing
 
 NAMES = ("resnet12", "conv4", "wrn28_10")
 PACKAGES = ("handful", "numpy", "onnx", "onnxruntime", "torch")

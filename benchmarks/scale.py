@@ -32,7 +32,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 import handful
-from handful.stream.descending import PAIRED
+from handful.streaming.descent import PAIRED
 
 DIMENSION, SHOTS = 640, 5
 ENGINES = ("NumPy, one thread", "in memory", "memory-mapped", "Ray, two nodes")
@@ -93,7 +93,7 @@ def by_ray(path: Path, classes: int) -> dict[str, float]:
     import ray
     from ray.cluster_utils import Cluster
 
-    from handful.scale import Actors
+    from handful.cluster import Actors
 
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     try:

@@ -22,10 +22,10 @@ from _cluster import NODE
 from _script import Parser
 from rich.console import Console
 
-from handful.bench.job import perform
+from handful.bench.report import perform
+from handful.cluster.bench import Ray
+from handful.cluster.connection import need
 from handful.features import FeatureSet, digits
-from handful.scale.benching import Ray
-from handful.scale.cluster import need
 
 METHODS = "knn,ocsvm,pca,simpleshot,finetune,laplacianshot,bdcspn,tim_gd,pt_map,proser,ostim,oslo,eol"
 QUICK_METHODS = "knn,eol"

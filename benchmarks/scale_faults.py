@@ -33,14 +33,14 @@ from ray.cluster_utils import Cluster
 from rich.console import Console
 
 import handful
-from handful.bench import job
+from handful.backbones import load_backbone
+from handful.bench import report as job
+from handful.cluster import Actors
+from handful.cluster.bench import Ray
+from handful.cluster.embedding import embed_folder
+from handful.cluster.embedding_part import Recipe
 from handful.features import FeatureSet, digits
-from handful.features.shards import part_numbers
-from handful.images import load_backbone
-from handful.scale import Actors
-from handful.scale.benching import Ray
-from handful.scale.embedding import embed_folder
-from handful.scale.making import Recipe
+from handful.features.parts import part_numbers
 
 BACKBONE = "efficientnet_lite0"
 

@@ -16,7 +16,7 @@ from _script import Parser
 from rich.console import Console
 
 import handful
-from handful.methods.solving import _estimate
+from handful.solving.solve import _estimate
 
 DIMENSIONS = (64, 640, 1280)
 CONTENDERS = {

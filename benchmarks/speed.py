@@ -46,11 +46,11 @@ from rich.console import Console
 from threadpoolctl import ThreadpoolController
 
 import handful
-from handful import kernels
-from handful.descent import PARAMETERS, InfoMax
-from handful.metrics import figures
-from handful.prepare import prepare
-from handful.threads import available_threads
+from handful.core.metrics import figures
+from handful.core.prepare import prepare
+from handful.engines import descent_numba as kernels
+from handful.engines.descent import PARAMETERS, InfoMax
+from handful.utils.threads import available_threads
 
 DIMENSIONS = (640, 1280, 2048)
 CORES = available_threads()
@@ -142,7 +142,7 @@ def turn_sizes(run: dict[str, Run], pool: int, effort: Effort) -> dict[str, int]
 
 
 def race_figures(effort: Effort, batch: int = 1000) -> tuple[Times, Times]:
-    """Seconds a task of scikit-learn's functions, looped over tasks, and of `handful.metrics.figures`."""
+    """Seconds a task of scikit-learn's functions, looped over tasks, and of `handful.core.metrics.figures`."""
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(WAYS), (batch, QUERIES))
     truth = np.tile(np.arange(QUERIES) % (2 * WAYS), (batch, 1))
@@ -230,7 +230,7 @@ def main() -> None:
         peak_section(results, peak),
         Section("Figures of 1000 tasks of 150 queries", ("", "ms a task", "ratio"), [
             ("scikit-learn in a loop", f"{1e3 * plain.median:.3g}", "1x"),
-            ("handful.metrics.figures", f"{1e3 * batched.median:.3g}", f"{batched.ratio(plain):.0f}x"),
+            ("handful.core.metrics.figures", f"{1e3 * batched.median:.3g}", f"{batched.ratio(plain):.0f}x"),
         ]),
         Section("Cold start", ("", "seconds"), [(what, f"{seconds:.3f}") for what, seconds in start.items()]),
         Section(f"Memory to solve {effort.held} tasks, D = 640", ("", "MiB at the peak"), [

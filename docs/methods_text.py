@@ -31,7 +31,7 @@ as outlier score; a *detector* gives an outlier score only, and takes its classe
 result = handful.solve(support, labels, query)  # the method "auto", which is KDO
 result = handful.solve("eol", support, labels, query, outlier_share=0.3)
 result = handful.solve("simpleshot+knn", support, labels, query)  # classes of the first, outlier scores of the second
-model = handful.estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
+model = handful.make_estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
 model.predict(X_new)
 ```
 

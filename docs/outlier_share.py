@@ -16,9 +16,9 @@ import matplotlib
 import numpy as np
 
 import handful
-from handful import density, share
+from handful.core.prepare import prepare
+from handful.engines import density, share
 from handful.features import Protocol, digits, draw
-from handful.prepare import prepare
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt

@@ -71,7 +71,7 @@ def features(points: np.ndarray) -> np.ndarray:
 def base():
     """What base classes leave behind: clusters all over the plane, and beyond its edges."""
     from handful.features import FeatureSet
-    from handful.train.heads import learn_base
+    from handful.training.heads import learn_base
 
     rng = np.random.default_rng(SEED)
     points = rng.uniform((-4, -3), (4, 3), size=(BASE_CLASSES, 1, 2)) + rng.normal(
@@ -89,7 +89,7 @@ def answer(method: str) -> tuple:
 
     task = toy()
     given = {"base": base()} if get(method).info.needs else {}
-    model = handful.estimator(method, outlier_share=task.outlier_share, **given)
+    model = handful.make_estimator(method, outlier_share=task.outlier_share, **given)
     model.fit(features(task.points), task.labels)
     left, right, bottom, top = EXTENT
     x, y = np.meshgrid(np.linspace(left, right, GRID[1]), np.linspace(bottom, top, GRID[0]))

@@ -27,9 +27,9 @@ from pathlib import Path
 
 import numpy as np
 
+from handful.backbones.state_dict import read_state_dict
 from handful.features import read
-from handful.images.statedict import read_state_dict
-from handful.unpickling import load_plain, load_torch
+from handful.utils.unpickling import load_plain, load_torch
 
 MAX_SECONDS = 2.0  # of processor time for one file
 MAX_BYTES = 2**29  # that reading may add to the memory of a process

@@ -15,8 +15,8 @@ import httpx
 
 SCRIPT = """
 import json, sys
-from handful.workbench.connections import Limits
-from handful.workbench.serve import bind, make_service, serve
+from handful.workbench.server.connections import Limits
+from handful.workbench.server.serve import bind, make_service, serve
 try:
     serve(
         lambda token, port: make_service(token=token, port=port),

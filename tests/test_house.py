@@ -104,15 +104,15 @@ def test_imports_point_only_along_the_arrows(path):
 @pytest.mark.torch
 def test_the_rooms_of_training_are_found_without_importing_torch():
     code = (
-        "import sys, handful; handful.datasets.read_pictures; handful.train.Settings(epochs=3)\n"
-        "handful.networks.NETWORKS\n"
-        "assert 'torch' not in sys.modules; handful.train.pretrain; assert 'torch' in sys.modules"
+        "import sys, handful; handful.training.datasets.read_pictures; handful.training.Settings(epochs=3)\n"
+        "handful.backbones.networks.NETWORKS\n"
+        "assert 'torch' not in sys.modules; handful.training.pretrain; assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_cluster_engine_is_there_without_an_import_of_its_own():
-    code = "import sys, handful; handful.scale.Actors(); assert 'ray' not in sys.modules"
+    code = "import sys, handful; handful.cluster.Actors(); assert 'ray' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
 
 

@@ -17,7 +17,12 @@ def run(*options, **variables):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "browser", *options]
     environment = os.environ | variables
     return subprocess.run(
-        [*command, "tests/test_pile_report.py"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        [*command, "tests/pages/test_pile_report.py"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 

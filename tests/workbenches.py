@@ -39,7 +39,7 @@ def write_digits(folder, count=180, kinds=5, pictures=True):
 def client_of(project, token=TOKEN):
     from starlette.testclient import TestClient
 
-    from handful.workbench.app import make_app
+    from handful.workbench.server.app import make_app
 
     app = make_app(project, token=TOKEN, port=PORT)
     headers = {"authorization": f"Bearer {token}"} if token else {}

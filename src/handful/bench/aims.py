@@ -15,7 +15,7 @@ import numpy as np
 from handful.bench.runner import Results
 from handful.bench.share import AUTO, TOLD, lead, protocols_of
 from handful.bench.tables import plain
-from handful.metrics import mean_and_half_width
+from handful.core.metrics import mean_and_half_width
 
 WORDS = {True: "met", False: "missed", None: "not measured"}
 ERROR_WITHIN = {5: 6.0, 1: 10.0}  # points, by shots

@@ -17,7 +17,7 @@ import numpy as np
 from handful.bench.runner import Results
 from handful.bench.settings import FIGURES, GRID, LEARNED, best_b
 from handful.bench.tables import TITLES, plain, values
-from handful.metrics import mean_and_half_width
+from handful.core.metrics import mean_and_half_width
 
 WORDS = {True: "holds", False: "does not hold", None: "open"}
 TRANSDUCTIVE = ("FSL-T", "OSFSL-T")

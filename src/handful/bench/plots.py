@@ -26,9 +26,10 @@ from handful.bench.runner import Results
 from handful.bench.settings import FIGURES, parse_methods, told
 from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
+from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
 from handful.features import FeatureSet, Protocol, draw
-from handful.methods import get, solve
-from handful.metrics import figures, mean_and_half_width, precision_at_recall
+from handful.methods import get
+from handful.solving import solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

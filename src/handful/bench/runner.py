@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.base import Base
-from handful.bench.bases import check_dimension, ground, needing
+from handful.bench.base_files import check_dimension, ground, needing
+from handful.bench.processes import spread
 from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
-from handful.bench.workers import spread
+from handful.core.base import Base
+from handful.core.metrics import decision_figures, figures
+from handful.core.task import UNKNOWN, Result
 from handful.features import Episodes, FeatureSet, Protocol, draw
 from handful.features.episodes import check
-from handful.interrupts import cleanup
-from handful.methods import get, solve
-from handful.metrics import decision_figures, figures
-from handful.task import UNKNOWN, Result
+from handful.methods import get
+from handful.solving import solve
+from handful.utils.interrupts import cleanup
 
 Figures = dict[str, np.ndarray]
 Progress = Callable[[int, int], None]  # tasks solved, of how many

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from handful.base import read_base
+from handful.core.base import read_base
+from handful.core.parameters import check
 from handful.features import Protocol
 from handful.methods import get
-from handful.parameters import check
 
 FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")  # of the paper's tables
 PAPER = (

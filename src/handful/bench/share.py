@@ -18,10 +18,10 @@ import numpy as np
 from handful.bench.runner import Results
 from handful.bench.settings import FIGURES, NOT_TOLD, Benchmark, Cell, Contender, parse_methods, with_engine
 from handful.bench.tables import TITLES, Row, Table, plain, words
+from handful.core.metrics import mean_and_half_width
 from handful.features import Protocol
 from handful.features.episodes import check
 from handful.methods import get
-from handful.metrics import mean_and_half_width
 
 AUTO, TOLD, HALF = "Auto (not told)", "EOL (told)", "EOL (0.5)"
 OTHERS = ("oslo", "ostim", "knn", "simpleshot")

@@ -30,11 +30,11 @@ import numpy as np
 import handful
 from handful.bench.settings import FIGURES, Cell
 from handful.features import FeatureSet
-from handful.files import scratch, write_whole
 from handful.methods import get
+from handful.utils.files import scratch, write_whole
 
 BLOCK = 100  # tasks
-MEASURING = ("handful.methods.solving", "handful.methods.pairing", "handful.metrics", "handful.features.episodes")
+MEASURING = ("handful.solving.solve", "handful.solving.pairs", "handful.core.metrics", "handful.features.episodes")
 STALE = 3600  # seconds after which a temporary file is surely nobody's
 
 

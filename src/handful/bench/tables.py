@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from handful import csvfile
 from handful.bench.runner import Results
 from handful.bench.settings import FIGURES
-from handful.metrics import mean_and_half_width
+from handful.core.metrics import mean_and_half_width
+from handful.utils import csv_file as csvfile
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handful import interrupts
+from handful.utils import interrupts
 
 COMMANDS = (  # in the order of --help
     "general", "pictures", "groups", "embedding", "workbench", "bench", "base", "datasets", "training", "networks",
@@ -13,7 +13,7 @@ with interrupts.quick():
 
     import typer
 
-    from handful.cli.shared import app
+    from handful.cli._shared import app
 
     for _name in COMMANDS:
         import_module(f"handful.cli.{_name}")  # it registers its own

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.shared import Json, app, bars, console_for
+from handful.cli._shared import Json, app, bars, console_for
 
 WHAT = {"feat": "FEAT, SnaTCHer-F", "peeler": "PEELER"}
 
@@ -41,7 +41,7 @@ def base(
     Example: handful base base.parquet -o base.safetensors
     """
     from handful.features import read
-    from handful.train.heads import learn_base
+    from handful.training.heads import learn_base
 
     if not output.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(output.parent)!r} to write {output.name} to: make it first")

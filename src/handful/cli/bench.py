@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Address, Engine, Json, app, bars, check_engine, console_for, stoppable
+from handful.cli._shared import Address, Engine, Json, app, bars, check_engine, console_for, stoppable
 
 HINT = "'--shots'"
 
@@ -68,10 +68,10 @@ def bench(
 
     Example: handful bench balanced --features embeddings.parquet --tasks 1000 --seeds 7 -o results
     """
-    from handful.base import is_base, read_base
-    from handful.bench import job
+    from handful.bench import report as job
+    from handful.core.base import is_base, read_base
     from handful.features import FeatureSet, Protocol, read
-    from handful.methods.solving import available_threads
+    from handful.solving.solve import available_threads
 
     check_engine(engine, address)
     several = _shots(name, shots)
@@ -119,7 +119,7 @@ def _cluster(engine: str, address: str | None, jobs: int | None) -> AbstractCont
     """Who solves the tasks; None: processes of this machine."""
     if engine == "local":
         return nullcontext()
-    from handful.scale.benching import Ray
+    from handful.cluster.bench import Ray
 
     return Ray(address, jobs)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, bars, console_for
+from handful.cli._shared import Json, app, bars, console_for
 
 if TYPE_CHECKING:
-    from handful.datasets import DatasetInfo
+    from handful.training.datasets import DatasetInfo
 
 
 @app.command()
@@ -24,7 +24,7 @@ def datasets(
 
     Example: handful datasets omniglot --check omniglot/
     """
-    from handful.datasets import dataset_info, list_datasets
+    from handful.training.datasets import dataset_info, list_datasets
 
     if check is not None:
         _check(name, check, as_json)
@@ -91,7 +91,7 @@ def _tell(info: DatasetInfo, as_json: bool) -> None:
 
 
 def _check(name: str | None, path: Path, as_json: bool) -> None:
-    from handful.datasets import check_archives, dataset_info, list_datasets, read_pictures
+    from handful.training.datasets import check_archives, dataset_info, list_datasets, read_pictures
 
     infos = list_datasets() if name is None else [dataset_info(name)]
     console = console_for(as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.shared import (
+from handful.cli._shared import (
     REMEMBERED,
     SHARDS_KEPT,
     Address,
@@ -35,9 +35,9 @@ from handful.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from handful.cluster.embedding import Sharded
+    from handful.cluster.embedding_part import Recipe
     from handful.label import Items
-    from handful.scale.embedding import Sharded
-    from handful.scale.making import Recipe
 
 
 @app.command()
@@ -93,14 +93,14 @@ def embed(
     all of them. Parts that are done are kept, so that the same command goes on where it was stopped; the cache of
     features is not used, as its file cannot be locked on a network drive.
     """
+    from handful.backbones import load_backbone
+    from handful.cluster.embedding import embed_folder, into_parts
+    from handful.cluster.embedding_part import Recipe
     from handful.features.featureset import WRITERS
-    from handful.files import first_folder, printable
-    from handful.images import load_backbone
-    from handful.label.bases import find_base_mean
+    from handful.label.base_files import find_base_mean
     from handful.label.items import read_pile
     from handful.label.outputs import check_file
-    from handful.scale.embedding import embed_folder, into_parts
-    from handful.scale.making import Recipe
+    from handful.utils.files import first_folder, printable
 
     console = console_for(as_json)
     check_engine(engine, address)
@@ -161,7 +161,7 @@ def _base_embedder(recipe: Recipe, output: Path, engine: str, address: str | Non
         return
     from shutil import rmtree
 
-    from handful.scale.embedding import ClusterEmbedder
+    from handful.cluster.embedding import ClusterEmbedder
 
     shards = output.with_name(f"{output.name}.base-shards")
     with ClusterEmbedder(recipe, shards, address, size) as embedder:
@@ -178,10 +178,10 @@ def _embed_set(
 ) -> Items:
     from dataclasses import replace
 
-    from handful.datasets import read_pictures
-    from handful.datasets.embedding import embed_set
     from handful.features import write
     from handful.label import Items
+    from handful.training.datasets import read_pictures
+    from handful.training.datasets.embedding import embed_set
 
     given = read_pictures(
         path, None if dataset == "auto" else dataset, splits=None if split is None else [split],
@@ -200,8 +200,8 @@ def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dic
     import numpy as np
 
     from handful.features import FeatureSet, write
-    from handful.files import first_folder, printable
     from handful.label import read_pile
+    from handful.utils.files import first_folder, printable
 
     found = read_pile(pictures, net, **how)
     names = [printable(name) for name in found.names]
@@ -217,7 +217,7 @@ def backbones(as_json: Json = False) -> None:
     """List what turns pictures into features."""
     from dataclasses import asdict
 
-    from handful.images import list_backbones
+    from handful.backbones import list_backbones
 
     infos = list_backbones()
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.shared import Json, app
+from handful.cli._shared import Json, app
 
 
 @app.command()
@@ -30,7 +30,7 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
-    from handful import demo as job
+    from handful.label import demo as job
 
     console = Console(quiet=as_json, highlight=False)
     with console.status("Labelling a pile of digits …"):
@@ -81,7 +81,7 @@ def info(
     from rich.console import Console
     from rich.table import Table
 
-    from handful.checks import shortened
+    from handful.core.checks import shortened
 
     table = Table(title=f"{found['name']}: {found['items']:,} items, {found['classes']} classes", show_header=False)
     for name, value in found.items():
@@ -107,8 +107,8 @@ def methods(as_json: Json = False) -> None:
     """List the methods with what is known about each."""
     from dataclasses import asdict
 
+    from handful.core.parameters import AUTO
     from handful.methods import get, list_methods
-    from handful.parameters import AUTO
 
     infos = list_methods()
     if as_json:

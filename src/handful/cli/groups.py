@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from handful.cli._shared import Json, Overwrite, Sort, Yes, app, ask_user, check_engine, share_from
 from handful.cli.pictures import check_paths, run
-from handful.cli.shared import Json, Overwrite, Sort, Yes, app, ask_user, check_engine, share_from
 
 
 @app.command()
@@ -51,7 +51,7 @@ def promote(
     Example: handful promote out 2=mushroom 3=leek -o out2
     """
     from handful.label import promote_groups
-    from handful.label.job import check_decision
+    from handful.label.labelling import check_decision
     from handful.label.outputs import check_output
 
     place = output or _next(results)

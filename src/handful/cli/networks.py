@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, Mean, Overwrite, Std, app, console_for, numbers
+from handful.cli._shared import Json, Mean, Overwrite, Std, app, console_for, numbers
 
 
 @app.command()
@@ -41,9 +41,9 @@ def export(
 
     Example: handful export max_acc.pth -o resnet12.onnx, then handful embed pictures/ --backbone resnet12.onnx
     """
-    from handful.images.extras import TORCH, need
-    from handful.images.preprocessing import as_numbers
+    from handful.backbones.preprocessing import as_numbers
     from handful.label.outputs import check_file
+    from handful.utils.extras import TORCH, need
 
     console = console_for(as_json)
     if output.suffix.lower() != ".onnx":
@@ -51,9 +51,9 @@ def export(
     for file in (output, output.with_suffix(".json")):
         check_file(file, overwrite, (".onnx", ".json"))
     need("torch", "handful export", TORCH)
-    from handful.images.modules import few_shot_preprocessing
-    from handful.networks.checkpoints import load_network
-    from handful.networks.export import write_onnx
+    from handful.backbones.networks.checkpoints import load_network
+    from handful.backbones.networks.export import write_onnx
+    from handful.backbones.torch_modules import few_shot_preprocessing
 
     name = None if network == "auto" else network
     options = {} if pool is None else {"pool": pool}
@@ -84,6 +84,6 @@ def _options(options: Any) -> str:
 
 
 def _names(names: list[str]) -> str:
-    from handful.images.loading import shown
+    from handful.backbones.pictures import shown
 
     return ", ".join(map(shown, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "none"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.shared import (
+from handful.cli._shared import (
     REMEMBERED,
     SHARDS_KEPT,
     Address,
@@ -109,8 +109,8 @@ def label(
     Example: handful label examples/ pile/ -o out
     """
     from handful.label import Job
-    from handful.label.in_parts import check_in_parts, goes_in_parts
-    from handful.label.job import check_decision
+    from handful.label.labelling import check_decision
+    from handful.label.large_pile import check_in_parts, goes_in_parts
     from handful.label.outputs import check_output
 
     decision: dict[str, Any] = {
@@ -136,12 +136,12 @@ def label(
 
 
 def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
-    from handful.label.in_parts import label_in_parts, numbers_of
+    from handful.label.large_pile import label_in_parts, numbers_of
 
     console = console_for(as_json)
     crew = None
     if job.engine == "ray":
-        from handful.scale.actors import Actors
+        from handful.cluster.actors import Actors
 
         crew = Actors(address)
     with stoppable(console, PASSES_KEPT), bars(console, "steps") as progress:
@@ -164,7 +164,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
 def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
     """Label a pile, write the results and tell of them."""
     from handful.label import label_items, write_outputs
-    from handful.label.journal import UNDO
+    from handful.label.move_journal import UNDO
     from handful.label.outputs import SORTED
 
     console = console_for(as_json)
@@ -199,8 +199,8 @@ def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> No
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
     if job.engine != "ray":
         return nullcontext()
-    from handful.scale.embedding import ClusterEmbedder
-    from handful.scale.making import Recipe
+    from handful.cluster.embedding import ClusterEmbedder
+    from handful.cluster.embedding_part import Recipe
 
     first = job.results[0]  # whoever promotes from these results finds the features that were made for them there
     place = (first if first.is_dir() else output) / FEATURES
@@ -208,7 +208,7 @@ def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextMan
 
 
 def _for_machines(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
-    from handful.files import printable
+    from handful.utils.files import printable
 
     names = [printable(name) for name in labelled.pile.names]
     return {
@@ -247,8 +247,8 @@ def predict(
     .parquet has it as it is.
     """
     import handful
+    from handful.backbones.pictures import shown
     from handful.features import read_partly
-    from handful.images.loading import shown
     from handful.label import Items, predict_items, read_pile
     from handful.label.items import in_order, of_pictures
     from handful.label.outputs import check_file, table_of, write_table
@@ -259,7 +259,7 @@ def predict(
     fitted = handful.load(model)
     made = getattr(fitted, "made_from_", {})
     if of_pictures(items):
-        from handful.images import load_backbone
+        from handful.backbones import load_backbone
 
         net = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
         if made.get("backbone_fingerprint") not in (None, net.fingerprint):
@@ -297,8 +297,8 @@ def undo(
     Pictures only ever go from the journal's own folder to the one folder that they came from. Where a journal is not
     known to be of a run of yours on this machine, what it would move is shown, and you are asked.
     """
-    from handful.images.loading import shown
-    from handful.label.journal import undo as move_back
+    from handful.backbones.pictures import shown
+    from handful.label.move_journal import undo as move_back
 
     back, left = move_back(journal, ask_user(yes))
     if as_json:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.shared import Json, app, as_rows, bars, console_for, say_skipped, stoppable
+from handful.cli._shared import Json, app, as_rows, bars, console_for, say_skipped, stoppable
 
 
 @app.command()
@@ -75,12 +75,12 @@ def train(
 
     Example: handful train omniglot/ --widths 16,32,64,128 --rotations classes --epochs 30 -o omniglot-backbone
     """
-    from handful.images.extras import TORCH, need
+    from handful.utils.extras import TORCH, need
 
     need("torch", "handful train", TORCH)
-    from handful.datasets import read_pictures
-    from handful.train.pretraining import pretrain
-    from handful.train.settings import Settings
+    from handful.training.datasets import read_pictures
+    from handful.training.pretraining import pretrain
+    from handful.training.settings import Settings
 
     console = console_for(as_json)
     options: dict[str, Any] = {} if widths is None else {"widths": _widths(widths)}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from handful.cli.shared import Json, app, console_for
+from handful.cli._shared import Json, app, console_for
 
 if TYPE_CHECKING:
-    from handful.workbench.trust import Agree, Model
+    from handful.workbench.domain.trust import Agree, Model
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any port that is free.")]
 Host = Annotated[str, typer.Option(help="Only this machine's own address: others are refused.")]
@@ -60,8 +60,8 @@ def workbench(
     """
     _need_web("the workbench")
     from handful.workbench import Project
-    from handful.workbench.app import make_app
-    from handful.workbench.serve import bind, serve
+    from handful.workbench.server.app import make_app
+    from handful.workbench.server.serve import bind, serve
 
     console = console_for(as_json)
     listening = bind(host, port)
@@ -104,8 +104,8 @@ def serve(
     Example: handful serve --port 8123
     """
     _need_web("handful serve")
-    from handful.workbench.serve import bind, make_service
-    from handful.workbench.serve import serve as run
+    from handful.workbench.server.serve import bind, make_service
+    from handful.workbench.server.serve import serve as run
 
     console = console_for(as_json)
 
@@ -122,7 +122,7 @@ def serve(
 
 def _agree(yes: bool) -> Agree:
     """Ask in the terminal, if there is one, whether a model that the project names shall be loaded."""
-    from handful.workbench.trust import refuse
+    from handful.workbench.domain.trust import refuse
 
     def ask(model: Model) -> None:
         if yes:
@@ -138,7 +138,7 @@ def _agree(yes: bool) -> Agree:
 
 
 def _need_web(purpose: str) -> None:
-    from handful.images.extras import need
+    from handful.utils.extras import need
 
     for module in ("fastapi", "uvicorn", "python_multipart"):
         need(module, purpose, '"handful[web]"')

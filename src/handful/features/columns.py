@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.arrays import to_numpy
-from handful.checks import shortened
-from handful.limits import JSON_BYTES, in_units
+from handful.core.arrays import to_numpy
+from handful.core.checks import shortened
+from handful.utils.limits import JSON_BYTES, in_units
 
 BASE_MEAN = "base_mean.json"  # in a folder of features, whose files have no place for it
 

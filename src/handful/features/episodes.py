@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from handful.task import UNKNOWN, Task
+from handful.core.task import UNKNOWN, Task
 
 
 @dataclass(frozen=True)

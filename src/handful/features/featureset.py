@@ -21,14 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from handful.arrays import norms, to_numpy
-from handful.checks import as_features, is_missing, label_array, shortened
-from handful.features import formats, shards, tables
+from handful.core.arrays import norms, to_numpy
+from handful.core.checks import as_features, is_missing, label_array, shortened
+from handful.features import formats, tables
+from handful.features import parts as shards
 from handful.features.columns import BASE_MEAN, Columns, checked_mean
 from handful.features.episodes import Protocol
 from handful.features.pickles import read_pickle
-from handful.interrupts import cleanup
-from handful.limits import check_bytes
+from handful.utils.interrupts import cleanup
+from handful.utils.limits import check_bytes
 
 PICKLES = (".pkl", ".pickle", ".plk")
 READERS: dict[str, Callable[[Path, str, str], Columns]] = {

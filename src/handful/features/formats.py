@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from handful.features import npyfiles
+from handful.features import npy_files as npyfiles
 from handful.features.columns import Columns, coded, damaged, keys_of, named, parse_json, require
-from handful.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
 
 FORMAT = 1  # of the JSON in a .safetensors header
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.arrays import to_numpy
-from handful.checks import UNKNOWN, as_features, shortened
+from handful.core.arrays import to_numpy
+from handful.core.checks import UNKNOWN, as_features, shortened
 from handful.features.columns import checked_mean, damaged
-from handful.features.parquetfile import MAX_COLUMNS, read_columns, values_of
-from handful.features.shards import is_sharded, read_parts
+from handful.features.number_columns import check_header, columns_of_numbers, may_be_features
+from handful.features.parquet_file import MAX_COLUMNS, read_columns, values_of
+from handful.features.parts import is_sharded, read_parts
 from handful.features.tables import check_vectors, mean_of_schema, vectors_of
-from handful.features.wide import check_header, columns_of_numbers, may_be_features
-from handful.limits import check_bytes
+from handful.utils.limits import check_bytes
 
 BESIDE = ("label", "path", "split")  # columns of a CSV that are no features
 LINE_BYTES = 2**22  # of a CSV that are looked at together

@@ -1,6 +1,6 @@
 """Per-class pickles, as research code publishes them: {class: array [n, D], list of arrays, or torch tensor}.
 
-They are never run: `handful.unpickling` reads them.
+They are never run: `handful.utils.unpickling` reads them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from handful.checks import as_features
+from handful.core.checks import as_features
 from handful.features.columns import Columns
-from handful.unpickling import ADVICE, Budget, Refused, load_plain, quoted
+from handful.utils.unpickling import ADVICE, Budget, Refused, load_plain, quoted
 
 
 def read_pickle(path: Path, embedding: str = "", label: str = "") -> Columns:

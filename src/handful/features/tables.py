@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from handful.checks import shortened
-from handful.features.arrowstream import read_stream
+from handful.core.checks import shortened
+from handful.features.arrow_stream import read_stream
 from handful.features.columns import (
     BASE_MEAN,
     Columns,
@@ -24,8 +24,8 @@ from handful.features.columns import (
     read_json,
     require,
 )
-from handful.features.parquetfile import check_flat, check_once, read_columns, values_of
-from handful.limits import check_bytes
+from handful.features.parquet_file import check_flat, check_once, read_columns, values_of
+from handful.utils.limits import check_bytes
 
 ONE_LENGTH = "embeddings of one backbone have one length"
 MEAN = b"handful.base_mean"  # its key in the metadata of a table's schema, which tools that do not know it pass over

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import handful
-from handful.checks import UNKNOWN_NAME
-from handful.files import printable, unique_names
+from handful.core.checks import UNKNOWN_NAME
 from handful.label.items import Items
-from handful.label.job import Labelled
-from handful.label.outcome import marked
+from handful.label.labelling import Labelled
+from handful.label.summary import marked
+from handful.utils.files import printable, unique_names
 
 Export = tuple[str, Any]  # a file name, and what goes into it as JSON
 
@@ -94,7 +94,7 @@ def _files(labelled: Labelled, places: Sequence[Path] | None) -> list[str]:
 
 
 def _size(items: Items, i: int) -> tuple[int, int]:
-    from handful.images import BadPicture, picture_size
+    from handful.backbones import BadPicture, picture_size
 
     try:
         return picture_size(items.files[i], opener=items.opener) if items.files else (0, 0)

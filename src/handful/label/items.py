@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.features import is_sharded, read_partly
+from handful.features.number_columns import same_columns
 from handful.features.partly import Partly
-from handful.features.wide import same_columns
-from handful.files import class_name
+from handful.utils.files import class_name
 
 if TYPE_CHECKING:
-    from handful.images import Embedded
+    from handful.backbones import Embedded
 
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
 # Embeds pictures elsewhere: the folder they lie below, the pictures, the backbone, what they are, progress, strict
@@ -66,8 +66,8 @@ def read_examples(
     embedder: Embedder | None = None,
 ) -> Items:
     """Pictures in a folder for each class, `folder/<class>/...`."""
-    from handful.images import find_pictures
-    from handful.images.loading import LITTER
+    from handful.backbones import find_pictures
+    from handful.backbones.pictures import LITTER
 
     within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
     classes = [part for part in within if part.is_dir()]
@@ -119,7 +119,7 @@ def read_pile(
 
     what: they are, for the bar of progress.
     """
-    from handful.images import find_pictures
+    from handful.backbones import find_pictures
 
     found, left = find_pictures(folder, strict=strict)
     examples = {path.resolve() for path in without}
@@ -199,7 +199,7 @@ def _embed(
     cache: Any,
     embedder: Embedder | None,
 ) -> Items:
-    from handful.images import embed_pictures
+    from handful.backbones import embed_pictures
 
     if embedder is not None:
         found = embedder(folder, paths, backbone, what, progress, strict)

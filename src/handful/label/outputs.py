@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from handful import csvfile
-from handful.arrays import at_usual_scale, unit
-from handful.features.shards import part_name, part_numbers, read_note
-from handful.files import printable
-from handful.interrupts import cleanup
+from handful.core.arrays import at_usual_scale, unit
+from handful.features.parts import part_name, part_numbers, read_note
 from handful.label import exports
 from handful.label.items import Items
-from handful.label.job import Labelled
-from handful.label.outcome import Answers, marked
+from handful.label.labelling import Labelled
 from handful.label.record import RECORD, Job, record_of
 from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
+from handful.label.summary import Answers, marked
+from handful.utils import csv_file as csvfile
+from handful.utils.files import printable
+from handful.utils.interrupts import cleanup
 
 OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
 LABELS = "labels"  # the folder of labels in parts
@@ -267,7 +267,7 @@ def _most_telling(labelled: Labelled) -> list[int]:
 def _thumbnail(items: Items, i: int) -> bytes | None:
     if items.files is None:
         return None
-    from handful.images import BadPicture, thumbnail
+    from handful.backbones import BadPicture, thumbnail
 
     try:
         return thumbnail(items.files[i])

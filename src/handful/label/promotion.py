@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from handful.files import class_name, in_brief
-from handful.groups import check_names, lower_share
 from handful.label.items import of_pictures
 from handful.label.provenance import Agree, Request, refuse
 from handful.label.record import Job, read_record
+from handful.solving.groups import check_names, lower_share
+from handful.utils.files import class_name, in_brief
 
 DETAILS = 20  # paths that are shown to the user, what is read or run first
 
@@ -71,7 +71,7 @@ def _strange_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
 
     A backbone that is a file, or that is fetched from elsewhere, is always named: it is run.
     """
-    from handful.images.backbones import DEFAULT, OMNIGLOT, PIXELS
+    from handful.backbones.catalogue import DEFAULT, OMNIGLOT, PIXELS
 
     if job.backbone not in ("", DEFAULT, OMNIGLOT, PIXELS):
         yield "backbone", job.backbone

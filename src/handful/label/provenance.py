@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from handful.files import in_brief, write_whole
+from handful.utils.files import in_brief, write_whole
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def is_own(run: Any, digest: str) -> bool:
 
 def _place_of(run: Any) -> Path:
     """Where a run is kept. ValueError if that is no id: a file of anyone's may say anything."""
-    from handful.images.folders import cache_folder
+    from handful.utils.cache_folder import cache_folder
 
     if not isinstance(run, str) or not re.fullmatch("[0-9a-f]{32}", run):
         raise ValueError("this is no id of a run")

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import handful
-from handful.files import in_brief, printable
-from handful.label.bases import told_of_base
+from handful.core.parameters import AUTO, Number, OneOf, OrAuto
+from handful.label.base_files import told_of_base
 from handful.label.exports import FORMATS
 from handful.label.items import Embedder, Items, Progress, of_pictures, read_examples, read_pile, read_table
-from handful.label.job import Labelled
+from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
-from handful.label.schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
+from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
 from handful.label.sorting import WAYS
-from handful.parameters import AUTO, Number, OneOf, OrAuto
+from handful.utils.files import in_brief, printable
 
 RECORD = "results.json"
 MAX_RECORD_BYTES = 2**26  # more than half a million unknown items in groups
@@ -93,7 +93,7 @@ class Job:
             if self.base is not None:  # it is asked for, and not what the tables carry
                 found.base, shown.base_mean, found.base_mean = self.base, None, None
         else:
-            from handful.images import load_backbone
+            from handful.backbones import load_backbone
 
             options: dict[str, Any] = {
                 "progress": progress, "strict": self.strict, "cache": self.cache, "embedder": embedder,

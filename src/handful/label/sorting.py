@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from handful.files import in_brief
 from handful.label.items import Items
-from handful.label.journal import UNDO, Move, is_journal, write_journal
+from handful.label.move_journal import UNDO, Move, is_journal, write_journal
 from handful.label.subtree import Subtree
+from handful.utils.files import in_brief
 
 WAYS = ("copy", "link", "move")
 MAX_NAME_BYTES = 255  # what most file systems take

@@ -17,7 +17,7 @@ from stat import S_ISREG
 from types import TracebackType
 from typing import NamedTuple
 
-from handful.files import in_brief
+from handful.utils.files import in_brief
 
 BY_DESCRIPTOR = hasattr(os, "O_NOFOLLOW") and os.supports_dir_fd >= {os.open, os.stat, os.mkdir, os.rename, os.unlink}
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)

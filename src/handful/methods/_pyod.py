@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.arrays import Array, as_like, to_numpy
+from handful.core.arrays import Array, as_like, to_numpy
 from handful.methods.registry import Solution
 from handful.methods.simpleshot import simpleshot
 

@@ -10,10 +10,21 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, one_hot, products, softmax, unit
+from handful.core.arrays import (
+    FLOOR,
+    Array,
+    at_least,
+    class_count,
+    class_means,
+    cosine_to,
+    one_hot,
+    products,
+    softmax,
+    unit,
+)
+from handful.core.parameters import Number
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number
 
 
 def rectified(support: Array, labels: Array, query: Array) -> Array:

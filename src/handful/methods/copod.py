@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from handful.arrays import Array, as_like, to_numpy
+from handful.core.arrays import Array, as_like, to_numpy
 from handful.methods._pyod import detect
 from handful.methods.registry import Solution, register
 from handful.methods.simpleshot import simpleshot

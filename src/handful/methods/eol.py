@@ -38,12 +38,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, class_count, softmax
-from handful.descent import BACKENDS, PARAMETERS, Descent, InfoMax, descend, logits_to
+from handful.core.arrays import Array, as_like, class_count, softmax
+from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf
+from handful.engines.descent import BACKENDS, PARAMETERS, Descent, InfoMax, descend, logits_to
 from handful.methods.registry import Solution, register
-from handful.parameters import SHARE, Number, OneOf, Rule, SomeOf
-from handful.stream.descending import Descended, descend_in_passes
-from handful.stream.passes import Learned, Passes, View
+from handful.streaming.descent import Descended, descend_in_passes
+from handful.streaming.passes import Learned, Passes, View
 
 RULES: dict[str, Rule] = {
     "outlier_share": SHARE,

@@ -2,7 +2,7 @@
 
 The handful project, 2026. EOL learns a scale and a shift for each class, which fine-grained classes need; KDO's density
 of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Both see the
-same features y, smoothed over each item's nearest (`handful.density`), and the same share of outliers::
+same features y, smoothed over each item's nearest (`handful.engines.density`), and the same share of outliers::
 
     outlier log-odds = (log-odds of EOL + log-odds of KDO) / 2,   P(class | known) = mean of the two
 """
@@ -13,13 +13,13 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, at_least, class_count, sigmoid
-from handful.density import densities, kernels, smooth
-from handful.descent import BACKENDS
+from handful.core.arrays import FLOOR, Array, at_least, class_count, sigmoid
+from handful.core.parameters import Number, OneOf
+from handful.engines.density import densities, kernels, smooth
+from handful.engines.descent import BACKENDS
+from handful.engines.share import MOST
 from handful.methods import eol, kdo
 from handful.methods.registry import Solution, register
-from handful.parameters import Number, OneOf
-from handful.share import MOST
 
 
 def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:

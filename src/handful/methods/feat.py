@@ -22,10 +22,20 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array, at_least, class_count, class_means, norms, one_hot, softmax, squared_distances
+from handful.core.arrays import (
+    FLOOR,
+    Array,
+    at_least,
+    class_count,
+    class_means,
+    norms,
+    one_hot,
+    softmax,
+    squared_distances,
+)
+from handful.core.parameters import Number
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number
 
 
 def layer_norm(x: Array, base: Mapping[str, Array]) -> Array:

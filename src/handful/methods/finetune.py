@@ -7,11 +7,11 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
-from handful.arrays import Array, class_count
-from handful.descent import BACKENDS, InfoMax, descend
+from handful.core.arrays import Array, class_count
+from handful.core.parameters import Number, OneOf
+from handful.engines.descent import BACKENDS, InfoMax, descend
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.methods.tim_gd import score_new
-from handful.parameters import Number, OneOf
 
 
 @register(

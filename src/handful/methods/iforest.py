@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.arrays import Array
+from handful.core.arrays import Array
+from handful.core.parameters import Number
 from handful.methods._pyod import detect
 from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.parameters import Number
 
 
 @register(

@@ -2,7 +2,7 @@
 
 The handful project, 2026. Each query is held against every known class, by the cosine to its prototype and by a kernel
 density of what belongs to it, and against a density of the outliers found so far; a bias for each holds the share of
-the outliers at what is expected, and the known classes equal. The equations are in `handful.density`. ::
+the outliers at what is expected, and the known classes equal. The equations are in `handful.engines.density`. ::
 
     P(class k or outlier | i) = softmax(l_i + bias),   outlier score o_i = P(outlier | i)
 
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful import share
-from handful.arrays import Array, as_like, class_count
-from handful.density import Densities, Graph, Kernels, Neighbours, densities, kernels, score_items, smooth
-from handful.methods.growing import Growth
+from handful.core.arrays import Array, as_like, class_count
+from handful.core.parameters import SHARE, Number, Rule, is_auto
+from handful.engines import share
+from handful.engines.density import Densities, Graph, Kernels, Neighbours, densities, kernels, score_items, smooth
+from handful.engines.growing import Growth
 from handful.methods.registry import Solution, register
-from handful.parameters import SHARE, Number, Rule, is_auto
 
 RULES: dict[str, Rule] = {
     "outlier_share": SHARE,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, squared_distances
+from handful.core.arrays import Array, squared_distances
+from handful.core.parameters import Number
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.methods.simpleshot import simpleshot
-from handful.parameters import Number
 
 TINY = 0.1  # of the terms: what is left of their difference has lost a digit
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, at_least, products, softmax, squared_distances
+from handful.core.arrays import Array, at_least, products, softmax, squared_distances
+from handful.core.parameters import Number
 from handful.methods.bdcspn import rectified
 from handful.methods.registry import BY_SHOTS, Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number
 
 TOLERANCE = 1e-6
 

@@ -6,10 +6,10 @@ Schölkopf, Platt, Shawe-Taylor, Smola, Williamson: "Estimating the Support of a
 
 from __future__ import annotations
 
-from handful.arrays import Array
+from handful.core.arrays import Array
+from handful.core.parameters import Number, OneOf
 from handful.methods._pyod import detect
 from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.parameters import Number, OneOf
 
 
 @register("ocsvm", rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None)), "tolerance": Number(0)})

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import (
+from handful.core.arrays import (
     Array,
     as_like,
     at_least,
@@ -30,8 +30,8 @@ from handful.arrays import (
     squared_distances,
     to_numpy,
 )
+from handful.core.parameters import Number, OneOf
 from handful.methods.registry import Solution, register
-from handful.parameters import Number, OneOf
 
 ENOUGH = 10  # examples for a Weibull model of a class's own
 TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: rounding is all that is between them

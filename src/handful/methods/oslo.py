@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax, unit
+from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax, unit
+from handful.core.parameters import Number
 from handful.methods.registry import Solution, register
-from handful.parameters import Number
-from handful.stream.passes import Learned, Pass, Passes, Rows, View
+from handful.streaming.passes import Learned, Pass, Passes, Rows, View
 
 
 def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.arrays import Array, class_count, cosine_to, softmax
-from handful.descent import BACKENDS, InfoMax, descend
+from handful.core.arrays import Array, class_count, cosine_to, softmax
+from handful.core.parameters import Number, OneOf
+from handful.engines.descent import BACKENDS, InfoMax, descend
 from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.parameters import Number, OneOf
-from handful.stream.descending import prototypes_in_passes
-from handful.stream.passes import Learned, Passes, View
+from handful.streaming.descent import prototypes_in_passes
+from handful.streaming.passes import Learned, Passes, View
 
 
 def _head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from handful.arrays import Array, as_like, to_numpy
+from handful.core.arrays import Array, as_like, to_numpy
+from handful.core.parameters import Number
 from handful.methods._pyod import detect
 from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.parameters import Number
 
 
 @register(

@@ -19,7 +19,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, one_hot, products, softmax
+from handful.core.arrays import Array, class_count, class_means, one_hot, products, softmax
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
 

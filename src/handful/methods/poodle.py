@@ -18,11 +18,11 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
-from handful.descent import Adam
+from handful.core.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
+from handful.core.parameters import Number
+from handful.engines.descent import Adam
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number
 
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:

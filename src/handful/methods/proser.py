@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, as_like, class_count, one_hot, products, softmax
-from handful.descent import Adam
+from handful.core.arrays import Array, as_like, class_count, one_hot, products, softmax
+from handful.core.parameters import Number
+from handful.engines.descent import Adam
 from handful.methods.registry import Solution, register
-from handful.parameters import Number
 
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, class_count, class_means, logsumexp, one_hot, softmax, squared_distances
+from handful.core.arrays import Array, class_count, class_means, logsumexp, one_hot, softmax, squared_distances
+from handful.core.parameters import Number
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number
 
 TOLERANCE, SINKHORN_ROUNDS = 1e-6, 1000
 

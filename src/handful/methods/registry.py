@@ -27,15 +27,15 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful import share
-from handful.arrays import Array
-from handful.base import HOW, Base, read_base
-from handful.methods.growing import Growth
-from handful.methods.parts import Part
-from handful.parameters import AUTO, Rule, is_auto
-from handful.prepare import as_dtype, prepare, replay
-from handful.stream.passes import Learned, Passes
-from handful.task import Task
+from handful.core.arrays import Array
+from handful.core.base import HOW, Base, read_base
+from handful.core.base_arrays import Part
+from handful.core.parameters import AUTO, Rule, is_auto
+from handful.core.prepare import as_dtype, prepare, replay
+from handful.core.task import Task
+from handful.engines import share
+from handful.engines.growing import Growth
+from handful.streaming.passes import Learned, Passes
 
 METHODS: dict[str, Method] = {}
 DEFAULT = "kdo"  # what "auto" stands for: found best where the share of outliers is not known
@@ -221,10 +221,10 @@ def register(
     between which threads would pass the GIL around; fewer if its own matrices outgrow the features.
     `finds_share` says that it takes outlier_share="auto" itself; for others the share is estimated beforehand.
     `most` is how many queries it can solve together; of more, a sample is solved and `score_new` scores the rest.
-    `grow(growth, **parameters)` solves a task whose pile has grown from where it stood (`handful.methods.growing`), for
+    `grow(growth, **parameters)` solves a task whose pile has grown from where it stood (`handful.engines.growing`), for
     methods whose score is a probability; without it all items are solved again, which suits those that are quick.
-    `passes(support, labels, count, view, **parameters)` solves a task over a pile in pieces (`handful.stream.passes`);
-    an inductive method, or one that says `most`, needs none.
+    `passes(support, labels, count, view, **parameters)` solves a task over a pile in pieces
+    (`handful.streaming.passes`); an inductive method, or one that says `most`, needs none.
     `info` is what `Info` holds, or as much of it as there is to say; for the methods of this package it is in
     `metadata.json`.
     """
@@ -270,7 +270,7 @@ def get(name: str) -> Any:
     if name in METHODS:
         return METHODS[name]
     if isinstance(name, str) and name.count("+") == 1:
-        from handful.methods.pairing import pair
+        from handful.solving.pairs import pair
 
         return pair(*name.split("+"))
     raise ValueError(f"there is no method {name!r}; there are: auto, {', '.join(sorted(METHODS))}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.arrays import FLOOR, Array
+from handful.core.arrays import FLOOR, Array
 
 
 def maxprob(probabilities: Array) -> Array:

@@ -8,10 +8,10 @@ Learning", 2019. With c_j the class means of the prepared support::
 
 from __future__ import annotations
 
-from handful.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
+from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
+from handful.core.parameters import Number
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number
 
 
 @register("simpleshot", rules={"temperature": Number(0)})

@@ -17,10 +17,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.arrays import Array, one_hot, softmax, to_numpy
+from handful.core.arrays import Array, one_hot, softmax, to_numpy
+from handful.core.parameters import Number
 from handful.methods.feat import adapt, class_prototypes, layer_norm, logits
 from handful.methods.registry import Solution, register
-from handful.parameters import Number
 
 SLAB = 1 << 20  # numbers of adapted sets that are held at a time, one set for each item
 

@@ -18,7 +18,7 @@ from math import log
 
 from array_api_compat import array_namespace
 
-from handful.arrays import (
+from handful.core.arrays import (
     FLOOR,
     Array,
     at_least,
@@ -29,8 +29,8 @@ from handful.arrays import (
     softmax,
     squared_distances,
 )
+from handful.core.parameters import Number
 from handful.methods.registry import Solution, register
-from handful.parameters import Number
 
 
 def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.arrays import Array, class_count, cosine_to, softmax
-from handful.descent import BACKENDS, InfoMax, descend
+from handful.core.arrays import Array, class_count, cosine_to, softmax
+from handful.core.parameters import Number, OneOf
+from handful.engines.descent import BACKENDS, InfoMax, descend
 from handful.methods.registry import Solution, register
 from handful.methods.scores import maxprob
-from handful.parameters import Number, OneOf
-from handful.stream.descending import prototypes_in_passes
-from handful.stream.passes import Learned, Passes, View
+from handful.streaming.descent import prototypes_in_passes
+from handful.streaming.passes import Learned, Passes, View
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from handful.files import write_whole
+from handful.utils.files import write_whole
 
 
 def text(value: object) -> str:

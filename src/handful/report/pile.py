@@ -25,7 +25,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from handful.checks import UNKNOWN_NAME
+from handful.core.checks import UNKNOWN_NAME
 from handful.report.parts import facts, save, text
 
 SCRIPTS = ("pile_data.js", "pile_plots.js", "pile_cards.js", "pile_groups.js", "pile.js")  # one script, in this order

@@ -7,8 +7,8 @@ request, `connections` limits them, `solvers` are the processes behind POST /sol
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.workbench.project import Project, default_folder
-    from handful.workbench.refusal import Refusal
+    from handful.workbench.domain.project import Project, default_folder
+    from handful.workbench.domain.refusal import Refusal
 
 __all__ = ["Project", "Refusal", "default_folder"]
 
@@ -16,6 +16,6 @@ __all__ = ["Project", "Refusal", "default_folder"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from handful.workbench import project  # slow: the processes of `solvers` do without it
+    from handful.workbench.domain import project  # slow: the processes of `solvers` do without it
 
     return getattr(project, name)

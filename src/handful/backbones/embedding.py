@@ -1,0 +1,239 @@
+"""Pictures to features: decoded in threads while the backbone works, what is known taken from the cache."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from handful.backbones.cache import FeatureCache, content_hash
+from handful.backbones.pictures import BadPicture, Opener, Skipped, decode, open_picture, read, status_of
+
+if TYPE_CHECKING:
+    from handful.backbones.backbone import Backbone
+
+LOADING = 1  # to be raised when loading gives other pixels for the same file: kept features are wrong then
+ENOUGH = 3  # times the backbone's input: 12 megapixels of JPEG in a quarter of the time, the input 0.2/255 apart
+THREADS = 8  # at most, unless asked for: each may hold a picture of 360 MB
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Features of those pictures that could be embedded, in the order given, and what was passed over."""
+
+    features: np.ndarray  # float32 [n, D]
+    paths: list[str]
+    hashes: list[str]
+    skipped: list[Skipped]
+    cached: int  # how many of the n came from the cache
+
+
+def embed_pictures(
+    paths: Iterable[str | os.PathLike[str]],
+    backbone: Backbone,
+    *,
+    cache: bool | FeatureCache = True,
+    batch: int = 32,
+    threads: int | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+    opener: Opener | None = None,
+) -> Embedded:
+    """Embed pictures with a backbone.
+
+    `cache`: the user's, none, or one's own. `batch` pictures go through the backbone at once, while up to `threads`
+    are decoded; pictures with the same content go once. Pictures that cannot be used are skipped, or with `strict`
+    the first is raised as `BadPicture`. `progress(done, total)` is called as pictures are settled. Each finished
+    batch is kept in the cache at once: an interrupted run goes on where it was. `opener` as in `open_picture`.
+    """
+    for name, value in (("batch", batch), ("threads", threads)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name}={value!r} must be a whole number from 1")
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise TypeError(f"paths is a single path, {paths!r}: give a list of paths, as find_pictures does of a folder")
+    store = cache if isinstance(cache, FeatureCache) else FeatureCache() if cache else None
+    run = _Run([os.fsdecode(path) for path in paths], backbone, store, batch, strict, progress, opener)
+    try:
+        run.embed(_cores() if threads is None else threads)
+    finally:
+        run.remember()
+        if store is not None and store is not cache:
+            store.close()
+    return run.result()
+
+
+def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
+    """A picture as a small JPEG, no side over `size` pixels, without what its file tells of time and place."""
+    image = open_picture(picture, at_least=2 * size, opener=opener)
+    image.thumbnail((size, size), Image.Resampling.LANCZOS)
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=80, optimize=True)
+    return file.getvalue()
+
+
+class _Looked(NamedTuple):
+    """What a thread brings of one picture: neither a vector nor an input where its content is known already."""
+
+    status: os.stat_result
+    hash: str
+    vector: np.ndarray | None  # from the cache
+    input: np.ndarray | None  # for the backbone
+
+
+class _Waiting(NamedTuple):
+    """A picture that waits for its batch to fill."""
+
+    path: str
+    input: np.ndarray
+
+
+class _Run:
+    """One call of `embed_pictures`. Threads only look; all else happens in the caller's, picture by picture in the
+    order given, so that batches, and with them the last bits of features, do not depend on which thread was first."""
+
+    def __init__(
+        self,
+        paths: list[str],
+        backbone: Backbone,
+        store: FeatureCache | None,
+        batch: int,
+        strict: bool,
+        progress: Callable[[int, int], object] | None,
+        opener: Opener | None,
+    ) -> None:
+        self.paths, self.backbone, self.store, self.batch, self.strict = paths, backbone, store, batch, strict
+        self.key = f"{backbone.fingerprint}-{LOADING}"
+        self.progress = progress or (lambda done, total: None)
+        self.opener = opener
+        self.vectors: dict[str, np.ndarray] = {}  # by content hash, as all below
+        self.waiting: dict[str, _Waiting] = {}
+        self.cached: set[str] = set()
+        self.hashes: list[str | None] = [None] * len(paths)
+        self.bad: dict[int, str] = {}  # reasons
+        self.useless: dict[str, str] = {}  # reasons, of contents
+        self.read: list[tuple[str, os.stat_result, str]] = []  # not yet remembered
+
+    def embed(self, threads: int) -> None:
+        if self.store is not None:
+            opener = self.opener
+            known = self.store.known(self.paths, None if opener is None else lambda path: status_of(path, opener))
+            self.hashes = [known.get(path) for path in self.paths]
+            self._take(self.store.get(known.values(), self.key))
+        todo = [i for i, content in enumerate(self.hashes) if content not in self.vectors]
+        done = reported = len(self.paths) - len(todo)
+        self.progress(done, len(self.paths))
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="handful-pictures")
+        try:
+            ahead = iter(todo)
+            # Bounded: so many prepared pictures at most, enough for the next batch while one is embedded
+            looking: deque[tuple[int, Future[_Looked]]] = deque()
+            for count, index in enumerate(todo, start=1):
+                for i in islice(ahead, self.batch + threads - len(looking)):
+                    looking.append((i, pool.submit(self._look, i)))
+                self._settle(index, looking.popleft()[1])
+                if len(self.waiting) == self.batch or count == len(todo):
+                    self._embed_waiting()
+                if (settled := done + count - len(self.waiting)) > reported:
+                    reported = settled
+                    self.progress(settled, len(self.paths))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _look(self, index: int) -> _Looked:
+        """Read a picture and prepare it, unless its content is known. In a thread: it changes nothing of the run."""
+        path = self.paths[index]
+        data, status = read(path, self.opener)
+        content = content_hash(data)
+        if content in self.vectors or content in self.waiting:
+            return _Looked(status, content, None, None)
+        if self.store is not None and content != self.hashes[index]:  # the others were asked for all at once
+            kept = self.store.get([content], self.key).get(content)  # microseconds, beside the reading
+            if self._fits(kept):
+                return _Looked(status, content, kept, None)
+        image = decode(data, path, at_least=ENOUGH * max(self.backbone.input_size))
+        try:
+            return _Looked(status, content, None, self.backbone.prepare(image))
+        except MemoryError:
+            raise BadPicture(path, "does not fit into memory: make it smaller") from None
+
+    def _settle(self, index: int, looking: Future[_Looked]) -> None:
+        try:
+            looked = looking.result()
+        except BadPicture as error:
+            if self.strict:
+                raise
+            self.hashes[index], self.bad[index] = None, error.reason
+            return
+        path, content = self.paths[index], looked.hash
+        self.hashes[index] = content
+        self.read.append((path, looked.status, content))
+        if looked.vector is not None:
+            self._take({content: looked.vector})
+        elif looked.input is not None and content not in self.vectors and content not in self.waiting:
+            self.waiting[content] = _Waiting(path, looked.input)
+        if len(self.read) >= 1000:
+            self.remember()
+
+    def _embed_waiting(self) -> None:
+        if not self.waiting:
+            return
+        inputs = np.stack([waiting.input for waiting in self.waiting.values()])
+        vectors = np.asarray(self.backbone.embed(inputs), np.float32)
+        if vectors.shape != (len(inputs), self.backbone.dimension):
+            raise ValueError(
+                f"backbone {self.backbone.name} gave features of shape {vectors.shape} for {len(inputs)} pictures, "
+                f"not {(len(inputs), self.backbone.dimension)}: its `dimension` or `embed` is wrong"
+            )
+        fresh = {}
+        for (content, waiting), vector in zip(self.waiting.items(), vectors, strict=True):
+            if np.isfinite(vector).all():
+                fresh[content] = vector
+                continue
+            self.useless[content] = f"has features that are no numbers by backbone {self.backbone.name}: leave it out"
+            if self.strict:
+                raise BadPicture(waiting.path, self.useless[content])
+        self.vectors.update(fresh)
+        self.waiting.clear()
+        if self.store is not None:
+            self.store.put(fresh, self.key)
+            self.remember()
+
+    def _take(self, vectors: dict[str, np.ndarray]) -> None:
+        fitting = {content: vector for content, vector in vectors.items() if self._fits(vector)}
+        self.vectors.update(fitting)
+        self.cached.update(fitting)
+
+    def _fits(self, vector: np.ndarray | None) -> bool:
+        return vector is not None and len(vector) == self.backbone.dimension
+
+    def remember(self) -> None:
+        if self.store is not None:
+            self.store.remember(self.read)
+        self.read = []
+
+    def result(self) -> Embedded:
+        skipped, paths, hashes = [], [], []
+        for index, (path, content) in enumerate(zip(self.paths, self.hashes, strict=True)):
+            if content is not None and content in self.vectors:
+                paths.append(path)
+                hashes.append(content)
+            else:
+                skipped.append(Skipped(path, self.bad[index] if content is None else self.useless[content]))
+        features = np.empty((len(paths), self.backbone.dimension), np.float32)
+        for row, content in enumerate(hashes):
+            features[row] = self.vectors[content]
+        return Embedded(features, paths, hashes, skipped, sum(content in self.cached for content in hashes))
+
+
+def _cores() -> int:
+    """Those this process may use; containers and clusters allow fewer than there are."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(allowed, THREADS)

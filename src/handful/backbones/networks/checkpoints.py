@@ -1,0 +1,263 @@
+"""Weights that others published: what network a file holds, and its weights in ours.
+
+A checkpoint is a state dict somewhere in a file, under names with something in front ("module.", "encoder.",
+"feature."), in the naming of some code. All three are found by what fits the network best, not by a list of known
+files. A file is only ever read as tensors and plain containers: one that asks for more is refused, nothing of it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from handful.backbones.networks import NETWORKS, build
+from handful.backbones.networks.layouts import LAYOUTS, Layout, options_of
+from handful.core.checks import shortened
+from handful.utils.extras import TORCH, need
+from handful.utils.unpickling import Refused, load_torch
+
+if TYPE_CHECKING:
+    from torch import nn
+
+State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
+DEEPEST = 3  # containers within containers that are looked through for state dicts
+COUNTER = "num_batches_tracked"  # of a batch norm: counts steps of training, takes no part in features
+HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
+SHOWN = 6
+MAX_PARAMETERS = 4_000  # of one state dict; a WRN-28-10 has 170
+MAX_NAME = 300  # characters of a parameter's name
+MAX_PREFIX = 8  # parts of a name that may stand in front of the network's
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How a checkpoint fitted. Names in `unexpected` and `ignored` are the file's."""
+
+    missing: list[str]  # of the network, and harmless: counters of batch norms
+    unexpected: list[str]  # in the file, and neither of the network nor known to be left over
+    ignored: list[str]  # classifiers, attention and the like: what training needs beside the network
+    matched: int  # parameters and buffers that were taken
+    prefix: str  # in front of the network's names
+    layout: str  # whose naming it is
+    place: str  # of the state dict in the file: "params"; "" if the file is one
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A state dict under one prefix in one layout."""
+
+    place: str
+    prefix: str
+    layout: Layout
+    names: dict[str, str]  # ours to the file's
+    state: State
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {ours: tuple(self.state[name].shape) for ours, name in self.names.items()}
+
+
+def load_network(
+    path: str | Path, name: str | None = None, *, channels: int | None = None, **options: Any
+) -> tuple[nn.Module, str, Loaded]:
+    """The network of a checkpoint with its weights, in evaluation mode; its name; how the file fitted.
+
+    What is not told is read off the file; `options` are those of the network, for what a file cannot tell.
+    """
+    found, read = network_of(path)
+    if name not in (None, found):
+        raise ValueError(f"{path} holds a {found}, not a {name}")
+    if channels not in (None, read["channels"]):
+        raise ValueError(f"{path} takes pictures of {read['channels']} channels, not {channels}: see its first kernels")
+    network = build(found, **(read | options))
+    return network.eval(), found, load_checkpoint(network, path)
+
+
+def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """What `build` needs for the network in a file, by its names and shapes: ("resnet12", {"channels": 3, ...}).
+
+    A file of `handful train` also says what shapes do not tell; where both tell, shapes are believed.
+    """
+    found = _recognise(_state_dicts(Path(path)))
+    if found is None:
+        raise ValueError(
+            f"{path} holds no network that is known here ({', '.join(NETWORKS)}): export it to ONNX with the code that "
+            "made it, and give handful the .onnx file"
+        )
+    name, options = found
+    return name, _said(Path(path), name) | options
+
+
+def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
+    """Put the weights of a file into a network that `build` made, and say how they fitted.
+
+    Parameters that are missing, of another shape, or of parts that the network has not are a ValueError, and leave the
+    network as it was.
+    """
+    kind, states = _kind(network), _state_dicts(Path(path))
+    wanted = network.state_dict()
+    readings = [r for r in _readings(states) if r.layout.network == kind]
+    best = max(readings, key=lambda r: len(r.names.keys() & wanted.keys()), default=None)
+    if best is None:
+        raise ValueError(f"{path} holds no parameters of a {kind}{_hint(states)}")
+    missing = [name for name in wanted if name not in best.names]
+    lacking = [name for name in missing if not name.endswith(COUNTER)]
+    too_much = [name for ours, name in best.names.items() if ours not in wanted]
+    shapes = best.shapes()
+    common = [name for name in wanted if name in best.names]
+    other = [
+        f"{best.names[name]} {list(shapes[name])}, not {list(wanted[name].shape)}"
+        for name in common
+        if shapes[name] != tuple(wanted[name].shape)
+    ]
+    for wrong, what in (
+        (other, "has parameters of another shape"),
+        (lacking, f"lacks parameters of the {kind}"),
+        (too_much, f"is of a network with more parts than the {kind}"),
+    ):
+        if wrong:
+            raise ValueError(f"{path} {what}: {_some(wrong)}{_hint(states)}")
+    network.load_state_dict({name: _tensor(best.state[best.names[name]]) for name in common}, strict=False)
+    left = [name for name in best.state if name not in set(best.names.values())]
+    twins = {name for name in left if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
+    ignored = [name for name in left if name in twins or HEADS.search(name)]
+    unexpected = [name for name in left if name not in ignored]
+    return Loaded(missing, unexpected, ignored, len(common), best.prefix, best.layout.name, best.place)
+
+
+def _kind(network: nn.Module) -> str:
+    for name, (_, kind) in NETWORKS.items():
+        if type(network).__name__ == kind:
+            return name
+    raise ValueError(f"a {type(network).__name__} is none of the networks that `build` makes: {', '.join(NETWORKS)}")
+
+
+def _state_dicts(path: Path) -> dict[str, State]:
+    """{where in the file: state dict}, of every container with tensors in it."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint {path}")
+    torch = need("torch", "a checkpoint", TORCH)
+    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
+    found: dict[str, State] = {}
+    seen: set[int] = set()  # a container may hold itself, a thousand times
+
+    def look(at: Any, place: str, depth: int) -> None:
+        if not isinstance(at, Mapping) or id(at) in seen:
+            return
+        seen.add(id(at))
+        tensors = {key: value for key, value in at.items() if isinstance(key, str) and _has_numbers(torch, value)}
+        if tensors:
+            _check_names(path, tensors)
+            found[place] = tensors
+        if depth < DEEPEST:
+            for key, value in at.items():
+                look(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
+
+    look(content, "", 0)
+    if not found:
+        raise ValueError(
+            f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
+        )
+    return found
+
+
+def _has_numbers(torch: Any, value: Any) -> bool:
+    return torch.is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub")
+
+
+def _tensor(value: Any) -> Any:
+    """A tensor; of an array, which is a view of the file, a copy."""
+    if not isinstance(value, np.ndarray):
+        return value
+    torch = need("torch", "a checkpoint", TORCH)
+    return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
+
+
+def _check_names(path: Path, names: Iterable[str]) -> None:
+    names = list(names)
+    if len(names) > MAX_PARAMETERS or max(map(len, names)) > MAX_NAME:
+        raise ValueError(
+            f"{path} has {len(names):,} parameters in a state dict, the longest name has {max(map(len, names)):,} "
+            f"characters: at most {MAX_PARAMETERS:,} of {MAX_NAME} are read"
+        )
+
+
+def _said(path: Path, network: str) -> dict[str, Any]:
+    """The options that a file of `handful train` keeps of its network; none of other files."""
+    if path.suffix.lower() != ".safetensors":
+        return {}
+    from safetensors import safe_open
+
+    with safe_open(path, "numpy") as file:
+        text = (file.metadata() or {}).get("handful", "{}")
+    try:
+        about = json.loads(text)
+        return dict(about["options"]) if about["network"] == network else {}
+    except (KeyError, TypeError, ValueError):  # somebody else's
+        return {}
+
+
+def _safetensors(path: Path) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} cannot be read as safetensors: {error}") from None
+
+
+def _pickled(path: Path) -> Any:
+    try:
+        return load_torch(path)
+    except Refused as error:
+        alone = ". Whoever made it can keep the state dict alone: torch.save(model.state_dict(), ...)"
+        raise ValueError(
+            f"{path} cannot be read as a checkpoint of torch: it {error}; nothing of it was run"
+            + (alone if error.advise else "")
+        ) from None
+
+
+def _readings(states: dict[str, State]) -> Iterator[_Reading]:
+    """Every state dict under every prefix in every layout, where any name fits; what fits best is for the caller."""
+    for place, state in states.items():
+        inside: dict[str, list[str]] = {}  # names by what stands in front of them
+        for name in state:
+            words = name.split(".")
+            for n in range(min(len(words), MAX_PREFIX + 1)):
+                inside.setdefault("".join(f"{word}." for word in words[:n]), []).append(name)
+        for prefix in sorted(inside, key=lambda text: (len(text), text)):
+            for layout in LAYOUTS:
+                names: dict[str, str] = {}
+                for name in inside[prefix]:
+                    if (ours := layout.rename(name[len(prefix) :])) is not None:
+                        names.setdefault(ours, name)
+                if names:
+                    yield _Reading(place, prefix, layout, names, state)
+
+
+def _recognise(states: dict[str, State]) -> tuple[str, dict[str, Any]] | None:
+    best: tuple[int, str, dict[str, Any]] | None = None
+    for reading in _readings(states):
+        options = options_of(reading.layout.network, reading.shapes())
+        if options is not None and (best is None or len(reading.names) > best[0]):
+            best = len(reading.names), reading.layout.network, options | reading.layout.options
+    return best and best[1:]
+
+
+def _hint(states: dict[str, State]) -> str:
+    found = _recognise(states)
+    if found is None:
+        return ""
+    said = ", ".join(f"{key}={value!r}" for key, value in found[1].items())
+    return f"; by its shapes it is build({found[0]!r}, {said})"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,221 @@
+"""A network as an ONNX file, which runs without torch.
+
+The graph is traced by torch.fx and written node by node: the few operations that these networks are made of. Batch
+norms behind a convolution are folded into it. The same network gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import operator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import fx, nn
+from torch.nn import functional as F
+
+from handful.backbones.onnx_runtime import open_session
+from handful.utils.extras import need
+from handful.utils.files import write_whole
+
+if TYPE_CHECKING:
+    from handful.backbones.preprocessing import Preprocessing
+
+INPUT, OUTPUT = "pictures", "features"
+TOLERANCE = 1e-4
+OPSET, IR_VERSION = 17, 8  # what every ONNX Runtime we allow can read
+NORM = ("weight", "bias", "running_mean", "running_var")  # in the order of ONNX
+TRIALS = 2  # pictures that the graph is compared on
+
+
+class Agreement(NamedTuple):
+    """How far apart two ways to the same features are."""
+
+    relative: float  # largest difference, as a share of the largest feature
+    elementwise: float  # largest difference as a share of the feature itself: rounding alone makes it large near 0
+
+
+def export_onnx(
+    network: nn.Module, path: str | Path, preprocessing: Preprocessing, *, about: dict[str, Any] | None = None
+) -> Path:
+    """Write `network` to `path` (.onnx), and how its pictures are made ready to the .json beside it.
+
+    Any number of pictures, of the size in `preprocessing`. `about` is kept in the file, as JSON, for whoever asks where
+    it came from. The graph is run before anything is written: a ValueError if its features are not those of torch.
+    """
+    write_onnx(network, Path(path), preprocessing, about)
+    return Path(path)
+
+
+def write_onnx(
+    network: nn.Module, path: Path, preprocessing: Preprocessing, about: dict[str, Any] | None = None
+) -> Agreement:
+    """The same, told by how well the file agrees with torch."""
+    if path.suffix.lower() != ".onnx":
+        raise ValueError(f"{path}: the name of an ONNX file ends in .onnx")
+    shape = len(preprocessing.mean), *preprocessing.size
+    if shape[0] != (takes := getattr(network, "channels", shape[0])):
+        raise ValueError(f"mean and std are of {shape[0]} channels, and the network takes {takes}")
+    still = copy.deepcopy(network).cpu().float().eval()  # the caller's goes on training as it was
+    graph = build_graph(still, shape, about)
+    found = agreement(still, graph, shape)
+    if not found.relative <= TOLERANCE:  # NaN must not pass
+        raise ValueError(
+            f"{path} was not written: its features would differ by {found.relative:.1e} of the largest from those of "
+            f"torch, and {TOLERANCE:g} is allowed. Are the weights finite?"
+        )
+    said = asdict(preprocessing) | {"output": OUTPUT}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, graph)
+    write_whole(path.with_suffix(".json"), (json.dumps(said, indent=2) + "\n").encode())
+    return found
+
+
+def agreement(network: nn.Module, graph: bytes | Path, shape: tuple[int, ...], seed: int = 0) -> Agreement:
+    """Of torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and alone."""
+    pictures = np.random.default_rng(seed).standard_normal((TRIALS, *shape), dtype=np.float32)
+    session = open_session(graph)
+    with torch.inference_mode():
+        wanted = network(torch.from_numpy(pictures)).numpy()
+    batch = session.run([OUTPUT], {INPUT: pictures})[0]
+    alone = np.concatenate([session.run([OUTPUT], {INPUT: picture[None]})[0] for picture in pictures])
+    difference = np.maximum(np.abs(batch - wanted), np.abs(alone - wanted))
+    size = np.abs(wanted)
+    share = difference / np.maximum(size, 1e-30)
+    return Agreement(float(difference.max() / max(size.max(), 1e-30)), float(share.max()))
+
+
+def build_graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any] | None = None) -> bytes:
+    """Pictures [n, C, H, W] to features [n, D], as the bytes of an ONNX file; `network` is in evaluation mode."""
+    onnx = need("onnx", "an ONNX file")
+    helper = onnx.helper
+    with torch.inference_mode():
+        dimension = network(torch.zeros(1, *shape)).shape[1]  # may depend on the size of the pictures
+    traced = fx.symbolic_trace(network)
+    writer = _Writer(onnx, traced)
+    for node in traced.graph.nodes:
+        writer.add(node)
+    tensor, kind = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        writer.nodes,
+        type(network).__name__,
+        [tensor(INPUT, kind, ["n", *shape])],
+        [tensor(OUTPUT, kind, ["n", dimension])],
+        writer.constants,
+    )
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="handful")
+    if about:
+        helper.set_model_props(model, {"about": json.dumps(about, sort_keys=True)})
+    onnx.checker.check_model(model)
+    return model.SerializeToString(deterministic=True)
+
+
+class _Writer:
+    """ONNX nodes of fx nodes, one by one in their order."""
+
+    def __init__(self, onnx: Any, traced: fx.GraphModule):
+        self.onnx, self.modules = onnx, dict(traced.named_modules())
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.names: dict[fx.Node, str] = {}  # what an fx node's value is called in the graph
+        self.folded: set[fx.Node] = set()  # batch norms that a convolution has done already
+
+    def add(self, node: fx.Node) -> None:
+        if node.op == "placeholder":
+            self.names[node] = INPUT
+        elif node.op == "output":
+            self.emit("Identity", [node.args[0]], OUTPUT)
+        elif node.op == "call_module":
+            self.names[node] = self.module(node, self.modules[str(node.target)])
+        else:
+            self.names[node] = self.function(node)
+
+    def emit(self, kind: str, inputs: list[Any], name: str = "", **attributes: Any) -> str:
+        name = name or f"{kind.lower()}_{len(self.nodes)}"
+        names = [self.names[x] if isinstance(x, fx.Node) else x for x in inputs]
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [name], **attributes))
+        return name
+
+    def constant(self, name: str, value: Any) -> str:
+        array = np.ascontiguousarray(value, np.float32)
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def module(self, node: fx.Node, module: nn.Module) -> str:
+        before = node.args[0]
+        if node in self.folded or isinstance(module, nn.Dropout | nn.Identity):
+            return self.names[before]  # type: ignore[index]
+        at = str(node.target)
+        if isinstance(module, nn.Conv2d):
+            kernel, bias = self.kernel(node, module)
+            inputs = [before, self.constant(f"{at}.weight", kernel), self.constant(f"{at}.bias", bias)]
+            pads = [*module.padding, *module.padding]
+            return self.emit(
+                "Conv", inputs, kernel_shape=list(module.kernel_size), strides=list(module.stride), pads=pads
+            )
+        if isinstance(module, nn.BatchNorm2d):
+            parts = [getattr(module, part).detach().numpy() for part in NORM]
+            names = [self.constant(f"{at}.{part}", value) for part, value in zip(NORM, parts, strict=True)]
+            return self.emit("BatchNormalization", [before, *names], epsilon=module.eps)
+        raise _unknown(f"the module {at}, a {type(module).__name__}")
+
+    def kernel(self, node: fx.Node, conv: nn.Conv2d) -> tuple[np.ndarray, np.ndarray]:
+        """Kernel [out, in, k, k] and bias [out], with the work of the batch norm behind, if there is one."""
+        if (
+            conv.groups != 1
+            or set(conv.dilation) != {1}
+            or conv.padding_mode != "zeros"
+            or isinstance(conv.padding, str)
+        ):
+            raise _unknown(f"the convolution {node.target}, {conv}")
+        kernel = conv.weight.detach().double().numpy()
+        bias = np.zeros(len(kernel)) if conv.bias is None else conv.bias.detach().double().numpy()
+        (user,) = node.users if len(node.users) == 1 else (None,)
+        norm = self.modules.get(str(user.target)) if user is not None and user.op == "call_module" else None
+        if user is not None and isinstance(norm, nn.BatchNorm2d):
+            self.folded.add(user)
+            scale, shift = _affine(norm)
+            kernel, bias = kernel * scale[:, None, None, None], bias * scale + shift
+        return kernel, bias
+
+    def function(self, node: fx.Node) -> str:
+        x, *others = node.args
+        given = dict(node.kwargs)
+        match node.target:
+            case F.relu:
+                return self.emit("Relu", [x])
+            case F.leaky_relu:
+                slope = others[0] if others else given.get("negative_slope", 0.01)
+                return self.emit("LeakyRelu", [x], alpha=slope)
+            case F.max_pool2d if len(others) == 1 and isinstance(others[0], int) and _defaults(given):
+                return self.emit("MaxPool", [x], kernel_shape=others * 2, strides=others * 2)
+            case operator.add:
+                return self.emit("Add", [x, *others])
+            case "flatten" if others == [1]:
+                return self.emit("Flatten", [x], axis=1)
+            case "mean" | "amax" if given == {"dim": (2, 3)}:
+                pool = "GlobalAveragePool" if node.target == "mean" else "GlobalMaxPool"
+                return self.emit("Flatten", [self.emit(pool, [x])], axis=1)
+        raise _unknown(f"{node.target} with {node.args[1:]} {given}")
+
+
+def _affine(norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
+    """A batch norm at rest is scale * x + shift in each channel, float64."""
+    weight, bias, mean, variance = (getattr(norm, part).detach().double().numpy() for part in NORM)
+    scale = weight / np.sqrt(variance + norm.eps)
+    return scale, bias - mean * scale
+
+
+def _defaults(given: dict[str, Any]) -> bool:
+    """Whether a pooling is told nothing but its size; torch's own code spells out the rest."""
+    usual = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
+    return all(usual.get(name, ...) == value for name, value in given.items())
+
+
+def _unknown(what: str) -> ValueError:
+    return ValueError(f"there is no ONNX operation written here for {what}: use one of the networks of `build`")

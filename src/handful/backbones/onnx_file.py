@@ -1,0 +1,175 @@
+"""A user's own network: any ONNX file that takes pictures and gives features."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.backbones.backbone import Backbone, fingerprint, pooled
+from handful.backbones.onnx_graph import MAX_NAME, check_model, weight_files
+from handful.backbones.onnx_runtime import open_session
+from handful.backbones.pictures import shown
+from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
+from handful.core.checks import shortened
+from handful.utils.extras import need
+from handful.utils.limits import JSON_BYTES, check_bytes, in_units
+
+KEYS = ("size", "mean", "std", "interpolation", "crop", "output")
+NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+
+
+class OnnxFile(Backbone):
+    """One input [n, C, H, W] or [n, H, W, C] with C = 1 or 3; features [n, D], or a map [n, D, H, W] to be averaged.
+
+    `model.base.safetensors` beside `model.onnx` is what its base classes left behind.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        given: dict[str, Any],
+        threads: int | None = None,
+        name: str | None = None,
+        trusted: bool = False,
+    ):
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no ONNX file {path}")
+        self.name = name or str(path)
+        self.base = beside if (beside := path.with_suffix(".base.safetensors")).is_file() else None
+        about = _beside(path) | given
+        output = about.pop("output", None)
+        weights = _weights_hash(path)
+        self._session = open_session(path, threads, name=self.name, trusted=trusted)
+        self._read_input(about)
+        self._output = self._choose_output(output)
+        try:
+            self.preprocessing = Preprocessing(**about)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from None
+        self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
+        self.dimension = self._trial()
+
+    def _read_input(self, about: dict[str, Any]) -> None:
+        """Fill in the size, check the channels, and say what is missing."""
+        inputs = self._session.inputs
+        if len(inputs) != 1:
+            names = ", ".join(i.name for i in inputs)
+            raise ValueError(f"{self.name} has {len(inputs)} inputs ({names}): a backbone has one, the picture")
+        (entry,) = inputs
+        shape = entry.shape
+        if len(shape) != 4 or entry.type not in TYPES:
+            raise ValueError(
+                f"{self.name} takes {entry.type} of shape {shape}: "
+                "float pictures [n, channels, height, width] are needed"
+            )
+        self._input, self._type = entry.name, TYPES[entry.type]
+        self._channels_last = shape[1] not in (1, 3) and shape[3] in (1, 3)
+        channels, *sides = (shape[3], *shape[1:3]) if self._channels_last else shape[1:]
+        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take n pictures and no other number
+        fixed = [side if isinstance(side, int) else None for side in sides]
+        about.setdefault("size", tuple(fixed) if None not in fixed else None)
+        if about["size"] is None:
+            raise ValueError(
+                f"the input size of {self.name} is not in the file ({shape}): give size=, or write "
+                f'{Path(self.name).with_suffix(".json")} with {{"size": 224, "mean": [..], "std": [..]}}'
+            )
+        if any(f not in (None, side) for f, side in zip(fixed, about["size"], strict=True)):
+            raise ValueError(f"{self.name} takes pictures of {fixed[0]} x {fixed[1]}, and size says {about['size']}")
+        if missing := [key for key in ("mean", "std") if key not in about]:
+            raise ValueError(
+                f"how {self.name} wants its pixels is not known: give {' and '.join(missing)}, or write "
+                f'{Path(self.name).with_suffix(".json")} with {{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, '
+                "0.225]}, the numbers of most networks trained with torch on ImageNet"
+            )
+        count = channels if isinstance(channels, int) else 3
+        for key in ("mean", "std"):
+            if len(about[key]) == 1:
+                about[key] = about[key] * count
+        if len(about["mean"]) != count or count not in (1, 3):
+            raise ValueError(f"{self.name} takes {channels} channels, and mean has {len(about['mean'])} numbers")
+
+    def _choose_output(self, wanted: str | None) -> str:
+        names = [entry.name for entry in self._session.outputs]
+        if wanted is None and len(names) == 1:
+            return names[0]
+        if wanted is None or wanted not in names:
+            asked = f"no output {wanted!r}" if wanted is not None else f"{len(names)} outputs"
+            raise ValueError(
+                f"{self.name} has {asked}: choose from {', '.join(names)}, and write "
+                f'{Path(self.name).with_suffix(".json")} with {{"output": "name of the features"}}'
+            )
+        return wanted
+
+    def _trial(self) -> int:
+        """How many features a picture gets; whatever is wrong with the network shows here, not after an hour."""
+        check_bytes(4 * len(self.preprocessing.mean) * math.prod(self.input_size), f"a picture for {self.name}")
+        return self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32)).shape[1]
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        if self._channels_last:
+            batch = np.ascontiguousarray(batch.transpose(0, 2, 3, 1))
+        batch = batch.astype(self._type, copy=False)
+        n, step = len(batch), self._batch or len(batch)
+        if n % step:
+            batch = np.concatenate([batch, np.zeros((step - n % step, *batch.shape[1:]), batch.dtype)])
+        rows = [self._run(batch[i : i + step]) for i in range(0, n, step)]
+        return (rows[0] if len(rows) == 1 else np.concatenate(rows))[:n]
+
+    def _run(self, batch: np.ndarray) -> np.ndarray:
+        (features,) = self._session.run([self._output], {self._input: batch})
+        what = f"the output {shown(self._output[:MAX_NAME])} of {self.name}"
+        if not isinstance(features, np.ndarray) or features.dtype.kind not in NUMBERS:
+            kind = features.dtype if isinstance(features, np.ndarray) else type(features).__name__
+            raise ValueError(f"{what} is of type {kind}: numbers are needed")
+        if features.ndim and len(features) != len(batch):
+            raise ValueError(f"{self.name} gives {len(features)} rows for {len(batch)} pictures: one each is needed")
+        rows = pooled(features, what)
+        if rows.shape[1] != (before := getattr(self, "dimension", rows.shape[1])):
+            raise ValueError(f"{what} has {rows.shape[1]} features for some pictures and {before} for others")
+        return rows
+
+
+def _beside(path: Path) -> dict[str, Any]:
+    """What `model.json` says of `model.onnx`; nothing without it."""
+    beside = path.with_suffix(".json")
+    if not beside.is_file():
+        return {}
+    if beside.stat().st_size > JSON_BYTES:
+        raise ValueError(f"{beside} has more than {in_units(JSON_BYTES)}: an object with {', '.join(KEYS)} is needed")
+    try:
+        about = json.loads(beside.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{beside} is no JSON: {shortened(str(error), 200)}") from None
+    if not isinstance(about, dict) or (unknown := [key for key in about if key not in KEYS]):
+        wrong = (
+            shortened(", ".join(map(repr, unknown)), 200) if isinstance(about, dict) else f"a {type(about).__name__}"
+        )
+        raise ValueError(f"{beside} holds {wrong}: an object with {', '.join(KEYS)} is needed")
+    checked = {"size": as_size, "mean": lambda v: as_numbers(v, "mean"), "std": lambda v: as_numbers(v, "std")}
+    try:
+        return {key: checked[key](value) if key in checked else value for key, value in about.items()}
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{beside}: {shortened(str(error), 200)}") from None
+
+
+def _weights_hash(path: Path) -> str:
+    """Of the file and of the files that it keeps its weights in."""
+    onnx = need("onnx", "an ONNX backbone")
+    check_bytes(path.stat().st_size, str(path))
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read as an ONNX network: {shown(str(error)[:MAX_NAME])}") from None
+    check_model(model, path)
+    digest = hashlib.sha256()
+    for file in (path, *weight_files(model, path)):
+        with file.open("rb") as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,134 @@
+"""What an ONNX file says of itself, checked before ONNX Runtime sees it: its operations, and files it names.
+
+A network that turns pictures into features is a list of operations. A stranger's file can also hold loops without an
+end, functions that call functions twice thirty levels deep, operations that are somebody's machine code, and names of
+files anywhere on the disk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handful.backbones.pictures import shown
+from handful.utils.limits import check_bytes
+
+MAX_NODES = 50_000  # operations, functions counted as often as they are called; a ViT-g has some thousands
+MAX_TENSORS = 50_000  # constants
+MAX_DEPTH = 32  # graphs within branches of graphs, and functions that functions call
+WIDEST_NUMBER_BYTES = 8
+MAX_NAME = 100  # characters of a name that are worth reading
+LOOPS = {"Loop", "Scan", "SequenceMap"}
+DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # of operations that ONNX Runtime has itself
+
+
+class _Size(NamedTuple):
+    nodes: int
+    tensors: int
+
+
+def check_model(model: Any, path: Path) -> None:
+    """Raise ValueError unless the operations are ONNX Runtime's own, without loops, and not too many."""
+    checker = _Checker(model, path)
+    size = checker.size(model.graph, 0)
+    for count, most, what in ((size.nodes, MAX_NODES, "operations"), (size.tensors, MAX_TENSORS, "constants")):
+        if count > most:
+            raise ValueError(f"{path} has {count:,} {what}: a backbone has at most {most:,}")
+
+
+def weight_files(model: Any, path: Path) -> list[Path]:
+    """The other files that a network keeps weights in, by name.
+
+    Raises ValueError if one is not in the network's folder, or if weights are larger than memory allows.
+    """
+    names = set()
+    for tensor in _tensors(model):
+        check_bytes(math.prod(max(side, 0) for side in tensor.dims) * WIDEST_NUMBER_BYTES, f"a tensor of {path}")
+        names |= {entry.value for entry in tensor.external_data if entry.key == "location"}
+    folder = path.parent
+    for name in sorted(names):
+        try:
+            inside = (folder / name).resolve().is_relative_to(folder.resolve()) and (folder / name).is_file()
+        except (OSError, ValueError):  # a name that no file can have
+            inside = False
+        if not inside:
+            raise ValueError(f"{path} keeps weights in {shown(name[:MAX_NAME])}, which is not a file in its folder")
+    files = [folder / name for name in sorted(names)]
+    check_bytes(sum(file.stat().st_size for file in files), f"the weights of {path}")
+    return files
+
+
+class _Checker:
+    """Counts what ONNX Runtime would make of a graph: it puts the body of a function wherever it is called."""
+
+    def __init__(self, model: Any, path: Path) -> None:
+        self.path = path
+        self.functions = {(function.domain, function.name): function for function in model.functions}
+        self.sizes: dict[tuple[str, str], _Size | None] = {}  # None: being counted
+
+    def size(self, graph: Any, depth: int) -> _Size:
+        """Of a graph or the body of a function, with all that is in it."""
+        if depth > MAX_DEPTH:
+            raise ValueError(f"{self.path} has graphs within graphs, more than {MAX_DEPTH} deep: a backbone is flat")
+        constants = getattr(graph, "initializer", ()), getattr(graph, "sparse_initializer", ())
+        nodes, tensors = 0, sum(map(len, constants))
+        for node in graph.node:
+            inner = self.called(node, depth)
+            nodes, tensors = nodes + 1 + inner.nodes, tensors + inner.tensors
+        return _Size(nodes, tensors)
+
+    def called(self, node: Any, depth: int) -> _Size:
+        """What a node stands for, beside itself."""
+        key, name = (node.domain, node.op_type), shown(node.op_type[:MAX_NAME])
+        if node.op_type in LOOPS and key not in self.functions:
+            raise ValueError(f"{self.path} has a loop ({name}), which may never end: a backbone has none")
+        total = _Size(0, 0)
+        if key in self.functions:
+            total = self.function(key, depth)
+        elif node.domain not in DOMAINS:
+            raise ValueError(
+                f"{self.path} asks for the operation {name} of {shown(node.domain[:MAX_NAME])}, which is not ONNX "
+                "Runtime's own: export the network without custom operations"
+            )
+        for attribute in node.attribute:
+            for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                inner = self.size(graph, depth + 1)
+                total = _Size(total.nodes + inner.nodes, total.tensors + inner.tensors)
+            total = _Size(total.nodes, total.tensors + attribute.HasField("t") + len(attribute.tensors))
+        return total
+
+    def function(self, key: tuple[str, str], depth: int) -> _Size:
+        if key not in self.sizes:
+            self.sizes[key] = None
+            self.sizes[key] = self.size(self.functions[key], depth + 1)
+        size = self.sizes[key]
+        if size is None:
+            raise ValueError(f"{self.path} has a function that calls itself, {shown(key[1][:MAX_NAME])}")
+        return size
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    for graph in _graphs(model):
+        yield from getattr(graph, "initializer", ())
+        for sparse in getattr(graph, "sparse_initializer", ()):
+            yield from (sparse.values, sparse.indices)
+        for node in graph.node:
+            for attribute in node.attribute:
+                yield from (attribute.t, *attribute.tensors)
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+                for sparse in attribute.sparse_tensors:
+                    yield from (sparse.values, sparse.indices)
+
+
+def _graphs(model: Any) -> Iterator[Any]:
+    """The graph, the functions, and the graphs in both."""
+    todo = [model.graph, *model.functions]
+    while todo:
+        graph = todo.pop()
+        yield graph
+        for node in graph.node:
+            for attribute in node.attribute:
+                todo += [attribute.g] if attribute.HasField("g") else []
+                todo += attribute.graphs

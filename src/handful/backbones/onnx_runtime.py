@@ -1,0 +1,143 @@
+"""ONNX Runtime on the CPU, with a limit to its time and its memory: the network may be a stranger's."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.backbones.pictures import shown
+from handful.utils.extras import need
+from handful.utils.interrupts import watched
+
+TIMEOUT_S = 120.0  # seconds for a network to be opened, and for each batch, unless one picture alone took long
+TIMEOUT_VARIABLE = "HANDFUL_ONNX_TIMEOUT_S"  # an environment variable with another number of seconds
+SLACK = 4  # times what one picture took: a batch of n may take n times that
+MEMORY_SHARE = 0.5  # of the machine's memory: what a network may take for its weights and maps
+NOISE = r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S*onnxruntime\S* |\S*onnxruntime::\S*\(.*?\) "
+MAX_WORDS = 300  # characters of a message of ONNX Runtime that are worth reading
+
+
+class Session:
+    """An opened network. `run` can be interrupted, and ends with a ValueError when it takes too long."""
+
+    def __init__(self, session: Any, runtime: Any, name: str) -> None:
+        self._session, self._runtime, self.name = session, runtime, name
+        self._seconds_a_picture = 0.0  # of the first run
+        self.inputs, self.outputs = session.get_inputs(), session.get_outputs()
+
+    def run(self, outputs: list[str] | None, inputs: dict[str, np.ndarray]) -> list[Any]:
+        """The outputs of these names, None for all, for one batch of inputs."""
+        options = self._runtime.RunOptions()
+        options.log_severity_level = 4  # none: what is wrong is raised
+
+        def stop() -> None:
+            options.terminate = True
+
+        rows = max(1, *(len(batch) for batch in inputs.values()))
+        limit_s = max(timeout_s(), SLACK * rows * self._seconds_a_picture)
+        begun = time.monotonic()
+        try:
+            found = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
+        except TimeoutError:
+            sentence = f"{self.name} took longer than {limit_s:g} seconds for a batch of {rows}"
+            raise ValueError(_too_long(sentence)) from None
+        except Exception as error:  # ONNX Runtime's own errors have no common class
+            raise ValueError(f"{self.name} fails on a batch of {rows}: {_words(error)}") from None
+        self._seconds_a_picture = self._seconds_a_picture or (time.monotonic() - begun) / rows
+        return found
+
+
+def open_session(model: bytes | Path, threads: int | None = None, *, name: str = "", trusted: bool = True) -> Session:
+    """A network on the CPU.
+
+    Parameters
+    ----------
+    model : bytes or Path
+        The ONNX file, or what is in it.
+    threads : int or None
+        None: all cores.
+    name : str
+        What errors call it. Default: its path.
+    trusted : bool
+        Whether to compute at once what does not depend on the picture. In a stranger's file that can be anything, and
+        it cannot be stopped; left to the run, it costs little.
+
+    Raises
+    ------
+    ValueError
+        When it cannot be opened, or not in time.
+    """
+    runtime = need("onnxruntime", "an ONNX backbone")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # none: what is wrong is raised
+    # Waiting threads sleep instead of spinning: some per cent slower alone on an idle machine, some per cent faster
+    # beside the threads that decode pictures, which is how it is used, and kinder to other programs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if _bounded_memory(runtime):
+        options.add_session_config_entry("session.use_env_allocators", "1")
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    source, said = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
+    given: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
+    try:
+        opened = watched(
+            lambda: runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"], **given), timeout_s()
+        )
+    except TimeoutError:
+        raise ValueError(_too_long(f"{said} could not be opened in {timeout_s():g} seconds")) from None
+    except Exception as error:  # ONNX Runtime's own errors have no common class
+        raise ValueError(f"{said} cannot be read as an ONNX network: {_words(error)}") from None
+    return Session(opened, runtime, said)
+
+
+def timeout_s() -> float:
+    """Seconds that a network may take; $HANDFUL_ONNX_TIMEOUT_S, if it is set."""
+    text = os.environ.get(TIMEOUT_VARIABLE)
+    if text is None:
+        return TIMEOUT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"{TIMEOUT_VARIABLE}={text!r}: give a number of seconds above 0")
+    return seconds
+
+
+@lru_cache(1)
+def _bounded_memory(runtime: Any) -> bool:
+    """Whether there is an allocator that refuses more than our share of the memory; made once for the process."""
+    try:
+        arena = runtime.OrtArenaCfg({"max_mem": int(MEMORY_SHARE * _memory_bytes())})
+        kind, memory = runtime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, runtime.OrtMemType.DEFAULT
+        runtime.create_and_register_allocator(runtime.OrtMemoryInfo("Cpu", kind, 0, memory), arena)
+    except Exception:  # an older ONNX Runtime, another system, or the program that we are in has one of its own
+        return False
+    return True
+
+
+def _memory_bytes() -> int:
+    """Of this machine, or of the container that this process is in."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # "max": no limit
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
+    return total
+
+
+def _too_long(sentence: str) -> str:
+    return f"{sentence}: if it is a large network on a slow machine, set {TIMEOUT_VARIABLE} to more"
+
+
+def _words(error: Exception) -> str:
+    """What ONNX Runtime says, without where in its source it says it; names in a stranger's file can be long."""
+    if isinstance(error, MemoryError) or "bad_alloc" in str(error) or "requested bytes" in str(error):
+        return "it needs more memory than there is"
+    text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_WORDS]).split())
+    return shown(text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]}…")

@@ -1,0 +1,31 @@
+"""Weights out of a torch state dict without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from handful.utils.unpickling import Budget, Refused, load_torch, quoted
+
+
+def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
+    """{parameter: array} of a file of `torch.save`; arrays are contiguous copies in the machine's byte order.
+
+    Anything but a plain state dict raises ValueError.
+    """
+    path = Path(path)
+    try:
+        content = load_torch(path)
+        if not isinstance(content, dict):
+            raise Refused(f"holds a {type(content).__name__}: a state dict {{parameter: tensor}} is needed")
+        budget = Budget(path.stat().st_size)
+        state: dict[str, np.ndarray] = {}
+        for name, value in content.items():
+            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
+                raise Refused(f"holds a {type(value).__name__} at {quoted(name)}: a state dict holds tensors by name")
+            budget.take(value.nbytes)  # one storage can have thousands of names
+            state[name] = np.array(value, value.dtype.newbyteorder("="), order="C")
+        return state
+    except Refused as error:
+        raise ValueError(f"{path} {error}") from None

@@ -1,0 +1,96 @@
+"""Networks run by torch: a module of the user's own, one of timm's, or one of the few-shot literature."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.backbones.backbone import Backbone, fingerprint, pooled
+from handful.backbones.preprocessing import Preprocessing
+from handful.utils.extras import TORCH, need
+
+
+def module_backbone(module: Any, given: dict[str, Any], threads: int | None) -> Backbone:
+    """A `torch.nn.Module` that takes [n, C, H, W]; it is put into evaluation mode."""
+    name = f"{type(module).__module__}.{type(module).__qualname__}"
+    if missing := [key for key in ("size", "mean", "std") if key not in given]:
+        raise ValueError(f"what the module {name} was trained on is not known: give {', '.join(missing)}")
+    count = next((part.in_channels for part in module.modules() if hasattr(part, "in_channels")), 3)
+    spread = {key: given[key] * count if len(given[key]) == 1 else given[key] for key in ("mean", "std")}
+    return TorchBackbone(name, module, Preprocessing(**(given | spread)), threads)
+
+
+def timm_backbone(name: str, model: str, given: dict[str, Any], threads: int | None) -> Backbone:
+    """A pretrained network of timm, which fetches its weights from the Hugging Face hub when it has not got them."""
+    timm = need("timm", f"the backbone {name}", f"{TORCH} timm")
+    try:
+        network = timm.create_model(model, pretrained=True, num_classes=0)
+    except Exception as error:  # no such model, no pretrained weights, no network
+        raise ValueError(f"timm cannot make {model!r} with its pretrained weights: {error}") from error
+    config = timm.data.resolve_model_data_config(network)
+    preprocessing = {
+        "size": tuple(config["input_size"][1:]),
+        "mean": tuple(config["mean"]),
+        "std": tuple(config["std"]),
+        "interpolation": config["interpolation"],
+        "crop": config["crop_pct"],
+    }
+    return TorchBackbone(name, network, Preprocessing(**(preprocessing | given)), threads)
+
+
+def network_backbone(name: str, network: str, checkpoint: Path, given: dict[str, Any], threads: int | None) -> Backbone:
+    """A network of the few-shot literature with the weights of a checkpoint, published or of `handful train`."""
+    need("torch", f"the backbone {name}", TORCH)
+    from handful.backbones.networks.checkpoints import load_network
+
+    module, kind, _ = load_network(checkpoint, network)
+    what = f"{kind} {module.options}"  # and not where the weights lie: moved, they give the same features
+    backbone = TorchBackbone(what, module, few_shot_preprocessing(module.channels, given), threads)
+    backbone.name = name
+    return backbone
+
+
+def few_shot_preprocessing(channels: Any, given: dict[str, Any]) -> Preprocessing:
+    """How the published networks were evaluated: the middle 84 of 92 pixels, colours as on ImageNet; or as given."""
+    mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if channels == 3 else ((0.449,), (0.226,))
+    usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
+    spread = {key: given[key] * channels for key in ("mean", "std") if len(given.get(key, ())) == 1}
+    made = Preprocessing(**(usual | given | spread))
+    if len(made.mean) != channels:
+        raise ValueError(f"mean and std have {len(made.mean)} numbers, and the network takes {channels} channels")
+    return made
+
+
+class TorchBackbone(Backbone):
+    def __init__(self, name: str, module: Any, preprocessing: Preprocessing, threads: int | None):
+        self._torch = need("torch", f"the backbone {name}", TORCH)
+        self.name, self.preprocessing = name, preprocessing
+        self._module, self._threads = module.eval(), threads
+        first = next(iter(module.parameters()), None)
+        self._as = {} if first is None else {"device": first.device, "dtype": first.dtype}
+        self.fingerprint = fingerprint(name, repr(module), self._weights_hash(), preprocessing.describe())
+        self.dimension = self._embed(np.zeros((1, len(preprocessing.mean), *self.input_size), np.float32)).shape[1]
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        torch, before = self._torch, self._torch.get_num_threads()
+        try:
+            if self._threads is not None:
+                torch.set_num_threads(self._threads)
+            with torch.inference_mode():
+                features = self._module(torch.from_numpy(np.require(batch, requirements="W")).to(**self._as))
+        finally:
+            torch.set_num_threads(before)
+        if not isinstance(features, torch.Tensor):
+            raise ValueError(f"the module {self.name} gives a {type(features).__name__}: a tensor is needed")
+        return pooled(features.float().cpu().numpy(), f"the module {self.name}")
+
+    def _weights_hash(self) -> str:
+        digest = hashlib.sha256()
+        for name, tensor in self._module.state_dict().items():
+            plain = tensor.detach().cpu().contiguous()
+            digest.update(f"{name} {tuple(plain.shape)} {plain.dtype}".encode())
+            digest.update(plain.reshape(-1).view(self._torch.uint8).numpy().tobytes())
+        return digest.hexdigest()

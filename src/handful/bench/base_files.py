@@ -1,0 +1,83 @@
+"""What base classes give a benchmark: a mean to centre on and, for methods that need one, a `Base`, learned once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from handful.bench.settings import Contender
+from handful.bench.store import Store, fingerprint, source_of
+from handful.core.base import NEGATIVES, Base, read_base
+from handful.features import FeatureSet
+from handful.methods import get
+from handful.methods.registry import needed_base
+
+LEARNING = ("handful.training.heads",)  # the module that decides what is learned
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The base that tasks are solved with, at least its mean, and a digest of what decides that mean."""
+
+    base: Base
+    mark: str
+    name: str
+
+
+def ground(base: FeatureSet | Base | None, features: FeatureSet, learned: Base | None = None) -> Ground | None:
+    """What is known of the base classes: as given, or by the mean that the features bring with them.
+
+    learned: what was learned from the features that are `base`.
+    """
+    if isinstance(base, FeatureSet):
+        return Ground(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
+    if base is None:
+        if features.base_mean is None:
+            return None
+        base = Base(features.base_mean, about={"name": f"{features.name}'s own base mean"})
+    name = str(base.about.get("name", "base"))
+    return Ground(base, f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}", name)
+
+
+def check_dimension(base: Ground | None, features: FeatureSet) -> None:
+    if base is not None and base.base.dimension != features.dimension:
+        raise ValueError(
+            f"{base.name} has {base.base.dimension} features and {features.name} {features.dimension}: "
+            "the base set must come from the same backbone"
+        )
+
+
+def needing(contenders: Iterable[Contender]) -> list[Contender]:
+    """Those that need a base and have not been given one of their own."""
+    return [c for c in contenders if get(c.method).info.needs == "base" and c.parameters.get("base") is None]
+
+
+def learn(
+    base: FeatureSet | Base | None,
+    contenders: Iterable[Contender],
+    store: Store,
+    progress: Callable[[str, int, int], object],
+) -> Base | None:
+    """What contenders need that is learned from the features `base`; it is kept in the store's folder."""
+    wanting = needing(contenders)
+    if isinstance(base, Base):
+        for contender in wanting:  # or it says what is missing, now
+            needed_base(get(contender.method), base, base.dimension)
+    if not wanting or isinstance(base, Base):
+        return None
+    if base is None:
+        raise ValueError(
+            f"{wanting[0].method} learns from base classes: give --base, features of the backbone's training classes "
+            "or a base file that `handful base` or `handful train` wrote"
+        )
+    heads = sorted({part for c in wanting for part in get(c.method).base_parts} - {NEGATIVES})
+    mark = blake2b(f"{fingerprint(base)} {heads} {source_of(LEARNING)}".encode(), digest_size=6).hexdigest()
+    path = Path(store.folder, f"base-{mark}.safetensors")
+    if not path.exists():
+        from handful.training.heads import learn_base
+
+        store.open()
+        learn_base(base, heads=heads, progress=lambda *done: progress("learning heads", *done)).save(path)
+    return read_base(path)

@@ -1,0 +1,189 @@
+"""One benchmark from the features to the files: run, tabulate, draw, write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from handful.bench import aims as aiming
+from handful.bench import claims as statements
+from handful.bench import plots as pictures
+from handful.bench import share
+from handful.bench.base_files import check_dimension, ground, learn
+from handful.bench.runner import Engine, Results, run
+from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
+from handful.bench.store import Store, in_words
+from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
+from handful.core.base import Base
+from handful.features import FeatureSet, Protocol, digits
+from handful.features.episodes import check
+from handful.utils.files import write_whole
+
+NAMES = (*BENCHMARKS, "claims", "share")
+TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # of a seed, unless said otherwise
+
+
+@dataclass
+class Outcome:
+    """What a benchmark found, and where it was written."""
+
+    name: str
+    tables: list[Table]
+    claims: list[statements.Verdict]
+    results: list[Results]
+    files: dict[str, Path] = field(default_factory=dict)
+    aims: list[aiming.Aim] = field(default_factory=list)
+
+    @property
+    def headline(self) -> list[Table]:
+        """The tables for the terminal: of share, whose tables fill pages, the estimates and AUROC."""
+        if self.name != "share":
+            return self.tables
+        return [t for t in self.tables if getattr(t, "figure", "auroc") == "auroc" and not t.against]
+
+
+def perform(
+    name: str,
+    features: FeatureSet | None = None,
+    base: FeatureSet | Base | None = None,
+    *,
+    output: Path | str,
+    methods: str | Iterable[str] | None = None,
+    protocol: Protocol | None = None,
+    shots: Sequence[int] | None = None,
+    tasks: int | None = None,
+    seeds: int = 1,
+    jobs: int = 1,
+    against: str | None = None,
+    paper: bool = False,
+    plots: bool = False,
+    command: str | None = None,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    engine: Engine | None = None,
+) -> Outcome:
+    """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` where there is a picture.
+
+    name: balanced, imbalanced, sweep-b, ablation, claims or share. features: the embedded digits if None. base:
+    features of the backbone's training classes, or a `handful.Base`; for a method that needs one it is learned from the
+    features, once, into the output folder. protocol: ways, shots and so on; its `queries` of each known class meet as
+    many of each outlier class, in the ratios of the benchmark. shots: for share alone, which runs at several, 1, 5 and
+    10. tasks: of each seed; 1000, or 300 for share.
+    command: what made it, for the record. progress: called with what is run, the tasks solved, and of how many.
+    engine: who solves the tasks instead of `jobs` processes, see `run`.
+    """
+    if name not in NAMES:
+        raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(NAMES)}")
+    if name in ("claims", "share") and against:
+        raise ValueError(f"{name} has comparisons of its own: leave --against out")
+    if name == "share" and paper:
+        raise ValueError("the paper has no figures at these shares: leave --paper out")
+    if name != "share" and shots is not None:
+        raise ValueError(f"{name} has one number of shots, that of its protocol; only share runs at several")
+    if name == "ablation" and methods:
+        raise ValueError("ablation is about EOL alone: leave --methods out")
+    if plots:
+        pictures.need()  # now, not when hours have passed
+    protocol = protocol or Protocol()
+    benchmarks = _benchmarks(name, methods, protocol, shots)
+    if against:
+        benchmarks[0].row(against)  # raises, if there is none
+    features = FeatureSet(*digits(), name="digits") if features is None else features
+    if name == "share":
+        for benchmark in benchmarks:  # all of them before the first is run
+            share.check_drawable(benchmark, features.counts)
+    tasks = TASKS[name] if tasks is None else tasks
+    store = Store(output)
+    contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
+    check_dimension(ground(base, features), features)
+    for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
+        check(protocol, features.counts)  # now, not when heads have been learned
+    learned = learn(base, contenders, store, progress)
+    results = []
+    for benchmark in benchmarks:
+        results.append(
+            run(
+                benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
+                progress=partial(progress, benchmark.name), engine=engine, learned=learned,
+            )
+        )  # fmt: skip
+    found = Outcome(name, [], [], results)
+    if name == "claims":
+        found.claims = statements.check(*results)
+    elif name == "share":
+        found.tables, found.aims = share.share_tables(results), aiming.check_aims(results)
+    else:
+        found.tables = tables(results[0], against, paper)
+    _write(found, Path(output), command)
+    if plots:
+        known = ground(base, features)
+        mean = None if known is None else known.base.mean
+        for what, figure in pictures.gallery(features, mean, protocol).items():
+            path = Path(output) / f"{what}.png"
+            with in_words(path.parent):
+                write_whole(path, pictures.png(figure))
+            found.files[what] = path
+    return found
+
+
+def _benchmarks(
+    name: str, methods: str | Iterable[str] | None, protocol: Protocol, shots: Sequence[int] | None
+) -> list[Benchmark]:
+    """What is to be run, one after the other."""
+    if name == "share":
+        chosen = tuple(dict.fromkeys(share.SHOTS if shots is None else shots))
+        if not chosen:
+            raise ValueError("no number of shots is given: name some, as in --shots 1,5,10")
+        rows = share.contenders(methods)
+        return [share.benchmark(replace(protocol, shots=n), rows) for n in chosen]
+    benchmarks = []
+    for part in list(BENCHMARKS) if name == "claims" else [name]:
+        make, own = BENCHMARKS[part]
+        wanted = own if methods is None or part not in ("balanced", "imbalanced", name) else methods
+        benchmarks.append(make(protocol, parse_methods(wanted) if wanted else ()))
+    return benchmarks
+
+
+def _write(found: Outcome, folder: Path, command: str | None) -> None:
+    first = found.results[0]
+    about: dict[str, Any] = {
+        "benchmark": found.name, "features": first.features, "base": first.base, "seeds": first.seeds,
+        "tasks": first.tasks, "command": command,
+    }  # fmt: skip
+    if found.name == "claims":
+        texts = {
+            "md": statements.to_markdown(found.claims, first, command),
+            "json": json.dumps(about | {"claims": [v.record() for v in found.claims]}, indent=2) + "\n",
+        }
+    else:
+        summary = aiming.to_markdown(found.aims) if found.aims else ""
+        if found.aims:
+            about["aims"] = [aim.record() for aim in found.aims]
+        texts = {
+            "md": write_markdown(found.tables, first.benchmark.title, command, summary),
+            "csv": write_csv(found.tables),
+            "tex": "\n".join(table.to_latex() for table in found.tables),
+            "json": write_json(found.tables, about),
+        }
+    contents: dict[str, Any] = {suffix: text.encode() for suffix, text in texts.items()}
+    picture = _picture(found)
+    if picture is not None:
+        contents["png"] = picture
+    for suffix, content in contents.items():
+        path = folder / f"{found.name}.{suffix}"
+        with in_words(folder):
+            write_whole(path, content)
+        found.files[suffix] = path
+
+
+def _picture(found: Outcome) -> bytes | None:
+    """The figure that belongs to the table, where matplotlib is installed."""
+    if not pictures.available():
+        return None
+    if found.name == "share":
+        return pictures.png(pictures.shares(found.results))
+    draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
+    return pictures.png(draws[found.name](found.results[0])) if found.name in draws else None

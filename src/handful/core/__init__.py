@@ -1,0 +1,1 @@
+"""What flows through handful, and its arithmetic: tasks, answers, preparation, decisions, parameters, figures."""

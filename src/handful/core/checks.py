@@ -1,0 +1,165 @@
+"""What a user hands in, checked and brought into one form: features as arrays of floats, labels as arrays of names.
+
+Errors are for the person who gets them: what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_torch_array
+
+from handful.core.arrays import Array, to_numpy
+
+UNKNOWN = -1  # the label of an unknown item among integer labels
+UNKNOWN_NAME = "unknown"  # and among string labels
+
+
+def as_features(x: Any, name: str) -> Array:
+    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating."""
+    x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)
+    if x.ndim == 1 and not len(x):
+        raise ValueError(f"{name} is empty: it has no items")
+    if x.ndim not in (2, 3):
+        raise ValueError(
+            f"{name} has {x.ndim} dimensions, shape {tuple(x.shape)}: rows of features are needed, "
+            "[items, features], or [tasks, items, features] for a batch"
+        )
+    if 0 in x.shape:
+        what = "items" if x.shape[-2] == 0 else "features" if x.shape[-1] == 0 else "tasks"
+        raise ValueError(f"{name} is empty, shape {tuple(x.shape)}: it has no {what}")
+    xp = array_namespace(x)
+    if not xp.isdtype(x.dtype, "real floating"):
+        if xp.isdtype(x.dtype, "complex floating"):
+            raise ValueError(f"Complex data not supported: {name} has dtype {x.dtype}")
+        wide = not xp.isdtype(x.dtype, "bool") and xp.iinfo(x.dtype).bits > 16
+        x = xp.astype(x, xp.float64 if wide else xp.float32)
+    elif x.dtype not in (xp.float32, xp.float64):
+        x = xp.astype(x, xp.float32)  # half precision widens
+    least = float(xp.finfo(x.dtype).smallest_normal)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        total = float(xp.sum(xp.vecdot(x, x)))  # one pass; only a strange sum needs a closer look
+    if least <= total < np.inf:
+        return x
+    if total < least:
+        largest = float(xp.max(xp.abs(x)))
+        if 0 < largest < least:
+            raise ValueError(
+                f"{name} has only values so small that {x.dtype} loses digits: multiply all features by a constant"
+            )
+        return x
+    if not bool(xp.all(xp.isfinite(x))):
+        at = np.argwhere(~np.isfinite(to_numpy(x)))[0].tolist()
+        where = (f"task {at[0]}, " if x.ndim == 3 else "") + f"row {at[-2]}, column {at[-1]}"
+        value = "NaN" if np.isnan(to_numpy(x)[tuple(at)]) else "infinity"
+        raise ValueError(f"{name} contains {value} at {where}: remove or repair that row")
+    raise ValueError(
+        f"{name} has values so large that their squares overflow {x.dtype}: divide all features by a constant"
+    )
+
+
+def as_labels(labels: Any) -> np.ndarray:
+    """Support labels as an array of ints, floats or strings; no entry may be missing."""
+    values = label_array(labels)
+    if values.dtype.kind in "iuf":
+        missing = np.argwhere(~np.isfinite(values) | (values == UNKNOWN))
+    else:
+        missing = np.argwhere(is_missing(values) | (values == UNKNOWN_NAME))
+    if len(missing):
+        at = missing[0].tolist()
+        raise ValueError(
+            f"support label {at[-1]}{f' of task {at[0]}' if len(at) == 2 else ''} is "
+            f"{values.item(*at)!r}, which means unlabelled or unknown: every support item needs a class "
+            f"({UNKNOWN}, None and {UNKNOWN_NAME!r} cannot be names of classes)"
+        )
+    return values if values.dtype.kind in "iuf" else values.astype(str)
+
+
+def label_array(labels: Any) -> np.ndarray:
+    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and None."""
+    try:
+        values = to_numpy(labels)
+    except ValueError as error:
+        raise ValueError(f"labels are not one for each item: {error}") from None
+    if values.ndim == 0:
+        raise ValueError(f"labels are a single {type(labels).__name__}: give a list or an array, one for each item")
+    if values.dtype.kind == "U" and not isinstance(labels, np.ndarray):
+        values = np.asarray(labels, dtype=object)  # NumPy would have turned numbers among them to text
+    if values.dtype.kind in "OUST":
+        values = values.astype(object)
+        values[is_missing(values)] = None  # one of the many ways to say it; pandas' NA cannot be compared
+        kinds = {type(v) for v in values.ravel()[~is_missing(values).ravel()]}
+        if all(issubclass(k, (bool, int, np.integer, np.bool_)) for k in kinds) and kinds:
+            return _int64(np.where(is_missing(values), UNKNOWN, values))
+        if all(issubclass(k, (int, float, np.integer, np.floating)) for k in kinds) and kinds:
+            return np.where(is_missing(values), np.nan, values).astype(np.float64)
+        wrong = [k.__name__ for k in kinds if not issubclass(k, str)]
+        if wrong:
+            raise ValueError(
+                f"labels are of several types or of an unknown label type ({', '.join(sorted(wrong))}): "
+                "use all integers or all strings"
+            )
+        return values
+    if values.dtype.kind in "biu":
+        return _int64(values)
+    if values.dtype.kind == "f":
+        return values
+    raise ValueError(f"labels have dtype {values.dtype}: use integers or strings")
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Where an object array of labels holds None or NaN."""
+    missing = np.frompyfunc(lambda v: v is None or type(v).__name__ in ("NAType", "NaTType") or v != v, 1, 1)
+    return missing(values).astype(bool)
+
+
+def _int64(values: np.ndarray) -> np.ndarray:
+    for extreme in (values.min(), values.max()) if values.size else ():
+        if not -(2**63) <= int(extreme) < 2**63:
+            raise ValueError(f"label {extreme} does not fit a 64-bit integer: use strings")
+    return values.astype(np.int64)
+
+
+def _numeric(x: Any, name: str) -> np.ndarray:
+    """NumPy array from an array, list or frame; columns that are not numbers are named."""
+    if hasattr(x, "columns") and hasattr(x, "to_numpy") and len(x):  # columns of an empty frame have no type
+        for column in x.columns:
+            kind = np.asarray(x[column].to_numpy()).dtype.kind
+            if kind not in "biuf":
+                raise ValueError(f"{name} has a column {column!r} that is not numeric: leave it out")
+    if x is None:
+        raise ValueError(f"{name} is missing: give its features, [items, features]")
+    if hasattr(x, "to_numpy"):
+        x = x.to_numpy()
+    if hasattr(x, "toarray"):
+        raise TypeError(f"{name} is sparse: dense features are needed, call .toarray() on it")
+    try:
+        if np.ma.is_masked(x):
+            x = np.ma.filled(x.astype(np.float64), np.nan)
+        x = np.asarray(x)
+        if x.dtype.kind == "O":
+            x = np.where(is_missing(x), np.nan, x)  # pandas' NA is no number
+        x = x.astype(np.float64) if x.dtype.kind in "OUST" else x
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not a rectangular table of numbers: {error}") from None
+    if x.dtype.kind not in "biufc":
+        raise ValueError(f"{name} has dtype {x.dtype}: numbers are needed")
+    return x
+
+
+def _dense(x: Array, name: str) -> Array:
+    """A torch tensor without its graph: a descent changes its parameters in place, no gradient passes it."""
+    if "sparse" in str(x.layout):
+        raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
+    return x.detach()
+
+
+def shortened(text: str, most: int = 80) -> str:
+    r"""Text of a file for a message: on one line, and not longer than `most` characters.
+
+    >>> shortened("a\nb"), shortened("x" * 1000, 8)
+    ('a\\nb', 'xxxxx...')
+    """
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: most + 1])
+    return line if len(line) <= most else f"{line[: most - 3]}..."

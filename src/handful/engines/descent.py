@@ -1,0 +1,311 @@
+"""Prototypes moved by gradient descent: the engine that EOL, OSTIM, TIM-GD and Finetune share.
+
+Items z_i, prototypes c_j, an optional scale eta_j and shift delta_j per class, all starting
+from c_j = class means of the support, eta_j = delta_j = 0::
+
+    l_ij = tau (exp(eta_j) cos(z_i, c_j) + delta_j)
+
+A method brings only its loss head: how the loss bends with the logits, dL/dl. With
+A_ij = tau exp(eta_j) dL/dl_ij the rest follows by hand, ^ meaning L2-normalised::
+
+    dL/d eta_j   = sum_i A_ij cos_ij
+    dL/d delta_j = tau sum_i dL/dl_ij
+    dL/d c_j     = (sum_i A_ij ^z_i  -  dL/d eta_j ^c_j) / |c_j|
+
+so the gradient of the scale is the projection term that the cosine needs anyway. Adam does the rest.
+
+The code runs on NumPy arrays and torch tensors alike (array API), batched over tasks. For large
+batches of NumPy arrays `handful.engines.descent_numba` does the same arithmetic fused, where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from array_api_compat import array_namespace, is_numpy_array
+
+from handful.core.arrays import FLOOR, Array, as_like, at_least, class_means, cosine_to, norms, one_hot, softmax, unit
+
+PARAMETERS = ("prototypes", "eta", "delta")
+BACKENDS = ("auto", "array", "fast")
+BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8
+
+
+class Head(Protocol):
+    """What a method supplies: the loss of each task and its slope with respect to the logits."""
+
+    def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
+        """Logits [B, S, N] and [B, Q, N] in; loss [B] and both slopes, of the same shapes, out."""
+        ...  # pragma: no cover
+
+
+@dataclass(frozen=True)
+class InfoMax:
+    """Cross-entropy on the support, conditional and marginal entropy on the queries.
+
+    Over K = N outputs, or N + 1 when there is an outlier logit::
+
+        p    = softmax over the K logits
+        m_k  = w_k mean_Q p_ik
+        loss = ce * -mean_S log(p_iy + e) - sum_k co_k mean_Q p_ik log(p_ik + e) + sum_k ma_k m_k log(m_k + e)
+
+    It is plain data, so that the array engine and the fused kernel read the same description.
+    `co`, `ma` and `w` are [K] or, where tasks differ, [B, K]; `outlier` is the outlier logit: a
+    constant, [B] constants, "mean" for minus the mean of the class logits, or None for no such output.
+    """
+
+    co: Array
+    ma: Array
+    w: Array
+    ce: float = 1.0
+    outlier: float | Array | Literal["mean"] | None = None
+
+    def probabilities(self, logits: Array) -> Array:
+        """[..., M, N] class logits to [..., M, K] probabilities."""
+        return softmax(self.extend(logits))
+
+    def extend(self, logits: Array) -> Array:
+        if self.outlier is None:
+            return logits
+        xp = array_namespace(logits)
+        if isinstance(self.outlier, str):
+            column = -xp.mean(logits, axis=-1, keepdims=True)
+        else:
+            constant = as_like(self.outlier, logits)
+            column = xp.zeros_like(logits[..., :1]) + (constant[:, None, None] if constant.ndim else constant)
+        return xp.concat([logits, column], axis=-1)
+
+    def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
+        xp = array_namespace(support)
+        co, ma, w = (_row(as_like(x, support)) for x in (self.co, self.ma, self.w))  # [B or 1, 1, K]
+
+        p = self.probabilities(support)  # [B, S, K]
+        ways, count = support.shape[-1], support.shape[-2]
+        of_true = xp.sum(p[..., :ways] * onehot, axis=-1, keepdims=True)  # [B, S, 1]
+        loss = -self.ce * xp.mean(xp.log(of_true + FLOOR), axis=(-2, -1))
+        pull = (self.ce / count) * of_true / (of_true + FLOOR)
+        target = onehot if self.outlier is None else xp.concat([onehot, xp.zeros_like(of_true)], axis=-1)
+        slope_support = pull * (p - target)
+
+        if query.shape[-2]:
+            p = self.probabilities(query)  # [B, Q, K]
+            count = query.shape[-2]
+            log_p, mean = xp.log(p + FLOOR), xp.mean(p, axis=-2, keepdims=True)
+            m = w * mean  # [B, 1, K]
+            loss = loss - xp.sum(co * xp.mean(p * log_p, axis=-2, keepdims=True), axis=(-2, -1))
+            loss = loss + xp.sum(ma * m * xp.log(m + FLOOR), axis=(-2, -1))
+            slope_query = self.bend(p, log_p, self.of_marginal(mean)) / count
+        else:
+            slope_query = self.extend(query)
+        return loss, self.fold(slope_support, ways), self.fold(slope_query, ways)
+
+    def of_marginal(self, mean: Array) -> Array:
+        """What the mean prediction [B, 1, K] adds to Q dL/dp of every query."""
+        xp = array_namespace(mean)
+        ma, w = (_row(as_like(x, mean)) for x in (self.ma, self.w))
+        m = w * mean
+        return ma * w * (xp.log(m + FLOOR) + m / (m + FLOOR))
+
+    def bend(self, p: Array, log_p: Array, of_marginal: Array | float) -> Array:
+        """Q dL/d(K logits) of queries with probabilities p [B, Q, K]."""
+        xp = array_namespace(p)
+        a = of_marginal - _row(as_like(self.co, p)) * (log_p + p / (p + FLOOR))  # Q dL/dp
+        return p * (a - xp.sum(p * a, axis=-1, keepdims=True))
+
+    def fold(self, slope: Array, ways: int) -> Array:
+        """dL/d(K logits) to dL/d(N class logits)."""
+        if isinstance(self.outlier, str):  # the outlier logit is minus their mean
+            return slope[..., :ways] - slope[..., ways:] / ways
+        return slope[..., :ways]
+
+
+@dataclass
+class Descent:
+    """Where the descent ended, and the logits there."""
+
+    prototypes: Array  # [B, N, D]
+    eta: Array  # [B, N]
+    delta: Array  # [B, N]
+    support_logits: Array  # [B, S, N]
+    query_logits: Array  # [B, Q, N]
+    query_probabilities: Any = None  # [B, Q, K], if the head is an `InfoMax`
+    refined: Any = None  # [B, N, D] and
+    refined_logits: Any = None  # [B, Q, N], if asked for
+    history: Array | None = None  # [B, steps + 1] loss before each step and after the last
+
+
+def descend(
+    support: Array,
+    labels: Array,
+    query: Array,
+    head: Head,
+    *,
+    temperature: float = 10.0,
+    steps: int = 50,
+    learning_rate: float = 0.01,
+    learn: tuple[str, ...] = PARAMETERS,
+    refine: bool = False,
+    history: bool = False,
+    backend: str = "auto",
+) -> Descent:
+    """Minimise `head` over the parameters named in `learn`, from the class means of the support.
+
+    `refine` (with an `InfoMax` head) adds one step at the end: prototypes c'_j = sum p_ij z_i / sum p_ij over all
+    items, and the queries' logits by them.
+
+    `support` [B, S, D] and `query` [B, Q, D] are prepared features, `labels` [B, S] are 0 .. N-1.
+    `backend` is "array" (NumPy or torch), "fast" (the fused kernel) or "auto".
+    """
+    ways = int(labels.max()) + 1
+    if backend == "auto":
+        plain = history or not is_numpy_array(support) or not isinstance(head, InfoMax)
+        backend = "array" if plain else choose_backend(*_sizes(support, query), ways, steps)
+    if backend == "array":
+        onehot = one_hot(labels, ways, like=support)
+        end = _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history)
+        if isinstance(head, InfoMax):
+            end.query_probabilities = head.probabilities(end.query_logits)
+            if refine:
+                _refine(end, head, support, query, temperature)
+        return end
+    if history or not is_numpy_array(support) or not isinstance(head, InfoMax):
+        raise ValueError(
+            'backend="fast" takes NumPy arrays and an InfoMax head, and keeps no history: use backend="array"'
+        )
+    from handful.engines import descent_numba as kernels  # numba is imported only where it is used
+
+    return kernels.descend(
+        support, labels, query, head,
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
+    )  # fmt: skip
+
+
+def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
+    """ "fast" where the fused kernel saves more time than loading or compiling it costs.
+
+    The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, half a
+    second to load from numba's cache on disk and some ten to compile.
+    """
+    if find_spec("numba") is None or batch < 2:
+        return "array"
+    if "handful.engines.descent_numba" in sys.modules:
+        return "fast"
+    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
+    compiled = any(cache.rglob("descent_numba._descend*.nbi"))
+    seconds = 2 * batch * items * dimension * ways * steps / 1e10
+    return "fast" if seconds > (1 if compiled else 15) else "array"
+
+
+def _sizes(support: Array, query: Array) -> tuple[int, int, int]:
+    return support.shape[0], support.shape[1] + query.shape[1], support.shape[2]
+
+
+def _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history):
+    xp = array_namespace(support)
+    n_support = support.shape[-2]
+    items = unit(xp.concat([support, query], axis=-2))  # [B, M, D]
+    c = class_means(support, onehot)  # [B, N, D]
+    at = {"prototypes": c, "eta": xp.zeros_like(c[..., 0]), "delta": xp.zeros_like(c[..., 0])}
+    learn = tuple(name for name in PARAMETERS if name in learn)
+    adam = {name: Adam(at[name], learning_rate) for name in learn}
+    losses = []
+    for _ in range(steps):
+        loss, gradients = loss_and_gradients(at, items, onehot, head, temperature, learn)
+        losses.append(loss)
+        for name in learn:
+            adam[name].move(at[name], gradients[name])
+    logits = forward(at, items, temperature)[-1]
+    of_support, of_query = logits[..., :n_support, :], logits[..., n_support:, :]
+    if history:
+        losses.append(head(of_support, onehot, of_query)[0])
+    return Descent(**at, support_logits=of_support, query_logits=of_query,
+                   history=xp.stack(losses, axis=-1) if history else None)  # fmt: skip
+
+
+def _refine(end: Descent, head: InfoMax, support: Array, query: Array, temperature: float) -> None:
+    xp = array_namespace(support)
+    ways = end.eta.shape[-1]
+    p_support, p_query = head.probabilities(end.support_logits)[..., :ways], end.query_probabilities[..., :ways]
+    pull = xp.matrix_transpose(p_support) @ support + xp.matrix_transpose(p_query) @ query
+    end.refined = pull / (xp.sum(p_support, axis=-2) + xp.sum(p_query, axis=-2))[..., None]
+    end.refined_logits = logits_to(query, end.refined, end.eta, end.delta, temperature)
+
+
+def logits_to(items: Array, prototypes: Array, eta: Array, delta: Array, temperature: float) -> Array:
+    """tau (exp(eta_j) cos(z_i, c_j) + delta_j): [B, M, D] and [B, N, D] to [B, M, N]."""
+    scale = array_namespace(items).exp(eta)[..., None, :]
+    return temperature * (scale * cosine_to(items, prototypes) + delta[..., None, :])
+
+
+def loss_and_gradients(
+    at: dict[str, Array],
+    items: Array,
+    onehot: Array,
+    head: Head,
+    temperature: float,
+    learn: tuple[str, ...] = PARAMETERS,
+) -> tuple[Array, dict[str, Array]]:
+    """Loss [B] and its gradients with respect to the parameters `at`; `items` are unit, the support first."""
+    xp = array_namespace(items)
+    norm, direction, cosine, scale, logits = forward(at, items, temperature)
+    n_support = onehot.shape[-2]
+    loss, of_support, of_query = head(logits[..., :n_support, :], onehot, logits[..., n_support:, :])
+    slope = xp.concat([of_support, of_query], axis=-2)  # dL/dl [B, M, N]
+    a = scale * slope
+    gradients = {"eta": xp.sum(a * cosine, axis=-2), "delta": temperature * xp.sum(slope, axis=-2)}
+    if "prototypes" in learn:
+        pull = xp.matrix_transpose(a) @ items
+        gradients["prototypes"] = (pull - gradients["eta"][..., None] * direction) / norm
+    return loss, gradients
+
+
+def forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
+    xp = array_namespace(items)
+    norm = at_least(norms(at["prototypes"]), FLOOR)
+    direction = at["prototypes"] / norm
+    cosine = xp.matrix_transpose(direction @ xp.matrix_transpose(items))  # [B, M, N]; so the BLAS sees long rows
+    scale = temperature * xp.exp(at["eta"])[..., None, :]
+    return norm, direction, cosine, scale, scale * cosine + temperature * at["delta"][..., None, :]
+
+
+@dataclass
+class Adam:
+    """Kingma and Ba 2015, full batch. `move` changes the parameter, and the gradient, in place.
+
+    m and v are kept without the paper's factors 1 - beta, which join the step and its epsilon: fewer passes.
+    """
+
+    like: Array
+    learning_rate: float
+    t: int = 0
+    m: Array = field(init=False)
+    v: Array = field(init=False)
+
+    def __post_init__(self):
+        xp = array_namespace(self.like)
+        self.m, self.v = xp.zeros_like(self.like), xp.zeros_like(self.like)
+
+    def move(self, parameter: Array, gradient: Array) -> None:
+        xp = array_namespace(parameter)
+        self.t += 1
+        self.m *= BETA1
+        self.m += gradient
+        self.v *= BETA2
+        gradient *= gradient
+        self.v += gradient
+        root = ((1 - BETA2) / (1 - BETA2**self.t)) ** 0.5
+        below = xp.sqrt(self.v)
+        below += ADAM_EPSILON / root
+        move = self.m / below
+        move *= self.learning_rate * (1 - BETA1) / (1 - BETA1**self.t) / root
+        parameter -= move
+
+
+def _row(x: Array) -> Array:
+    """[K] or [B, K] to a shape that broadcasts over [B, M, K]."""
+    return x[None, None, :] if x.ndim == 1 else x[:, None, :]

@@ -1,0 +1,1 @@
+"""The scikit-learn face of every method, and fitted models on disk."""

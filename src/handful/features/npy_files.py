@@ -1,0 +1,191 @@
+"""Arrays of .npy and .npz files, read by their headers: shape, type and size are checked before memory is taken.
+
+Arrays of Python objects are refused, as they could run code, and so are structured ones.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import math
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any
+
+import numpy as np
+
+from handful.features.columns import damaged
+from handful.utils.limits import check_bytes, in_units
+
+OBJECTS = "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
+DAMAGE = (
+    ValueError, EOFError, OSError, RuntimeError, SyntaxError, MemoryError, TypeError, struct.error, TokenError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+HEADER_BYTES = 10_000  # NumPy's own limit for files that it does not trust
+DIRECTORY_BYTES = 4 * 2**20  # of a zip file's list of members
+MAX_MEMBERS = 10_000
+CHUNK_BYTES = 2**20
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes; others need memory as the file likes
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first bytes of an array say: of what shape and type it is, and where its numbers begin."""
+
+    shape: tuple[int, ...]
+    column_major: bool
+    dtype: np.dtype
+    offset: int
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.dtype.itemsize
+
+
+def read_header(stream: IO[bytes], what: str) -> Header:
+    """The header of the array that begins here; `what` names it in errors."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):  # 3.0 is for field names of structured arrays
+            raise ValueError(f"it has format {version[0]}.{version[1]}, and 1.0 and 2.0 are read")
+        size = stream.read(2 if version == (1, 0) else 4)
+        length = int.from_bytes(size, "little")
+        if length > HEADER_BYTES:
+            raise ValueError(f"its header has {length:,} bytes, more than {HEADER_BYTES:,}")
+        parse = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, column_major, dtype = parse(io.BytesIO(size + stream.read(length)))
+    except (*DAMAGE, RecursionError) as error:
+        raise damaged(".npy", error, f"{what}: ") from None
+    if dtype.hasobject:
+        raise ValueError(f"{what} {OBJECTS}")
+    if dtype.kind == "V":
+        raise ValueError(f"{what} has dtype {str(dtype)[:80]}: one plain type is needed, such as float32")
+    if any(isinstance(side, bool) or side < 0 for side in shape):
+        raise ValueError(f"{what} has shape {_short(shape)}: sides of an array are 0 or more")
+    return Header(shape, column_major, dtype, 6 + 2 + len(size) + length)
+
+
+def read_npy(path: Path, what: str) -> np.ndarray:
+    """The array of a .npy file."""
+    with path.open("rb") as file:
+        header = check_npy(file, what)
+        return _filled(file, header, what)
+
+
+def check_npy(file: IO[bytes], what: str, whole: bool = True) -> Header:
+    """The header of an open .npy file that has as many bytes as it says; whole: all of it is to fit into memory."""
+    header = read_header(file, what)
+    if whole:
+        check_bytes(header.nbytes, what)
+    stored = file.seek(0, io.SEEK_END) - header.offset
+    if header.nbytes > stored:
+        raise _short_of(what, header, stored)
+    file.seek(header.offset)
+    return header
+
+
+def read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Those of the arrays that the archive holds."""
+    with open_npz(path) as archive:
+        stored = path.stat().st_size
+        members = {_name(member): member for member in archive.infolist()}
+        wanted = [name for name in names if name in members]
+        return {name: _read_member(archive, members[name], f"array {name!r}", stored) for name in wanted}
+
+
+@contextmanager
+def open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive, whose list of members is short, names each once, and lets none lie in another."""
+    try:
+        archive = zipfile.ZipFile(_Bounded(io.FileIO(path)))
+    except DAMAGE as error:
+        raise damaged(".npz", error) from None
+    with archive:
+        members = archive.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise damaged(".npz", f"it has {len(members):,} members, more than {MAX_MEMBERS:,}")
+        if twice := [name for name, count in Counter(map(_name, members)).items() if count > 1]:
+            raise ValueError(f"there is more than one array {twice[0][:80]!r}: write the file anew")
+        ordered = sorted(members, key=lambda member: member.header_offset)
+        for first, second in pairwise(ordered):
+            if first.header_offset + first.compress_size > second.header_offset:
+                raise damaged(".npz", f"arrays {_name(first)[:80]!r} and {_name(second)[:80]!r} overlap")
+        yield archive
+
+
+def names_of(archive: zipfile.ZipFile) -> list[str]:
+    return [_name(member) for member in archive.infolist()]
+
+
+class _Bounded(io.BufferedReader):
+    """`zipfile` reads the list of members at once, however long the file says that it is."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"its list of members has {in_units(size)}")
+        return super().read(size)
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    return member.filename.removesuffix(".npy")
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, stored: int) -> np.ndarray:
+    if member.compress_type not in COMPRESSIONS:
+        raise damaged(".npz", f"{what} is compressed in a way that NumPy never writes")
+    try:
+        with archive.open(member) as stream:
+            header = read_header(stream, what)
+            check_bytes(header.nbytes, what, stored)
+            if header.offset + header.nbytes != member.file_size:
+                raise _short_of(what, header, member.file_size - header.offset)
+            return _filled(stream, header, what)
+    except ValueError:
+        raise
+    except DAMAGE as error:
+        raise damaged(".npy", error, f"{what}: ") from None
+
+
+def _filled(stream: Any, header: Header, what: str) -> np.ndarray:
+    """The array, read piece by piece into its place: never more than its header says."""
+    try:
+        array = np.empty(header.count, header.dtype)
+        if not header.nbytes:
+            return array.reshape(header.shape)
+        view = memoryview(array.view(np.uint8).data)
+        done = 0
+        while done < len(view):
+            piece = stream.read(min(CHUNK_BYTES, len(view) - done))
+            if not piece:
+                raise _short_of(what, header, done)
+            view[done : done + len(piece)] = piece
+            done += len(piece)
+        return array.reshape(header.shape, order="F" if header.column_major else "C")
+    except MemoryError:
+        raise ValueError(f"{what} has {in_units(header.nbytes)}, more than this machine has memory for") from None
+
+
+def _short_of(what: str, header: Header, stored: int) -> ValueError:
+    kind = f"{header.dtype} of shape {_short(header.shape)}"
+    return damaged(
+        ".npy",
+        f"{what} says it is {kind}, {in_units(header.nbytes)}, but the file has {in_units(max(stored, 0))} of it",
+    )
+
+
+def _short(shape: tuple[int, ...]) -> str:
+    text = str(shape)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,152 @@
+"""A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... are its rows, in order.
+
+`shards.json` beside them says how many there are to be, so that a set of which some are still to be made is no set.
+Each part is written whole or not at all, and may carry a note of what it was made from. `base_mean.json` is the mean of
+the base classes, if it is known: of the whole set, so that another one changes no part.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.core.checks import shortened
+from handful.features.columns import (
+    BASE_MEAN,
+    Columns,
+    mean_of_folder,
+    mean_to_json,
+    parse_json,
+    read_json,
+)
+from handful.features.parquet_file import open_parquet
+from handful.features.tables import MEAN, from_arrow, mean_of_schema, read_set, write_table
+from handful.utils.files import write_whole
+from handful.utils.limits import check_bytes
+
+PLAN = "shards.json"
+NOTE = b"handful"  # the note's key in a part's metadata
+PART = re.compile(r"part-(\d{5}|[1-9]\d{5,17})\.parquet", re.ASCII)
+
+
+def part_name(number: int) -> str:
+    return f"part-{number:05d}.parquet"
+
+
+def part_numbers(folder: Path) -> list[int]:
+    """Of the parts that are there."""
+    names = (file.name for file in folder.iterdir())
+    numbers = [int(found[1]) for found in map(PART.fullmatch, names) if found]
+    return sorted(numbers)
+
+
+def is_sharded(path: str | Path) -> bool:
+    """Whether it is a folder of parts, or is to become one."""
+    path = Path(path)
+    return path.is_dir() and ((path / PLAN).is_file() or (path / part_name(0)).is_file() or bool(part_numbers(path)))
+
+
+def read_shards(path: Path, embedding: str, label: str) -> Columns:
+    return from_arrow(read_parts(path, partial(read_set, embedding=embedding, label=label)), embedding, label)
+
+
+def mean_of_shards(folder: Path) -> np.ndarray | None:
+    """The base classes' mean of a folder of parts: of the folder, or else as its first part has it."""
+    if (mean := mean_of_folder(folder)) is not None:
+        return mean
+    first = part_name(complete(folder)[0])
+    with open_parquet(folder / first, where=f"{first}: ") as file:
+        return mean_of_schema(file.schema_arrow)
+
+
+def write_mean(folder: Path, mean: np.ndarray | None) -> None:
+    """Say it of the folder; None: it is not known."""
+    if mean is None:
+        (folder / BASE_MEAN).unlink(missing_ok=True)
+    else:
+        write_whole(folder / BASE_MEAN, mean_to_json(mean).encode())
+
+
+def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
+    """All parts as one `pyarrow.Table`, each read by `read_part(path, where=...)`.
+
+    Its schema has the base classes' mean as that of a single file would.
+    """
+    import pyarrow as pa
+
+    tables: list[Any] = []
+    total = 0
+    for number in complete(folder):
+        name = part_name(number)
+        table = read_part(folder / name, where=f"{name}: ")
+        total += table.nbytes
+        check_bytes(total, f"{name} and the parts before it")
+        if tables and not table.schema.equals(tables[0].schema):
+            first, other = (shortened(_columns_of(each), 200) for each in (tables[0], table))
+            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it anew")
+        if tables and (table.schema.metadata or {}).get(MEAN) != (tables[0].schema.metadata or {}).get(MEAN):
+            raise ValueError(f"{name} has another base mean than the parts before it: make it anew")
+        tables.append(table)
+    whole = pa.concat_tables(tables)
+    if (mean := mean_of_folder(folder)) is not None:
+        said = {**(whole.schema.metadata or {}), MEAN: mean_to_json(mean).encode()}
+        whole = whole.replace_schema_metadata(said)
+    return whole
+
+
+def _columns_of(table: Any) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in table.schema)
+
+
+def complete(folder: Path) -> range:
+    """The numbers of the parts; refused if one is missing."""
+    there = part_numbers(folder)
+    count = there[-1] + 1 if there else 0
+    if (folder / PLAN).is_file():
+        planned = read_json(folder / PLAN).get("shards")
+        if not isinstance(planned, int) or isinstance(planned, bool) or planned < 1:
+            raise ValueError(f"{PLAN} does not say how many parts there are: make the features anew")
+        if count > planned:
+            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features anew")
+        count = planned
+    if len(there) < count:  # names of files may hold any number: what is missing is counted, not listed
+        first = next((i for i, number in enumerate(there) if number != i), len(there))
+        missing = count - len(there)
+        more = f" and {shortened(str(missing - 1), 20)} more are" if missing > 1 else " is"
+        raise ValueError(
+            f"{shortened(part_name(first))}{more} missing, of {shortened(str(count), 20)} parts: "
+            "run the command that makes them again, it goes on where it was"
+        )
+    return range(count)
+
+
+def count_rows(folder: Path) -> int:
+    """Of all parts, by what their ends say: no row is read."""
+    count = 0
+    for number in complete(folder):
+        with open_parquet(folder / part_name(number), where=f"{part_name(number)}: ") as file:
+            count += file.metadata.num_rows
+    return count
+
+
+def write_part(columns: Columns, path: Path, note: dict[str, Any], mark: str = "") -> None:
+    """Whole or not at all: whoever dies on the way leaves no part; `mark` is for the scratch file's name."""
+    file = io.BytesIO()
+    write_table(columns, file, {NOTE: json.dumps(note).encode()})
+    write_whole(path, file.getbuffer(), mark)
+
+
+def read_note(path: Path) -> dict[str, Any] | None:
+    """The note of a part; None where there is no such part, or none of ours."""
+    try:
+        with open_parquet(path) as file:
+            return parse_json((file.metadata.metadata or {})[NOTE], "the note")
+    except (OSError, KeyError, ValueError):
+        return None

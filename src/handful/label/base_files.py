@@ -1,0 +1,125 @@
+"""What is known of the base classes, those that a backbone was trained on, and which methods are told of it.
+
+base_mean   their mean feature: of pictures of them, of their features, or as the base file says
+base file   what training left behind, `<model>.base.safetensors` beside `<model>.onnx`: for methods that need more
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.core.base import HOW, is_base, read_base
+from handful.features import read, read_partly
+from handful.features.columns import checked_mean
+from handful.label.items import Items, of_pictures
+from handful.methods import get
+from handful.methods.registry import needed_base
+from handful.methods.scores import SCORES
+
+BASE_FILE = ".base.safetensors"
+
+
+@dataclass(frozen=True)
+class BaseMean:
+    """A mean [D] float32 and where it is from; of: "pictures", "features", "base file" or, unasked, "backbone"."""
+
+    mean: np.ndarray
+    of: str
+    path: Path
+    items: int | None = None  # that it is the mean of, if that is known
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For machines."""
+        return {"of": self.of, "path": str(self.path), "items": self.items}
+
+    @property
+    def sentence(self) -> str:
+        many = f"{self.items:,} {'pictures' if self.of == 'pictures' else 'rows'} of " if self.items is not None else ""
+        own = ", which came with the backbone" if self.of == "backbone" else ""
+        return f"The base classes' mean is stored with them: of {many}{self.path}{own}"
+
+
+def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Items]) -> BaseMean | None:
+    """The mean of the base classes: of what was named, or else as the backbone brings it; None if neither is there.
+
+    base: a folder of pictures, which `embed` embeds; a file of features; or a base file.
+    """
+
+    def fitting(mean: Any, path: Path) -> np.ndarray:
+        return _fitting(mean, path, backbone.dimension, f"the backbone {backbone.name} gives")
+
+    if base is None:
+        own = backbone.base
+        return None if own is None else BaseMean(fitting(read_base(own).mean, own), "backbone", own)
+    if not base.exists():
+        raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
+    if base.name.lower().endswith(BASE_FILE) or is_base(base):
+        return BaseMean(fitting(read_base(base).mean, base), "base file", base)
+    is_dataset = (base / "state.json").is_file()
+    if of_pictures(base) and not is_dataset:
+        items = embed(base)
+        return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), items.skipped)
+    labels_or_not = not is_dataset and (base.is_dir() or base.suffix.lower() in (".parquet", ".csv"))
+    try:
+        whole = read(base)
+        features = (whole.of_split("base") or whole).features  # novel classes may be in it too
+    except ValueError:  # some rows have no label
+        if not labels_or_not:
+            raise
+        features = read_partly(base).features
+    return BaseMean(fitting(_mean(features), base), "features", base, len(features))
+
+
+def told_of_base(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:
+    """The parameters that tell a method of the base classes, as far as it wants to know: `base`, or `base_mean`.
+
+    means: which the examples and the pile carry; file: the base file. A method that centres on the task is told
+    nothing; one that centres on the base mean does without where nobody knows it.
+    """
+    chosen = get(method)
+    if chosen.info.needs == "base":
+        if file is None:
+            raise ValueError(
+                f"{chosen.name} needs what the backbone's base classes left behind: give --base MODEL{BASE_FILE}, or a "
+                f"backbone MODEL.onnx with that file beside it, as `handful train` writes them; {HOW}"
+            )
+        needed_base(chosen, file, dimension)
+        return {"base": os.path.abspath(file) if isinstance(file, str | os.PathLike) else file}
+    parts = [get(name).info for name in chosen.name.split("+") if name not in SCORES]
+    if not any("base" in part.preparation for part in parts):
+        return {}
+    known = [mean for mean in means if mean is not None]
+    if any(not np.array_equal(mean, known[0]) for mean in known):
+        raise ValueError(
+            f"the examples and the pile carry different base means, and {chosen.name} centres on that: embed both with "
+            "the same --base, or give --base here"
+        )
+    if known or file is not None:
+        return {"base_mean": known[0] if known else _fitting(read_base(file).mean, file, dimension, "the items have")}
+    return {}
+
+
+def _mean(features: np.ndarray) -> np.ndarray:
+    return features.mean(axis=0, dtype=np.float64)
+
+
+def _fitting(mean: Any, path: Any, dimension: int, others: str) -> np.ndarray:
+    if len(mean) != dimension:
+        raise ValueError(
+            f"{str(path)!r} is of base classes with {len(mean)} features, and {others} {dimension}: both must come "
+            "from the same backbone"
+        )
+    try:
+        checked = checked_mean(mean, dimension)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+    assert checked is not None
+    return checked

@@ -1,0 +1,303 @@
+"""A pile in parts that need not fit into memory, labelled: a part of labels for each part of features.
+
+The pile is solved in passes over its files, and the answers are written to scratch arrays; then labels are written
+part by part. All is made in a hidden folder of the output and moved to its place at the end. A run that was killed
+leaves that folder, and the same command goes on: from the last pass, or with the writing if the passes were done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+
+import handful
+from handful.core import decide
+from handful.core.parameters import AUTO
+from handful.estimators.classifier import FewShotClassifier, conditional, make_estimator
+from handful.estimators.model_file import load
+from handful.features import is_sharded
+from handful.features.columns import checked_mean
+from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
+from handful.features.partly import names_of_rows
+from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.label.base_files import told_of_base
+from handful.label.items import Items, check_widths, of_pictures, read_labelled
+from handful.label.labelling import check_classes, find_threshold, shots_of
+from handful.label.outputs import (
+    HOLDS_LABELS,
+    LABELS,
+    OWN,
+    check_output,
+    holds_labels,
+    not_written,
+    remove_labels,
+    table_of_answers,
+    write_json,
+)
+from handful.label.record import RECORD, Job, asked_of
+from handful.label.summary import Answers, Outcome, made_by, share_of
+from handful.solving import solve
+from handful.streaming import Shards
+
+LARGE = 100_000  # rows of a pile that is better not loaded
+ROWS = 1 << 16  # that are written at a time
+SCRATCH = ".handful-parts-"  # and a mark of what is labelled
+JOURNAL = "passes"
+MODEL = "model.safetensors"
+ARRAYS = ("probabilities.npy", "outlier_scores.npy")  # as `solve` writes them
+Progress = Callable[[str, int, int], object]  # of what, how much is done, of how much
+
+
+@dataclass(frozen=True)
+class InParts:
+    """What came out: the whole in numbers and words, and where it lies."""
+
+    outcome: Outcome
+    files: dict[str, Path]
+
+
+@dataclass
+class Some(Answers):
+    """The answers to some rows; shift: of `decide.calibrate` over the whole pile, None where scores only rank."""
+
+    model: FewShotClassifier
+    probabilities: np.ndarray
+    scores: np.ndarray
+    shots: float
+    shift: float | None
+
+    @property
+    def p_unknown(self) -> np.ndarray | None:
+        return None if self.shift is None else decide.shifted(self.scores[None], self.shots, self.shift)[0]
+
+
+@dataclass
+class Solved:
+    """The answers to the whole pile: P(class) [Q, N] as the method has it, mapped; outlier scores [Q], in memory."""
+
+    model: FewShotClassifier
+    probabilities: np.ndarray
+    scores: np.ndarray
+    examples: Items
+
+    def some(self, start: int, stop: int) -> Some:
+        probabilities, scores = conditional(self.probabilities[start:stop]), self.scores[start:stop]
+        return Some(self.model, probabilities, scores, shots_of(self.model, self.examples), self._shift)
+
+    @cached_property
+    def _shift(self) -> float | None:
+        shots = shots_of(self.model, self.examples)
+        if not Some(self.model, self.probabilities, self.scores, shots, None).is_probability:
+            return None
+        return float(decide.shift_of(self.scores[None], self.model.outlier_share_, shots)[0])
+
+
+def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
+    """Whether a pile is labelled here: a folder of parts that is large, or that a cluster shall share."""
+    if pile is None or of_pictures(examples) or not is_sharded(pile):
+        return False
+    try:
+        return engine != "local" or count_rows(pile) > LARGE
+    except ValueError as error:
+        raise ValueError(f"{str(pile)!r}: {error}") from None
+
+
+def check_in_parts(
+    examples: Path, pile: Path, output: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None
+) -> None:
+    """Say before the work begins what cannot be done in parts, or would replace what is there."""
+    for option, asked in (("--export", formats), ("--sort", sort)):
+        if asked:
+            raise ValueError(f"{option} needs the pile in memory, and this one is labelled in parts: leave it out")
+    place = output / LABELS
+    for path in (examples, pile):
+        if place.resolve() in (path.resolve(), *path.resolve().parents):
+            raise ValueError(f"{str(path)!r} is where the labels are to be written: give another folder")
+    check_output(output, overwrite)
+    if not os.path.lexists(place):
+        return
+    if not holds_labels(place):
+        raise ValueError(f"{str(place)!r} is there, and is no folder of labels of handful's: give another folder")
+    if strange := sorted({*os.listdir(place)} - {*map(part_name, part_numbers(place))}):
+        raise ValueError(f"{str(place / strange[0])!r} is no part of the labels: move it away, or give another folder")
+
+
+def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progress = lambda *_: None) -> InParts:
+    """Label a folder of parts from a table of examples; writes labels/part-00000.parquet ..., the model, the record.
+
+    engine: who makes the passes over the pile, as `handful.solve` takes it; threads of this machine if None.
+    """
+    assert job.pile is not None
+    examples, _ = read_labelled(job.examples)
+    check_classes(examples)
+    try:
+        parts = [job.pile / part_name(number) for number in complete(job.pile)]
+        pile = Shards(parts)
+        base_mean = checked_mean(mean_of_shards(job.pile), pile.dimension)
+    except ValueError as error:
+        raise ValueError(f"{str(job.pile)!r}: {error}") from None
+    check_widths(job.examples, examples.features.shape[1], job.pile, pile.dimension)
+
+    asked = dict(job.decision)
+    means = () if job.base is not None else (examples.base_mean, base_mean)
+    asked |= told_of_base(asked.get("method", AUTO), means, job.base, pile.dimension)
+    limits = {name: asked.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
+    scratch = output / f"{SCRATCH}{_mark(examples, parts, asked)}"
+    new = not output.exists()
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        solved = _solve(examples, pile, asked, engine, scratch, lambda done, total: progress("solving", done, total))
+        model = solved.model
+        model.made_from_ = {"features": str(job.pile)}
+        model.threshold_, decision = find_threshold(model, solved.scores, examples, asked.get("threshold"), **limits)
+        made = scratch / "made"
+        rmtree(made, ignore_errors=True)
+        try:
+            (made / LABELS).mkdir(parents=True)
+            counts = _write_labels(solved, parts, made / LABELS, lambda n: progress("writing", n, len(parts)))
+            outcome = Outcome(model, examples, decision, len(solved.scores), counts)
+            model.save(made / MODEL)
+            write_json(_record(outcome, job), made / RECORD)
+            files = _move(made, output)
+        except OSError as error:
+            raise error if error.errno is None else not_written(error, output) from None
+        for old in output.glob(f"{SCRATCH}*"):
+            rmtree(old, ignore_errors=True)
+    except ValueError:  # what was given is wrong: there is no going on
+        rmtree(scratch, ignore_errors=True)
+        raise
+    finally:
+        if not any((scratch / name).exists() for name in (JOURNAL, MODEL)):  # nothing to go on from
+            rmtree(scratch, ignore_errors=True)
+            with suppress(OSError):  # there is something in it
+                if new:
+                    output.rmdir()
+    return InParts(outcome, files)
+
+
+def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> str:
+    """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
+    stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+    said = json.dumps(
+        [handful.__version__, dict(asked), examples.labels, examples.features.shape, stats],
+        default=lambda array: array.tolist(),  # the base mean
+    )
+    mark = blake2b(said.encode(), digest_size=8)
+    mark.update(np.ascontiguousarray(examples.features).data)
+    return mark.hexdigest()
+
+
+def _solve(
+    examples: Items,
+    pile: Shards,
+    asked: Mapping[str, Any],
+    engine: Any,
+    scratch: Path,
+    progress: Callable[[int, int], object],
+) -> Solved:
+    arrays = [scratch / name for name in ARRAYS]
+    if (scratch / MODEL).is_file():  # an earlier run was killed while it wrote
+        probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
+        return Solved(load(scratch / MODEL), probabilities, scores.astype(np.float64), examples)
+    model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
+    labels = np.array(examples.labels)
+    result = solve(
+        model._method, examples.features, labels, pile, **model.get_params(deep=False),
+        engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress,
+    )  # fmt: skip
+    model._fit_solved(result, examples.features, labels)
+    if all(path.is_file() for path in arrays):  # else the pile was so small that it was loaded
+        for path in arrays:  # on the disk before the file that says so
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+        model.save(scratch / MODEL)
+    return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64), examples)
+
+
+def _write_labels(
+    solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]
+) -> Counter[str]:
+    """A file for each part, by the same name; how many items were given each class."""
+    from pyarrow.parquet import ParquetWriter
+
+    note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
+    schema = table_of_answers(solved.some(0, 0), []).schema.with_metadata(note)
+    counts, at = Counter[str](), 0
+    for done, part in enumerate(parts):
+        progress(done)
+        with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
+            for names in _names(part, at):
+                some = solved.some(at, at + len(names))
+                if len(some.scores) < len(names):
+                    raise OSError(f"{part} has changed while it was labelled: run the same command again")
+                writer.write_table(table_of_answers(some, names).replace_schema_metadata(note))
+                counts.update(some.labels[~some.unknown].tolist())
+                at += len(names)
+    if at < len(solved.scores):
+        raise OSError(f"{parts[0].parent} has changed while it was labelled: run the same command again")
+    progress(len(parts))
+    return counts
+
+
+def _names(part: Path, at: int) -> Iterator[list[str]]:
+    """What the rows of a part are called, which begins at row `at` of the pile: some at a time."""
+    try:
+        with open_parquet(part) as file:
+            count, has_paths = file.metadata.num_rows, "path" in file.schema_arrow.names
+            if has_paths:
+                check_flat(file.schema_arrow.field("path").type, "column 'path'")
+                check_pages(part, file, ["path"], whole=False)
+        if not has_paths:
+            for start in range(at, at + count, ROWS):
+                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))]
+            return
+        with open_parquet(part, texts=["path"]) as file:
+            for batch in file.iter_batches(ROWS, columns=["path"]):
+                batch.validate(full=True)
+                yield names_of_rows(values_of(batch.column(0)), at)
+                at += batch.num_rows
+    except ValueError as error:
+        raise OSError(f"{part} cannot be read: {error}") from None
+
+
+def _record(outcome: Outcome, job: Job) -> dict[str, Any]:
+    """What `record.read_record` reads; there are no groups to promote."""
+    return {
+        "handful": handful.__version__,
+        **numbers_of(outcome),
+        "made_by": made_by(outcome.model, outcome.model.made_from_),
+        "groups": [],
+        "job": asked_of(job),
+    }
+
+
+def numbers_of(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "items": outcome.size,
+        "unknown": outcome.unknown,
+        "labels": {str(name): outcome.counts.get(name, 0) for name in outcome.model.classes_.tolist()},
+        **share_of(outcome.model),
+        "threshold": outcome.model.threshold_,
+    }
+
+
+def _move(made: Path, output: Path) -> dict[str, Path]:
+    """To their place; what is left of earlier results, in parts or not, goes."""
+    remove_labels(output / LABELS)
+    for name in OWN:
+        (output / name).unlink(missing_ok=True)
+    files = {name: output / name for name in (LABELS, MODEL, RECORD)}
+    for name, place in files.items():
+        os.replace(made / name, place)
+    return files

@@ -1,0 +1,276 @@
+"""The journal of `--sort move`, `undo.jsonl`, and taking back what it says.
+
+Its first line says which run wrote it and which folder the pictures came from. Then comes a line for each picture, with
+both places relative, so that the sorted folder may be moved:
+
+    {"handful": "0.1.0", "format": 2, "run": "<random id>", "from": "/home/me/pile", "when": "2026-11-16T20:00:00Z"}
+    {"from": "sub/a.png", "to": "left/a.png"}
+
+Journals of the first format have no such first line, and whole paths in "from".
+
+A journal may come from anyone, so it is only ever obeyed so far: pictures that lie in its own folder go to places below
+the one folder that they came from. Anything else is refused before the first picture is moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from stat import S_ISLNK, S_ISREG
+from typing import Any, BinaryIO, NamedTuple
+
+import handful
+from handful.label.provenance import Agree, Request, digest_of, forget, is_own, new_id, refuse, remember
+from handful.label.subtree import Parts, Subtree
+from handful.utils.files import in_brief, write_whole
+
+UNDO = "undo.jsonl"
+FORMAT = 2
+MAX_JOURNAL_BYTES = 2**27  # about two million pictures
+MAX_LINE_BYTES = 2**16
+MAX_PATH_CHARACTERS = 4096
+MAX_DAMAGED_LINES = 20
+DETAILS = 5  # moves that are shown to the user
+
+
+class Move(NamedTuple):
+    """Where a picture came from, below the folder that was sorted, and where it is, below the sorted folder."""
+
+    home: Parts
+    place: Parts
+
+
+@dataclass(frozen=True)
+class Journal:
+    path: Path
+    source: Path  # the folder that the pictures came from
+    moves: list[Move]
+    damaged: list[str]  # lines that say nothing, in brief
+    run: Any
+    own: bool  # a run of the user's own wrote it
+
+
+def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
+    """Write what is about to be moved, whole or not at all. An earlier journal is kept beside it."""
+    run, when = new_id(), datetime.now(timezone.utc).isoformat(timespec="seconds")
+    head = {
+        "handful": handful.__version__,
+        "format": FORMAT,
+        "run": run,
+        "from": os.path.realpath(source),
+        "when": when,
+    }
+    rows = [{"from": str(Path(*move.home)), "to": str(Path(*move.place))} for move in moves]
+    content = "".join(json.dumps(row) + "\n" for row in (head, *rows)).encode("ascii")
+    kept = next(name for k in range(1, 10**9) if not os.path.lexists(name := path.with_name(f"undo-{k}.jsonl")))
+    if earlier := os.path.lexists(path):
+        os.rename(path, kept)
+    try:
+        write_whole(path, content)
+    except BaseException:
+        if earlier:
+            os.rename(kept, path)
+        raise
+    remember(run, digest_of(content))
+
+
+def is_journal(path: Path) -> bool:
+    """By its name, and that it is a file: this run's, or an earlier one's."""
+    stem, number = path.stem.partition("-")[::2]
+    named = path.name == UNDO or ((path.suffix, stem) == (".jsonl", "undo") and number.isdecimal())
+    return named and path.is_file() and not path.is_symlink()
+
+
+def read_journal(path: Path) -> Journal:
+    """Read a journal of anyone's. ValueError if it names a place that it has no business with."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {in_brief(path)}")
+    path = Path(os.path.realpath(path))
+    with path.open("rb") as file:
+        if (size := os.fstat(file.fileno()).st_size) > MAX_JOURNAL_BYTES:
+            raise ValueError(f"{in_brief(path)} is no journal of handful's: it has {size:,} bytes")
+        digest, head, rows, damaged = sha256(), None, [], list[str]()
+        for number, line in enumerate(_lines(file)):
+            digest.update(line)
+            row = _parse(line)
+            if number == 0 and row is not None and "format" in row:
+                head = _checked_head(row, path)
+            elif row is not None and isinstance(row.get("from"), str) and isinstance(row.get("to"), str):
+                rows.append((row["from"], row["to"]))
+            else:
+                damaged.append(in_brief(line[:80].decode("utf-8", "replace").rstrip("\n")))
+                if len(damaged) > MAX_DAMAGED_LINES:
+                    raise ValueError(f"{in_brief(path)} is no journal of handful's: its lines are damaged")
+    if not rows:
+        raise ValueError(f"{in_brief(path)} is no journal of handful's: it names no pictures")
+    try:
+        source = Path(head["from"]) if head is not None else _common_folder([home for home, _ in rows])
+        moves = [Move(_below(source, home, head is None), _sorted_place(place)) for home, place in rows]
+        for move in moves:
+            _check_names(move)
+    except ValueError as error:
+        raise _not_obeyed(path, error) from None
+    run = None if head is None else head["run"]
+    return Journal(path, source, moves, damaged, run, is_own(run, digest.hexdigest()))
+
+
+def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
+    """Move everything back that a journal says; gives how many went back, and what was left where it is and why.
+
+    agree: is asked before anything is moved by a journal that is not known to be of the user's own runs.
+    """
+    journal = read_journal(path)
+    back, left = 0, [f"a damaged line: {line}" for line in journal.damaged]
+    with Subtree(journal.path.parent) as tree:
+        waiting = _waiting(journal, tree)
+        if waiting and not journal.own:
+            agree(_request(journal, waiting))
+        if not os.path.isdir(journal.source):
+            place = in_brief(journal.source)
+            raise FileNotFoundError(
+                f"the folder {place}, which the pictures came from, is gone: make it, and run this again"
+            )
+        with Subtree(journal.source) as homes:
+            try:
+                moves = [Move(homes.check(move.home), move.place) for move in journal.moves]
+            except ValueError as error:
+                raise _not_obeyed(journal.path, error) from None
+            for move in reversed(moves):
+                try:
+                    reason = _take_back(move, tree, homes)
+                except OSError as error:
+                    reason = f"{tree.path.joinpath(*move.place)} stays: {error.strerror or error}"
+                back += reason is None
+                left += [reason] if reason else []
+        for folder in {move.place[0] for move in moves}:
+            tree.remove_folder([folder])
+    if journal.own and not left:
+        forget(journal.run)
+    return back, left
+
+
+def _take_back(move: Move, tree: Subtree, homes: Subtree) -> str | None:
+    """None if it went back; why not; "" if there was nothing to do."""
+    here, there = tree.path.joinpath(*move.place), homes.path.joinpath(*move.home)
+    status, taken = tree.status(move.place), homes.status(move.home) is not None
+    if status is None:
+        return "" if taken else f"{here} is gone"
+    if taken and tree.is_claim(move.place):
+        tree.remove(move.place)  # killed between taking the name and the move
+        return ""
+    if taken:
+        return f"{here} stays: there is another {there} by now"
+    if not S_ISREG(status.st_mode):
+        return f"{here} stays: it is no file"
+    tree.move(move.place, homes, move.home)
+    return None
+
+
+def _waiting(journal: Journal, tree: Subtree) -> list[Move]:
+    """The moves whose picture is there to be taken back."""
+    waiting = []
+    try:
+        for move in journal.moves:
+            tree.check(move.place)
+            if (status := tree.status(move.place)) is not None:
+                if S_ISLNK(status.st_mode):
+                    raise ValueError(f"{in_brief(tree.path.joinpath(*move.place))} is a link and no picture: remove it")
+                waiting.append(move)
+    except ValueError as error:
+        raise _not_obeyed(journal.path, error) from None
+    return waiting
+
+
+def _request(journal: Journal, waiting: list[Move]) -> Request:
+    some = f"{len(waiting)} picture{'s' * (len(waiting) != 1)}"
+    action = f"move {some} from {in_brief(journal.path.parent)} to {in_brief(journal.source)}"
+    details = [f"From: {str(journal.path.parent)!r}", f"To:   {str(journal.source)!r}"]
+    details += [f"    {'/'.join(move.place)!r} becomes {'/'.join(move.home)!r}" for move in waiting[:DETAILS]]
+    details += [f"    and {len(waiting) - DETAILS} more"] if len(waiting) > DETAILS else []
+    return Request(journal.path, action, details)
+
+
+def _not_obeyed(path: Path, reason: Exception) -> ValueError:
+    return ValueError(f"{in_brief(path)} is not obeyed, and nothing was moved: {reason}")
+
+
+# Lines
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Too long a line comes in pieces, none of which is JSON."""
+    while line := file.readline(MAX_LINE_BYTES):
+        yield line
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    with suppress(ValueError, RecursionError):
+        row = json.loads(line.decode("utf-8"))
+        if isinstance(row, dict):
+            return row
+    return None
+
+
+def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
+    if type(row["format"]) is not int or row["format"] != FORMAT:
+        raise ValueError(f"{in_brief(path)} is of a format that this version of handful does not know: use a later one")
+    source = row.get("from")
+    if not isinstance(source, str) or not _is_path(source) or not os.path.isabs(source) or ".." in Path(source).parts:
+        raise _not_obeyed(path, ValueError("it does not say which folder the pictures came from"))
+    return {"from": source, "run": row.get("run")}
+
+
+# Places
+
+
+def _is_path(text: str) -> bool:
+    """Whether the system takes it for one: no NUL, no half of a character."""
+    try:
+        return 0 < len(os.fsencode(text)) <= MAX_PATH_CHARACTERS and "\0" not in text
+    except ValueError:
+        return False
+
+
+def _common_folder(homes: list[str]) -> Path:
+    """Of a journal that does not name the folder that was sorted."""
+    for home in homes:
+        if not _is_path(home) or not os.path.isabs(home) or ".." in Path(home).parts:
+            raise ValueError(f"{in_brief(home)} is no place that a picture came from")
+    folder = Path(os.path.commonpath([os.path.dirname(home) for home in homes]))  # ValueError: on several drives
+    if folder == Path(folder.anchor):
+        raise ValueError("it names places that have no folder in common")
+    return folder
+
+
+def _below(source: Path, home: str, whole: bool) -> Parts:
+    """The parts of a place below the folder that was sorted; whole: it is written as a whole path."""
+    path = Path(home)
+    if not _is_path(home) or path.is_absolute() is not whole or ".." in path.parts or (path.drive and not whole):
+        raise ValueError(f"{in_brief(home)} is no place below {in_brief(source)}, where the pictures came from")
+    parts = path.relative_to(source).parts if whole else path.parts
+    if not parts:
+        raise ValueError(f"{in_brief(home)} is no picture")
+    return parts
+
+
+def _sorted_place(place: str) -> Parts:
+    """A label's folder and a name, as pictures are sorted."""
+    parts = Path(place).parts
+    if not _is_path(place) or Path(place).is_absolute() or Path(place).drive or ".." in parts or len(parts) != 2:
+        raise ValueError(f"{in_brief(place)} is no place in a folder of sorted pictures")
+    return parts
+
+
+def _check_names(move: Move) -> None:
+    """Only pictures are ever sorted, and no hidden ones."""
+    from handful.backbones.pictures import KNOWN_SUFFIXES
+
+    suffixes = [os.path.splitext(parts[-1])[1].lower() for parts in move]
+    if suffixes[0] != suffixes[1] or suffixes[0] not in KNOWN_SUFFIXES or any(part[0] == "." for part in move.home):
+        raise ValueError(f"{in_brief('/'.join(move.home))} is no picture that handful sorts")

@@ -1,0 +1,141 @@
+"""What a JSON document of anyone's may hold: rules for its entries, beside those of `handful.core.parameters`.
+
+A document is checked as a whole before any of it is used: types, ranges, sizes, and that every entry is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from handful.core.parameters import Rule
+from handful.utils.files import in_brief
+
+MIN_BYTES_PER_CONTAINER = 12  # of a document that is not made of brackets, which take 30 times their size in memory
+
+
+@dataclass(frozen=True)
+class Text:
+    """is_path: one that the system takes."""
+
+    most: int = 4096
+    optional: bool = False
+    is_path: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        if value is None:
+            return self.optional
+        if not isinstance(value, str) or len(value) > self.most:
+            return False
+        try:
+            return not self.is_path or (0 < len(os.fsencode(value)) <= self.most and "\0" not in value)
+        except ValueError:  # half of a character
+            return False
+
+    def __str__(self) -> str:
+        what = "a path" if self.is_path else "text"
+        return f"{what} of at most {self.most} characters" + (", or null" if self.optional else "")
+
+
+@dataclass(frozen=True)
+class Flag:
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+    def __str__(self) -> str:
+        return "true or false"
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Of an entry that is never used."""
+
+    def accepts(self, value: Any) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Lists of two texts."""
+
+    most: int = 4096
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, list) and all(
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) and len(t) <= self.most for t in pair)
+            for pair in value
+        )
+
+    def __str__(self) -> str:
+        return "a list of pairs of text"
+
+
+@dataclass(frozen=True)
+class ListOf:
+    rule: Any
+    most: int = 100_000
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """An object of any names, none longer than a path."""
+
+    rule: Any
+    most: int = 100_000
+
+
+@dataclass(frozen=True)
+class Fields:
+    """An object of these names; needed: those that it cannot do without."""
+
+    rules: Mapping[str, Any]
+    needed: Set[str] = field(default_factory=frozenset)
+    optional: bool = False
+
+
+def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> str | None:
+    """What is wrong with a value, in words; None if nothing is."""
+    parts: list[tuple[Any, Any, str]]
+    if value is None and getattr(rule, "optional", False):
+        return None
+    if isinstance(rule, Fields):
+        if not isinstance(value, dict):
+            return f"{where} must be an object"
+        if strange := sorted(value.keys() - rule.rules.keys()):
+            return f"{where} has an unknown entry {in_brief(strange[0], 40)}"
+        if missing := sorted(rule.needed - value.keys()):
+            return f"{where} has no {missing[0]}"
+        parts = [(entry, rule.rules[name], f"{where}.{name}") for name, entry in value.items()]
+    elif isinstance(rule, ListOf):
+        if not isinstance(value, list) or len(value) > rule.most:
+            return f"{where} must be a list of at most {rule.most:,} entries"
+        parts = [(entry, rule.rule, f"{where}[{i}]") for i, entry in enumerate(value)]
+    elif isinstance(rule, MapOf):
+        if not isinstance(value, dict) or len(value) > rule.most:
+            return f"{where} must be an object of at most {rule.most:,} entries"
+        parts = [(name, Text(), f"a name in {where}") for name in value]
+        parts += [(entry, rule.rule, f"{where}[{in_brief(name, 40)}]") for name, entry in value.items()]
+    else:
+        return None if rule.accepts(value) else f"{where} must be {rule}"
+    return next(filter(None, (find_fault(*part) for part in parts)), None)
+
+
+def read_json(path: Path, most_bytes: int) -> Any:
+    """A document that is neither too large nor too deep; ValueError says what is wrong with it."""
+    with path.open("rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"it has more than {most_bytes:,} bytes")
+    if content.count(b"[") + content.count(b"{") > len(content) // MIN_BYTES_PER_CONTAINER + 1000:
+        raise ValueError("it is made of brackets")
+    try:
+        return json.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is no text in UTF-8") from None
+    except RecursionError:
+        raise ValueError("its entries lie too deep in each other") from None

@@ -1,5 +1,0 @@
-"""One task larger than memory: its pile in pieces, and a solve as passes over them."""
-
-from handful.stream.shards import Shards
-
-__all__ = ["Shards"]

@@ -1,0 +1,171 @@
+"""Folders of class folders, and folders with a list of their pictures: the split comes from the class or the list."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from handful.backbones.pictures import LITTER, Skipped, find_pictures
+from handful.training.datasets.gathering import Part, from_files
+from handful.training.datasets.splits import NAMES, cub_split, published
+
+INSIDE = {  # where class folders may lie, the data set's own folder aside
+    "cub": ("images", "CUB_200_2011/images"),
+    "cifar-fs": ("data", "cifar100/data", "cifar100"),
+    "fc100": ("data", "cifar100/data", "cifar100"),
+    "miniimagenet": ("images",),
+}
+CUB_CLASS = re.compile(r"\d{3}\.\w+")
+WNID = re.compile(r"n\d{8}")
+MINI_PICTURES = 600  # of each class
+
+
+def subfolders(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".") and e.name.lower() not in LITTER]
+    return sorted(names)
+
+
+def class_root(path: Path, dataset: str) -> Path:
+    """The folder that holds the class folders, or the folders of splits."""
+    for inside in ("", *INSIDE.get(dataset, ())):
+        root = path / inside
+        if root.is_dir() and any(_fits(name, dataset) for _, name, _ in class_folders(root)):
+            return root
+    return path
+
+
+def _fits(name: str, dataset: str) -> bool:
+    if dataset == "cub":
+        return bool(CUB_CLASS.fullmatch(name))
+    known = published(dataset)
+    return known is None or name in known
+
+
+def class_folders(root: Path) -> Iterator[tuple[str | None, str, Path]]:
+    """(split by its folder or None, class, its folder): root/class, or root/train/class, root/val/class, ..."""
+    names = subfolders(root)
+    nested = [name for name in names if name.lower() in NAMES and subfolders(root / name)]
+    for name in nested:
+        for inner in subfolders(root / name):
+            yield NAMES[name.lower()], inner, root / name / inner
+    if not nested:
+        for name in names:
+            yield None, name, root / name
+
+
+def read_class_folders(path: Path, dataset: str, own: dict[str, str] | None) -> tuple[list[Part], list[Skipped]]:
+    """Pictures of the classes that have a split: by `own`, as published, by their folder, or else all base."""
+    root = class_root(path, dataset)
+    found = list(class_folders(root))
+    if not found:
+        raise ValueError(
+            f"{path} has no class folders: one folder for each class is needed, with its pictures, or "
+            "train/, val/ and test/ with those"
+        )
+    known = own or _usual_split(root, dataset, found)
+    files: list[tuple[str, str, Path]] = []
+    skipped: list[Skipped] = []
+    left: list[str] = []
+    for by_folder, name, folder in found:
+        split = (by_folder or "base") if known is None else known.get(name)
+        if split is None:
+            left.append(name)
+            continue
+        if own is None and by_folder not in (None, split):
+            raise ValueError(
+                f"{folder}: class {name} is in {split} as published for {dataset}, not in {by_folder}: "
+                "move it, or read the folder with dataset 'folder'"
+            )
+        pictures, passed = find_pictures(folder)
+        skipped += passed
+        if dataset == "miniimagenet" and len(pictures) > MINI_PICTURES:
+            raise ValueError(
+                f"{folder} has {len(pictures)} pictures, and miniImageNet {MINI_PICTURES} of each class: this is all "
+                "of ImageNet. Put train.csv, val.csv and test.csv, that list its pictures, into the folder"
+            )
+        files += [(name, split, picture) for picture in pictures]
+    if own and (absent := sorted(set(own) - {name for _, name, _ in found})):
+        raise ValueError(f"the split file names class {absent[0]!r}, but {root} has no folder of that name")
+    if left:
+        skipped.append(Skipped(os.fspath(root), f"has {len(left)} classes without a split, left out: {_some(left)}"))
+    if not files:
+        raise ValueError(f"{root}: no picture of a class with a split was found; its folders are {_some(left)}")
+    files.sort(key=lambda file: list(NAMES).index(file[1]))  # each split in one piece: it can be taken without a copy
+    return [from_files(files)], skipped
+
+
+def _usual_split(root: Path, dataset: str, found: list[tuple[str | None, str, Path]]) -> dict[str, str] | None:
+    """{class: split} as published, or None where the folders alone decide."""
+    if dataset != "cub":
+        return published(dataset)
+    if any(split for split, _, _ in found):
+        return None
+    birds = [name for _, name, _ in found if CUB_CLASS.fullmatch(name)]
+    if len(birds) != 200:
+        raise ValueError(
+            f"{root} has {len(birds)} folders like 001.Black_footed_Albatross, but CUB has 200, and the split goes by "
+            "their order: unpack it whole, or give a split file"
+        )
+    return cub_split(birds)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+# ---- lists of pictures
+
+
+def split_lists(path: Path) -> dict[str, Path]:
+    """{split: CSV file} of train.csv, val.csv and test.csv, in the folder or in one of its usual subfolders."""
+    for folder in (path, path / "split", path / "splits", path / "csv_files"):
+        found = {split: folder / f"{name}.csv" for name, split in NAMES.items() if (folder / f"{name}.csv").is_file()}
+        if found:
+            return found
+    return {}
+
+
+def lists_are_of(path: Path, kind: re.Pattern[str]) -> bool:
+    """Whether the folder has lists, and their first label is of this kind."""
+    first = next(iter(split_lists(path).values()), None)
+    return first is not None and any(kind.fullmatch(label) for _, label in islice(_rows(first), 1))
+
+
+def read_lists(path: Path) -> tuple[list[Part], list[Skipped]]:
+    """miniImageNet by its lists of filename,label; pictures lie in images/, in the folder, or in class folders."""
+    parts = []
+    for split, listing in split_lists(path).items():
+        files = [(label, split, _where(path, name, label, listing)) for name, label in _rows(listing)]
+        if not files:
+            raise ValueError(f"{listing} lists no picture: rows of filename,label are needed")
+        parts.append(from_files(files))
+    return parts, []
+
+
+def _rows(listing: Path) -> Iterator[tuple[str, str]]:
+    with listing.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file, skipinitialspace=True)
+        columns = rows.fieldnames or []
+        name = next((c for c in ("filename", "image_name") if c in columns), None)
+        label = next((c for c in ("label", "class_name") if c in columns), None)
+        if name is None or label is None:
+            raise ValueError(f"{listing} has the columns {', '.join(columns) or 'none'}: filename and label are needed")
+        for number, row in enumerate(rows, start=2):
+            if not row[name] or not row[label]:
+                raise ValueError(f"{listing}: line {number} lacks a filename or a label")
+            yield row[name], row[label]
+
+
+def _where(path: Path, name: str, label: str, listing: Path) -> Path:
+    if Path(name).name != name or Path(label).name != label:
+        raise ValueError(f"{listing} names {name!r} of {label!r}: plain names are needed, not paths")
+    ways = [path / "images" / name, path / name, path / label / name, path / "images" / label / name]
+    for way in ways:
+        if way.is_file():
+            return way
+    raise ValueError(f"{listing} lists {name} of class {label}, but it is not in {path / 'images'}, nor in {path}")

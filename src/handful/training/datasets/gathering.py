@@ -1,0 +1,195 @@
+"""Parts of a data set brought together: decoded in threads, and kept in the cache folder where there are many.
+
+What is kept is one .npy for each list of files and preparation, mapped when read, and a .json with what was passed
+over. Both are written whole. Nothing is thrown away: deleting `pictures` in the cache folder does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.backbones.pictures import BadPicture, Skipped, decode, read
+from handful.training.datasets.picture_set import PictureSet
+from handful.training.datasets.preparation import Preparation
+from handful.utils.cache_folder import cache_folder
+from handful.utils.files import scratch, write_whole
+from handful.utils.threads import available_threads
+
+KEPT = 1  # to be raised when reading gives other pixels for the same files
+MANY = 5000  # pictures to decode; fewer are decoded anew each time
+LARGE = 2**32  # bytes of pixels that came as several arrays; less is put together in memory
+BLOCK = 256  # pictures decoded between two writes
+THREADS = 8  # at most: each may hold a picture of 360 MB
+ENOUGH = 3  # times the size: large JPEGs are decoded at a fraction, see images.embedding
+
+Pictures = np.ndarray | Sequence[str] | Sequence[bytes]  # pixels [n, H, W, 3 or 1], paths, or bytes of files
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some pictures of a data set, loaded only if they are not kept."""
+
+    labels: Sequence[str]
+    splits: Sequence[str]
+    load: Callable[[], Pictures]
+    sources: Sequence[str]  # the files that they come from
+    encoded: bool = True  # else they are pixels
+
+
+def gather(
+    name: str, parts: Sequence[Part], how: Preparation, skipped: Sequence[Skipped], progress: Progress | None
+) -> PictureSet:
+    """The parts as one set, in their order. A picture that cannot be read is passed over and told of."""
+    labels = np.array([label for part in parts for label in part.labels], dtype=str)
+    splits = np.array([split for part in parts for split in part.splits], dtype=str)
+    if not len(labels):
+        raise ValueError(f"{name}: no picture was found")
+    shape = (len(labels), how.size, how.size, how.channels)
+    looks = how.interpolation, how.crop
+    encoded = any(part.encoded for part in parts)
+    if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= LARGE):
+        blocks = [how.array(np.asanyarray(_loaded(part))) for part in parts]
+        return PictureSet(
+            name, blocks[0] if len(blocks) == 1 else np.concatenate(blocks), labels, splits, skipped, *looks
+        )
+    bad: dict[int, Skipped] = {}  # by row
+    blocks_of = _Blocks(parts, how, bad, progress, len(labels))
+    if encoded and len(labels) <= MANY:
+        pixels = np.concatenate(list(blocks_of))
+    else:
+        pixels = _kept(f"{name}-{_key(parts, how)}", blocks_of, shape, bad)
+    good = np.ones(len(labels), bool)
+    good[list(bad)] = False
+    if not good.any():
+        raise ValueError(f"{name}: none of {len(labels)} pictures can be read; the first: {next(iter(bad.values()))}")
+    return PictureSet(name, pixels, labels[good], splits[good], [*skipped, *bad.values()], *looks)
+
+
+class _Blocks:
+    """Prepared pictures, some at a time, [k, size, size, C]; those that cannot be read are noted in `bad`."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        how: Preparation,
+        bad: dict[int, Skipped],
+        progress: Progress | None,
+        total: int,
+    ) -> None:
+        self.parts, self.how, self.bad, self.total = parts, how, bad, total
+        self.progress = progress or (lambda done, total: None)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        done = 0
+        with ThreadPoolExecutor(min(available_threads(), THREADS), thread_name_prefix="handful-pictures") as pool:
+            for part in self.parts:
+                pictures = _loaded(part)
+                for start in range(0, len(pictures), BLOCK):
+                    some: Any = pictures[start : start + BLOCK]
+                    if isinstance(some, np.ndarray):
+                        yield self.how.array(some)
+                    else:
+                        names = [_name(picture, part, start + i) for i, picture in enumerate(some)]
+                        rows = list(pool.map(self._decoded, some, names))
+                        for i, row in enumerate(rows):
+                            if isinstance(row, BadPicture):
+                                self.bad[done + i] = Skipped(row.path, row.reason)
+                        whole = [row for row in rows if not isinstance(row, BadPicture)]
+                        yield np.stack(whole) if whole else np.empty((0, *[self.how.size] * 2, self.how.channels), "u1")
+                    done += len(some)
+                    self.progress(done, self.total)
+                del pictures
+
+    def _decoded(self, picture: str | bytes, name: str) -> np.ndarray | BadPicture:
+        try:
+            data = picture if isinstance(picture, bytes) else read(picture)[0]
+            return self.how.picture(decode(data, name, at_least=ENOUGH * self.how.size))
+        except BadPicture as error:
+            return error
+        except MemoryError:
+            return BadPicture(name, "does not fit into memory: make it smaller")
+
+
+def _name(picture: str | bytes, part: Part, row: int) -> str:
+    """What errors call a picture: its path, or its place in the file."""
+    return picture if isinstance(picture, str) else f"{part.sources[0]}: picture {row}"
+
+
+def _loaded(part: Part) -> Pictures:
+    pictures = part.load()
+    if len(pictures) != len(part.labels):
+        where = part.sources[0] if part.sources else "a part"
+        raise ValueError(f"{where} has {len(pictures)} pictures, but there are {len(part.labels)} labels for them")
+    return pictures
+
+
+# ---- kept between runs
+
+
+def _key(parts: Sequence[Part], how: Preparation) -> str:
+    """The same for the same files, in name, size and time, and the same preparation."""
+    digest = hashlib.blake2b(f"{KEPT} {how.describe()}".encode(), digest_size=12)
+    for part in parts:
+        digest.update(f"\0\0{len(part.labels)} {sorted(set(part.splits))}".encode())
+        for source in part.sources:
+            status = os.stat(source) if os.path.exists(source) else None  # a link to nothing is told of later
+            stamp = f"{status.st_size} {status.st_mtime_ns}" if status else "none"
+            digest.update(os.fsencode(os.path.abspath(source)) + b"\0" + stamp.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _kept(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Skipped]) -> np.ndarray:
+    """What was kept, or what is now, mapped; in memory where nothing can be written."""
+    folder = cache_folder() / "pictures"
+    path = folder / f"{name}.npy"
+    notes = path.with_suffix(".json")
+    with suppress(OSError, ValueError, TypeError):
+        told = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
+        pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+        if pixels.shape == (shape[0] - len(told), *shape[1:]) and pixels.dtype == np.uint8:
+            bad.update(told)
+            blocks.progress(shape[0], shape[0])
+            return pixels
+    temporary = scratch(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(temporary, "xb")  # noqa: SIM115  # so that only this is taken for a folder without leave
+    except OSError:
+        return np.concatenate(list(blocks))
+    try:
+        with file:
+            _write_header(file, shape)
+            rows = 0
+            for block in blocks:
+                file.write(np.ascontiguousarray(block).data)
+                rows += len(block)
+            file.seek(0)
+            _write_header(file, (rows, *shape[1:]))  # of the same length: NumPy leaves room for the first axis to grow
+        write_whole(notes, json.dumps({row: [why.path, why.reason] for row, why in bad.items()}).encode())
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _write_header(file: object, shape: tuple[int, ...]) -> None:
+    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)  # type: ignore[arg-type]
+
+
+def from_files(files: Sequence[tuple[str, str, Path]]) -> Part:
+    """A part of (label, split, path) for each picture."""
+    paths = [os.fspath(path) for _, _, path in files]
+    return Part([label for label, _, _ in files], [split for _, split, _ in files], lambda: paths, paths)

@@ -1,0 +1,258 @@
+"""Data sets as files of arrays: pickles and .npz, one for each split. `handful.utils.unpickling` reads pickles.
+
+The split is in the file's name. Classes keep their names where the file has them; numbers become base-007 and the
+like, as some of these files number the classes of each split from 0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.training.datasets.gathering import Part, Pictures
+from handful.training.datasets.splits import NAMES, published
+from handful.utils.unpickling import Budget, load_plain, quoted
+
+PATTERNS = {
+    "miniimagenet": r"mini-imagenet-cache-(train|val|validation|test)\.pkl"
+    r"|miniImageNet_category_split_(train_phase_train|val|test)\.pickle",
+    "tieredimagenet": r"(?:tiered-imagenet-)?(train|val|test)_images(?:_png\.pkl|\.npz)",
+    "cifar-fs": r"CIFAR_FS_(train|val|test)\.pickle",
+    "fc100": r"FC100_(train|val|test)\.pickle",
+}
+CIFAR_100 = ("train", "test", "meta")
+MAX_NAME = 200  # characters of a class's name
+MAX_KEYS_TOLD = 10  # in a message
+ADVICE = "get the file from where it was published, or use folders of pictures"
+
+
+def files_of(path: Path, dataset: str) -> dict[str, Path]:
+    """{split: file} of the data set's files in a folder, or of one file."""
+    candidates = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
+    found: dict[str, Path] = {}
+    for file in candidates:
+        match = re.fullmatch(PATTERNS.get(dataset, "(?!)"), file.name, re.IGNORECASE)
+        if match:
+            split = NAMES[next(group for group in match.groups() if group).lower()]
+            if split in found and file.suffix == ".pkl":  # the .npz of the same pictures is quicker
+                continue
+            found[split] = file
+    return {split: found[split] for split in ("base", "val", "novel") if split in found}
+
+
+def read_files(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
+    """One part for each file; those of other splits than wanted are not opened where its name decides."""
+    parts = []
+    for split, file in files_of(path, dataset).items():
+        if dataset == "tieredimagenet":
+            if wanted is None or split in wanted:
+                parts.append(_tiered(file, split))
+        elif "cache" in file.name.lower():
+            parts.append(_cache(file, split))
+        elif wanted is None or split in wanted:
+            parts.append(_data_and_labels(file, split))
+    if not parts:
+        there = ", ".join(files_of(path, dataset))
+        raise ValueError(f"{path} has no split {' or '.join(sorted(wanted or ()))}: there is {there}")
+    return parts
+
+
+def _cache(path: Path, split: str) -> Part:
+    """{"image_data": pixels, "class_dict": {class: rows}}. Copies are about in which val and test changed places:
+    where all classes are of the published list, it decides."""
+    content = _content(path)
+    pixels, rows_of = _pixels(_get(content, path, "image_data"), path), _get(content, path, "class_dict")
+    if not isinstance(rows_of, dict):
+        raise ValueError(f"{path}: class_dict is a {type(rows_of).__name__}: {{class: rows}} is needed")
+    labels = np.full(len(pixels), "", dtype=object)
+    for name, rows in rows_of.items():
+        numbers = _numbers(rows, path)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(pixels):
+            raise ValueError(f"{path}: class {_text(name, path)} has a row beyond the {len(pixels)} pictures")
+        labels[numbers] = _text(name, path)
+    if "" in labels:
+        raise ValueError(f"{path}: picture {labels.tolist().index('')} is in no class of class_dict")
+    known = published("miniimagenet") or {}
+    listed = set(labels) <= set(known)
+    return _part(path, labels.tolist(), [known[name] if listed else split for name in labels], pixels)
+
+
+def _data_and_labels(path: Path, split: str) -> Part:
+    """{"data": pixels, "labels": numbers}, perhaps with {"catname2label": {class: number}}."""
+    content = _content(path)
+    pixels = _pixels(_get(content, path, "data"), path)
+    numbers = _numbers(_get(content, path, "labels"), path)
+    names: dict[int, str] = {}
+    if isinstance(content.get("catname2label"), dict):
+        coded = content["catname2label"]
+        names = dict(
+            zip(_numbers(list(coded.values()), path).tolist(), (_text(name, path) for name in coded), strict=True)
+        )
+    labels = [names.get(number, f"{split}-{number:03d}") for number in numbers.tolist()]
+    return _part(path, labels, [split] * len(labels), pixels)
+
+
+def _tiered(path: Path, split: str) -> Part:
+    """PNG files in a list, or `images` of an .npz, beside <split>_labels.pkl."""
+    beside = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
+    if not beside.is_file():
+        raise ValueError(f"{path} needs {beside.name} beside it, which has its labels")
+    content = _content(beside)
+    specific = "label_specific" in content
+    numbers = _numbers(_get(content, beside, "label_specific" if specific else "labels"), beside)
+    names = [_text(name, beside) for name in _listed(content.get("label_specific_str", []), beside)]
+    if names and len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
+        raise ValueError(f"{beside}: a label is beyond its {len(names)} names")
+    if len(set(names)) != len(names):  # two synsets of one name
+        names = [f"{name} ({i})" for i, name in enumerate(names)]
+    labels = [names[n] if names else f"{split}-{n:03d}" for n in numbers.tolist()]
+    if path.suffix.lower() == ".npz":
+        pixels = _mapped(path)
+        # The program of the paper wrote the .npz by OpenCV, blue first; another, that says "labels", red first
+        return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if specific else pixels)
+
+    def load() -> Pictures:
+        items = _listed(_unpickled(path), path)
+        _check_memory(path, sum(item.nbytes for item in items if isinstance(item, np.ndarray)))
+        return [_bytes(item, path) for item in items]
+
+    return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(beside)])
+
+
+def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
+    """CIFAR-100 as published for Python, with the data set's split of its classes: train and test together."""
+    names = _get(_content(path / "meta"), path / "meta", "fine_label_names")
+    classes = [_text(name, path) for name in _listed(names, path / "meta")]
+    splits = published(dataset) or {}
+    if sorted(classes) != sorted(splits):
+        raise ValueError(f"{path / 'meta'} does not name the 100 classes of CIFAR-100: is it the file as published?")
+    pixels, labels = [], []
+    for file in (path / "train", path / "test"):
+        content = _content(file)
+        data = _get(content, file, "data")
+        numbers = _numbers(_get(content, file, "fine_labels"), file)
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(numbers), 3072):
+            raise ValueError(f"{file}: data must be uint8 [{len(numbers)}, 3072], red, green and blue of 32 x 32")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < 100:
+            raise ValueError(f"{file}: a label is beyond the 100 classes")
+        pixels.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        labels += [classes[number] for number in numbers.tolist()]
+    both = np.concatenate(pixels)
+    of = np.array([splits[label] for label in labels])
+    parts = []
+    for split in ("base", "val", "novel"):
+        if wanted is None or split in wanted:
+            rows = np.flatnonzero(of == split)
+            parts.append(_part(path / "train", [labels[i] for i in rows], [split] * len(rows), both[rows]))
+    return parts
+
+
+# ---- what files hold
+
+
+def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
+    _check_memory(path, 4 * len(labels) * max(map(len, labels), default=0))  # as NumPy keeps text
+    return Part(labels, splits, lambda: pixels, [os.fspath(path)], encoded=False)
+
+
+def _unpickled(path: Path) -> Any:
+    try:
+        return load_plain(path, ADVICE)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _content(path: Path) -> dict[str, Any]:
+    content = _unpickled(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds a {type(content).__name__}: a dictionary is needed")
+    return {_decoded(key): value for key, value in content.items() if isinstance(key, str | bytes)}
+
+
+def _get(content: dict[str, Any], path: Path, key: str) -> Any:
+    if key not in content:
+        there = ", ".join(map(quoted, list(content)[:MAX_KEYS_TOLD])) or "nothing"
+        raise ValueError(f"{path} has {there}, but {key!r} is needed")
+    return content[key]
+
+
+def _pixels(value: Any, path: Path) -> np.ndarray:
+    if isinstance(value, list):
+        if not value or any(not isinstance(a, np.ndarray) or a.shape != value[0].shape for a in value):
+            raise ValueError(f"{path} holds a list that is not of pictures of one size")
+        _check_memory(path, sum(array.nbytes for array in value))
+        value = np.stack(value)
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 4 or value.shape[3] != 3:
+        what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise ValueError(f"{path} holds pictures as {what}: uint8 [pictures, height, width, 3] is needed")
+    return value
+
+
+def _numbers(value: Any, path: Path) -> np.ndarray:
+    if isinstance(value, list | tuple) and all(isinstance(v, int) and abs(v) < 2**31 for v in value):
+        value = np.asarray(value, np.int64)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or value.ndim != 1:
+        raise ValueError(f"{path}: whole numbers are needed for labels and rows, one after the other")
+    return value.astype(np.int64)
+
+
+def _listed(value: Any, path: Path) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{path} holds a {type(value).__name__} where a list is needed")
+    return value
+
+
+def _bytes(value: Any, path: Path) -> bytes:
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8:
+        return value.tobytes()
+    if isinstance(value, bytes):
+        return value
+    raise ValueError(f"{path} holds a {type(value).__name__} where the bytes of a PNG file are needed")
+
+
+def _text(value: Any, path: Path) -> str:
+    """The name of a class."""
+    if not isinstance(value, str | bytes | int) or (isinstance(value, str | bytes) and len(value) > MAX_NAME):
+        raise ValueError(f"{path}: a class is called {quoted(value)}: names have at most {MAX_NAME} characters")
+    return _decoded(value)
+
+
+def _decoded(value: str | bytes | int) -> str:
+    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+
+
+def _check_memory(path: Path, count: int) -> None:
+    """Raise ValueError if copies take more memory than those of honest files: one array can have many places."""
+    try:
+        Budget(path.stat().st_size).take(count)
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from None
+
+
+def _mapped(path: Path) -> np.ndarray:
+    """`images` of an .npz, mapped where it is not compressed: tieredImageNet's take 16 GB."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entry = archive.getinfo("images.npy")
+            with archive.open(entry) as member:
+                version = np.lib.format.read_magic(member)
+                read: Callable[..., Any] = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
+                shape, fortran, dtype = read(member)
+                header = member.tell()
+        if dtype != np.uint8 or fortran or len(shape) != 4 or shape[3] != 3:
+            raise ValueError(f"images are {dtype} of shape {shape}: uint8 [pictures, height, width, 3] is needed")
+        if entry.compress_type != zipfile.ZIP_STORED:
+            with np.load(path, allow_pickle=False) as file:
+                return file["images"]
+        with path.open("rb") as raw:
+            raw.seek(entry.header_offset + 26)
+            lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")
+        return np.memmap(path, np.uint8, "r", entry.header_offset + 30 + lengths + header, shape)
+    except (KeyError, AttributeError, EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged, or has no `images`: {error}") from None

@@ -1,0 +1,98 @@
+"""Pictures with their classes, each class in one split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from handful.backbones.pictures import Skipped
+
+SPLITS = ("base", "val", "novel")
+
+
+@dataclass(frozen=True, eq=False)
+class PictureSet:
+    """Pictures of one size. Base classes are learned from, novel ones are never seen before the tasks."""
+
+    name: str
+    pixels: np.ndarray  # uint8 [n, H, W, C], C = 1 or 3; perhaps memory-mapped
+    labels: np.ndarray  # [n] str, names of classes
+    splits: np.ndarray  # [n] str: "base", "val" or "novel"
+    skipped: Sequence[Skipped] = field(default=(), repr=False)  # what was passed over when it was read
+    interpolation: str = "bicubic"  # how they were resized, and of what part, as in `Preprocessing`: what a network
+    crop: float | None = None  # learns from these pictures wants others to be prepared alike
+
+    def __post_init__(self) -> None:
+        shape = self.pixels.shape
+        if self.pixels.dtype != np.uint8 or len(shape) != 4 or shape[3] not in (1, 3):
+            raise ValueError(
+                f"{self.name}: pixels are {self.pixels.dtype} of shape {shape}: uint8 [pictures, height, width, 1 or 3]"
+                " is needed"
+            )
+        if not len(self.labels) == len(self.splits) == shape[0]:
+            raise ValueError(
+                f"{self.name}: {shape[0]} pictures, {len(self.labels)} labels and {len(self.splits)} splits: "
+                "one of each is needed for each picture"
+            )
+        names, codes = np.unique(self.splits, return_inverse=True)
+        if wrong := sorted(set(names.tolist()) - set(SPLITS)):
+            raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: {', '.join(SPLITS)} are")
+        classes, of = np.unique(self.labels, return_inverse=True)
+        pairs = np.unique(of * len(SPLITS) + codes)  # one for each class and split that occur together
+        of_pairs = pairs // len(SPLITS)
+        twice = of_pairs[1:][np.diff(of_pairs) == 0]
+        if len(twice):
+            both = [str(names[pair % len(SPLITS)]) for pair in pairs[of_pairs == twice[0]]]
+            raise ValueError(
+                f"{self.name}: class {str(classes[twice[0]])!r} is in the splits {' and '.join(both)}: "
+                "a class belongs to one, or novel classes would not be new"
+            )
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes, sorted."""
+        return np.unique(self.labels).tolist()
+
+    def select(self, split: str) -> PictureSet:
+        """The pictures of one split; without a copy where they stand together."""
+        rows = np.flatnonzero(self.splits == split)
+        if not len(rows):
+            there = [name for name in SPLITS if name in self.splits]
+            raise ValueError(f"{self.name} has no split {split!r}: there is {', '.join(there) or 'none'}")
+        together = rows[-1] - rows[0] + 1 == len(rows)
+        part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
+        return self._part(part)
+
+    def take(self, rows: np.ndarray) -> PictureSet:
+        """The pictures of these rows, in their order."""
+        return self._part(rows)
+
+    def _part(self, rows: slice | np.ndarray) -> PictureSet:
+        return replace(self, pixels=self.pixels[rows], labels=self.labels[rows], splits=self.splits[rows], skipped=())
+
+    def describe(self) -> dict[str, Any]:
+        """Counts and sizes, for people and for JSON."""
+        splits = {}
+        for split in SPLITS:
+            counts = np.unique(self.labels[self.splits == split], return_counts=True)[1]
+            if len(counts):
+                splits[split] = {
+                    "classes": len(counts),
+                    "pictures": int(counts.sum()),
+                    "pictures_per_class": [int(counts.min()), int(counts.max())],
+                }
+        return {
+            "name": self.name,
+            "pictures": len(self),
+            "classes": len(self.classes),
+            "splits": splits,
+            "size": list(self.pixels.shape[1:3]),
+            "channels": self.pixels.shape[3],
+            "skipped": len(self.skipped),
+        }

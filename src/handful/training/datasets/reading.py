@@ -1,0 +1,164 @@
+"""One way in: a path, and what lies there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.backbones.pictures import Skipped
+from handful.training.datasets.catalogue import dataset_info
+from handful.training.datasets.class_folders import (
+    CUB_CLASS,
+    WNID,
+    class_folders,
+    class_root,
+    lists_are_of,
+    read_class_folders,
+    read_lists,
+    split_lists,
+)
+from handful.training.datasets.gathering import Part, Pictures, Progress, gather
+from handful.training.datasets.omniglot import halves, is_packed, read_omniglot, read_packed
+from handful.training.datasets.pickled import CIFAR_100, PATTERNS, files_of, read_cifar_100, read_files
+from handful.training.datasets.picture_set import SPLITS, PictureSet
+from handful.training.datasets.preparation import Preparation
+from handful.training.datasets.splits import published, read_split_file
+
+CROPS = {"cub": 84 / 96, "folder": 1.0}  # the rest is squeezed whole, as its papers do
+
+
+def read_pictures(
+    path: str | os.PathLike[str],
+    dataset: str | None = None,
+    *,
+    size: int | None = None,
+    splits: Sequence[str] | None = None,
+    split_file: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> PictureSet:
+    """Read a data set of pictures from the files or folders it is published as; see `handful datasets`.
+
+    `dataset` is recognised where that can be. `size`: pictures become size x size; None: as usual for the data set.
+    `splits`: only these of base, val and novel, as far as they are there. `split_file`: a class split of one's own for
+    folders of class folders, JSON {"base": [classes], "val": [...], "novel": [...]} or CSV class,split.
+    `progress(done, total)` is called as pictures are decoded. More than 5,000 decoded pictures are kept in the cache
+    folder, where they are mapped from.
+
+        novel = read_pictures("omniglot.npz").select("novel")
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: give the folder or the file of a data set")
+    wanted = _wanted(splits)
+    if dataset is None:
+        dataset = "folder" if split_file is not None and path.is_dir() else recognise(path)
+    info = dataset_info(dataset)
+    how = Preparation(info.size if size is None else size, CROPS.get(dataset), dataset == "omniglot")
+    own = None if split_file is None else read_split_file(Path(split_file))
+    if dataset == "omniglot" and is_packed(path):
+        _refuse_own(own, path)
+        return read_packed(path, how.size, wanted)
+    parts, skipped = _parts(path, dataset, own, wanted)
+    return gather(dataset, _only(parts, wanted, path), how, skipped, progress)
+
+
+def recognise(path: Path) -> str:
+    """The name of the data set that lies there, or an error that says how to name it."""
+    if is_packed(path) or halves(path):
+        return "omniglot"
+    for name in PATTERNS:
+        if files_of(path, name):
+            return name
+    if path.is_file():
+        raise ValueError(f"{path} is no file of a known data set: see `handful datasets` for what is read")
+    if _cifar_root(path):
+        raise ValueError(f"{path} is CIFAR-100, of which cifar-fs and fc100 are two splits: say which, as dataset")
+    if lists_are_of(path, WNID):
+        return "miniimagenet"
+    for root in (class_root(path, "cub"), class_root(path, "miniimagenet")):
+        found = {name for _, name, _ in class_folders(root)}
+        if found and all(CUB_CLASS.fullmatch(name) for name in found):
+            return "cub"
+        for name in ("miniimagenet", "tieredimagenet"):
+            if found == set(published(name) or ()):
+                return name
+        if found and all(WNID.fullmatch(name) for name in found):
+            raise ValueError(
+                f"{path} has {len(found)} classes of ImageNet: say miniimagenet, tieredimagenet or folder, as dataset"
+            )
+    if set(published("fc100") or ()) == {name for _, name, _ in class_folders(class_root(path, "fc100"))}:
+        raise ValueError(f"{path} has the classes of CIFAR-100: say cifar-fs or fc100, as dataset")
+    if next(class_folders(path), None) is None:
+        raise ValueError(f"{path} has neither class folders nor files of a known data set: see `handful datasets`")
+    return "folder"
+
+
+def _parts(
+    path: Path, dataset: str, own: dict[str, str] | None, wanted: set[str] | None
+) -> tuple[list[Part], list[Skipped]]:
+    if dataset == "omniglot":
+        _refuse_own(own, path)
+        return read_omniglot(path)
+    if files_of(path, dataset):
+        _refuse_own(own, path)
+        return read_files(path, dataset, wanted), []
+    if dataset in ("cifar-fs", "fc100") and (root := _cifar_root(path)):
+        _refuse_own(own, path)
+        return read_cifar_100(root, dataset, wanted), []
+    if path.is_file():
+        raise ValueError(f"{path} is no file of {dataset}: see `handful datasets {dataset}` for what is read")
+    if dataset == "miniimagenet" and own is None and split_lists(path):
+        return read_lists(path)
+    return read_class_folders(path, dataset, own)
+
+
+def _cifar_root(path: Path) -> Path | None:
+    for root in (path, path / "cifar-100-python"):
+        if all((root / name).is_file() for name in CIFAR_100):
+            return root
+    return None
+
+
+def _wanted(splits: Sequence[str] | None) -> set[str] | None:
+    if splits is None:
+        return None
+    wanted = {splits} if isinstance(splits, str) else set(splits)
+    if not wanted or wanted - set(SPLITS):
+        raise ValueError(f"splits={splits!r}: choose some of {', '.join(SPLITS)}")
+    return wanted
+
+
+def _only(parts: list[Part], wanted: set[str] | None, path: Path) -> list[Part]:
+    if wanted is None:
+        return parts
+    there = {split for part in parts for split in part.splits}
+    if not wanted & there:
+        asked = " or ".join(sorted(wanted))
+        raise ValueError(f"{path} has no split {asked}: there is {', '.join(sorted(there)) or 'none'}")
+    chosen = []
+    for part in parts:
+        rows = [i for i, split in enumerate(part.splits) if split in wanted]
+        if len(rows) == len(part.splits):
+            chosen.append(part)
+        elif rows:
+            chosen.append(_some(part, rows))
+    return chosen
+
+
+def _some(part: Part, rows: list[int]) -> Part:
+    def load() -> Pictures:
+        pictures: Any = part.load()
+        return pictures[rows] if isinstance(pictures, np.ndarray) else [pictures[i] for i in rows]
+
+    own = len(part.sources) == len(part.labels)  # one file a picture
+    sources = [part.sources[i] for i in rows] if own else part.sources
+    return Part([part.labels[i] for i in rows], [part.splits[i] for i in rows], load, sources, part.encoded)
+
+
+def _refuse_own(own: dict[str, str] | None, path: Path) -> None:
+    if own is not None:
+        raise ValueError(f"a split file is for folders of class folders, and {path} has its own split: leave it out")

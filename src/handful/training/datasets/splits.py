@@ -1,0 +1,82 @@
+"""Which class belongs to which split: as published, by a file of one's own, or by the names of folders and files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from handful.training.datasets.picture_set import SPLITS
+
+NAMES = {  # as folders and files call them
+    "base": "base",
+    "train": "base",
+    "train_phase_train": "base",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "novel": "novel",
+    "test": "novel",
+}
+
+
+@lru_cache
+def _lists() -> dict[str, dict[str, list[str]]]:
+    return json.loads(Path(__file__).with_name("classes.json").read_text())
+
+
+def published(dataset: str) -> dict[str, str] | None:
+    """{class: split} as the data set's paper has it, or None where no list is needed.
+
+    miniImageNet: Ravi & Larochelle (2017). tieredImageNet: Ren et al. (2018). CIFAR-FS: Bertinetto et al. (2019).
+    FC100: Oreshkin et al. (2018), whole superclasses.
+    """
+    lists = _lists().get(dataset)
+    return None if lists is None else {name: split for split, names in lists.items() for name in names}
+
+
+def cub_split(classes: list[str]) -> dict[str, str]:
+    """The rule of Chen et al. (2019): of the sorted classes every other is base, the rest val and novel in turn."""
+    turns = ("base", "val", "base", "novel")
+    return {name: turns[i % 4] for i, name in enumerate(sorted(classes))}
+
+
+def read_split_file(path: Path) -> dict[str, str]:
+    """{class: split} of a JSON {"base": [classes], "val": [...], "novel": [...]} or a CSV with class,split."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text: give a JSON or CSV file of splits") from None
+    pairs = _json_pairs(path, text) if path.suffix.lower() == ".json" else _csv_pairs(path, text)
+    found: dict[str, str] = {}
+    for name, said in pairs:
+        split = NAMES.get(said.strip().lower())
+        if split is None:
+            raise ValueError(f"{path}: class {name!r} has the split {said!r}: {', '.join(SPLITS)} are splits")
+        if found.setdefault(name, split) != split:
+            raise ValueError(f"{path}: class {name!r} is in {found[name]} and in {split}: a class belongs to one split")
+    if not found:
+        raise ValueError(f'{path} names no class: give {{"base": [classes], ...}} or lines of class,split')
+    return found
+
+
+def _json_pairs(path: Path, text: str) -> list[tuple[str, str]]:
+    try:
+        content: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no JSON: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(names, list) for names in content.values()):
+        raise ValueError(f'{path}: {{"base": [classes], "val": [...], "novel": [...]}} is needed')
+    return [(str(name), split) for split, names in content.items() for name in names]
+
+
+def _csv_pairs(path: Path, text: str) -> list[tuple[str, str]]:
+    rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    if rows and [cell.strip().lower() for cell in rows[0]] == ["class", "split"]:
+        rows = rows[1:]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != 2:
+            raise ValueError(f"{path}: row {number} has {len(row)} cells: two are needed, class,split")
+    return [(row[0].strip(), row[1]) for row in rows]

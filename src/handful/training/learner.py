@@ -1,0 +1,203 @@
+"""A network that learns base classes: one step, and all that the next one depends on.
+
+    loss = CE(head(network(x)), y), labels smoothed, + CE(turn(network(x)), quarter turns) where those are predicted
+
+Every random number of a step comes from the seed and the step's number, so weights and momenta are the whole state:
+what goes on from a checkpoint does what it would have done.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from handful.backbones.networks import build
+from handful.training.augmentation import augment, turned
+from handful.training.datasets import PictureSet
+from handful.training.settings import BFLOAT16, CLASSES, PREDICT, Settings
+
+MOMENTUM = 0.9
+WARMING = 0.03  # of the steps, over which the learning rate rises to its height
+SAMPLED = 5000 * 28 * 28  # pixels
+ORDER, BENDING = 1, 2  # streams of random numbers
+
+
+class Learner:
+    """`settings.precision` must be decided."""
+
+    def __init__(self, settings: Settings, pictures: PictureSet, mean: np.ndarray, std: np.ndarray, device: str):
+        self.settings, self.device = settings, torch.device(device)
+        self.pixels = pictures.pixels
+        classes, codes = np.unique(pictures.labels, return_inverse=True)
+        self.codes, self.n_classes = torch.from_numpy(codes), len(classes)
+        if len(self.pixels) < settings.batch:
+            raise ValueError(
+                f"{pictures.name} has {len(self.pixels)} pictures to learn from, and a batch {settings.batch}: "
+                "give a smaller batch"
+            )
+        self.mean, self.std = (torch.from_numpy(v.astype(np.float32))[:, None, None].to(device) for v in (mean, std))
+        torch.manual_seed(settings.seed)
+        size = {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}  # its features are of that size
+        self.network = build(settings.network, self.pixels.shape[-1], **(size | dict(settings.options)))
+        dimension = self._trial(pictures.name)
+        turns = 4 if settings.rotations == CLASSES else 1
+        self.head = nn.Linear(dimension, turns * self.n_classes)
+        self.turn = nn.Linear(dimension, 4) if settings.rotations == PREDICT else None
+        self.low = settings.precision == BFLOAT16
+        layout = torch.channels_last if self.low else torch.contiguous_format  # the quicker one, measured
+        self.all = nn.ModuleDict({"network": self.network, "head": self.head})
+        if self.turn is not None:
+            self.all["turn"] = self.turn
+        to: Any = self.all.to  # torch's own annotations do not know of layouts
+        to(device=self.device, memory_format=layout)
+        self.optimiser = torch.optim.SGD(
+            self.all.parameters(), lr=settings.learning_rate, momentum=MOMENTUM, nesterov=True,
+            weight_decay=settings.weight_decay,
+        )  # fmt: skip
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return len(self.pixels) // self.settings.batch  # what is left over has its turn in another epoch
+
+    @property
+    def steps(self) -> int:
+        return self.settings.epochs * self.steps_per_epoch
+
+    def _trial(self, name: str) -> int:
+        """How many features a picture of this size has."""
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                return self.network(self._ready(self.pixels[:1]).cpu()).shape[1]
+        except RuntimeError:  # nothing is left after so many poolings
+            height, width = self.pixels.shape[1:3]
+            raise ValueError(
+                f"pictures of {name} have {height} x {width} pixels, too few for {self.settings.network}: give a "
+                "larger size"
+            ) from None
+
+    def step(self, number: int) -> float:
+        """Learn from batch `number`; the loss before."""
+        s = self.settings
+        rows = self._rows(number)
+        rng = np.random.default_rng([s.seed, BENDING, number])
+        torch.manual_seed((s.seed << 32) + number)  # of dropout
+        x = augment(self._scaled(self.pixels[rows]), s.augment, rng)
+        y = self.codes[rows].to(self.device)
+        quarters = np.zeros(len(rows), np.int64)
+        if self.turn is not None or s.rotations == CLASSES:
+            quarters = rng.integers(0, 4, len(rows))
+            x = turned(x, quarters)
+        q = torch.from_numpy(quarters).to(self.device)
+        for group in self.optimiser.param_groups:
+            group["lr"] = s.learning_rate * self._pace(number)
+        drop: Any = getattr(self.network, "drop", None)
+        if drop is not None:
+            drop(s.drop * min(1.0, 2 * number / self.steps))
+        self.all.train()
+        with self._autocast():
+            z = self.network((x - self.mean) / self.std)
+            loss = F.cross_entropy(self.head(z), y + q * self.n_classes * (s.rotations == CLASSES),
+                                   label_smoothing=s.label_smoothing)  # fmt: skip
+            if self.turn is not None:
+                loss = loss + F.cross_entropy(self.turn(z), q)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        value = loss.item()
+        if not math.isfinite(value):
+            raise ValueError(
+                f"the loss is {value} at step {number}: give a smaller learning rate than {s.learning_rate:g}"
+            )
+        return value
+
+    def embed(self, pixels: np.ndarray, batch: int = 256) -> np.ndarray:
+        """Features [n, D] float32 of pictures uint8 [n, H, W, C], as the trained network will give them."""
+        self.all.eval()
+        with torch.inference_mode():
+            parts = [
+                self.network(self._ready(pixels[i : i + batch])).float().cpu() for i in range(0, len(pixels), batch)
+            ]
+        return torch.cat(parts).numpy()
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next step depends on."""
+        tensors = {f"model.{name}": value for name, value in self.all.state_dict().items()}
+        for name, parameter in self.all.named_parameters():
+            if (moved := self.optimiser.state.get(parameter, {}).get("momentum_buffer")) is not None:
+                tensors[f"momentum.{name}"] = moved
+        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.all.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("model.")})
+        for name, parameter in self.all.named_parameters():
+            if (moved := state.get(f"momentum.{name}")) is not None:
+                buffer = torch.empty_like(parameter).copy_(moved)  # in the parameter's own layout
+                self.optimiser.state[parameter]["momentum_buffer"] = buffer
+
+    def weights(self) -> dict[str, Tensor]:
+        """Of the network alone."""
+        return {name: value.detach().cpu().contiguous().clone() for name, value in self.network.state_dict().items()}
+
+    def _rows(self, number: int) -> np.ndarray:
+        epoch, at = divmod(number, self.steps_per_epoch)
+        if getattr(self, "_epoch", None) != epoch:
+            self._order = np.random.default_rng([self.settings.seed, ORDER, epoch]).permutation(len(self.pixels))
+            self._epoch = epoch
+        return np.sort(self._order[at * self.settings.batch : (at + 1) * self.settings.batch])  # in the file's order
+
+    def _pace(self, number: int) -> float:
+        """The part of the learning rate at a step: up in a line, down along a cosine."""
+        warm = max(1, round(WARMING * self.steps))
+        if number < warm:
+            return (number + 1) / warm
+        return 0.5 * (1 + math.cos(math.pi * (number - warm) / max(1, self.steps - warm)))
+
+    def _scaled(self, pixels: np.ndarray) -> Tensor:
+        """uint8 [n, H, W, C] as [n, C, H, W] in 0..1."""
+        x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
+        return x.permute(0, 3, 1, 2).float().div(255)
+
+    def _ready(self, pixels: np.ndarray) -> Tensor:
+        return (self._scaled(pixels) - self.mean) / self.std
+
+    def _autocast(self) -> Any:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.low)
+
+
+def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each channel, of pixels scaled to 0..1, over some of the pictures: 100 MB at most."""
+    most = max(100, SAMPLED // (pixels.shape[1] * pixels.shape[2]))
+    some = pixels[:: max(1, len(pixels) // most)].reshape(-1, pixels.shape[-1]) / 255.0
+    return some.mean(axis=0), np.maximum(some.std(axis=0), 1e-3)
+
+
+def native_bfloat16(device: str) -> bool:
+    """Does this device compute in bfloat16, or would it only pretend to?"""
+    if device.startswith("cuda"):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device == "cpu" and _capabilities().get("avx512_bf16", False) and bfloat16_works()
+
+
+@cache
+def bfloat16_works() -> bool:
+    """Whether this processor can multiply in bfloat16, tried in a process of its own.
+
+    Some virtual machines advertise the instructions for it (AMX) and refuse them when they come, which ends a process.
+    """
+    if not any(name.startswith("amx") and there for name, there in _capabilities().items()):
+        return True
+    program = "import torch\nwith torch.autocast('cpu', torch.bfloat16): torch.nn.Linear(64, 16)(torch.ones(32, 64))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def _capabilities() -> dict[str, Any]:
+    return getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not have it

@@ -1,0 +1,102 @@
+"""A model card: what a trained backbone is, what it was made from, and how to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from handful.training.settings import Settings
+
+
+def write_card(
+    path: Path,
+    *,
+    settings: Settings,
+    data: Mapping[str, Any],
+    preprocessing: Mapping[str, Any],
+    dimension: int,
+    best: Mapping[str, Any],
+    epochs: int,
+    seconds: float,
+    threads: int,
+    command: str,
+    versions: Mapping[str, str],
+    files: Sequence[Path],
+    heads: Mapping[str, Any],
+) -> None:
+    """The card as Markdown; figures are those of the validation classes, which chose the epoch."""
+    figures = "".join(
+        f"| {shots}-shot | {best[f'accuracy_{shots}']:.2f} | {best[f'auroc_{shots}']:.2f} |\n"
+        for shots in (1, 5)
+        if f"accuracy_{shots}" in best
+    )
+    options = ", ".join(f"{k} {v}" for k, v in settings.options.items()) or "as published"
+    lines = [
+        f"# {settings.network} trained on {data['name']}",
+        "",
+        f"A backbone for few-shot open-set recognition: pictures of {preprocessing['size'][0]} x "
+        f"{preprocessing['size'][1]} pixels to {dimension} features ({options}).",
+        "",
+        "## Made from",
+        "",
+        f"{data['pictures']:,} pictures of {data['classes']:,} classes of {data['name']}; {data['held_out']:,} other "
+        f"classes ({data['validation']}) chose the epoch. Digest of the pixels: `{data['digest']}`. What may be done "
+        "with the weights depends on the licence of these pictures.",
+        "",
+        f"Best of {epochs} epochs: {best.get('epoch', epochs)}. {seconds / 60:.1f} minutes of training on "
+        f"{_threads(threads)}.",
+        "",
+    ]
+    if figures:
+        lines += [
+            "SimpleShot on tasks of the validation classes (they chose the epoch: expect a little less on others):",
+            "",
+            "| tasks | accuracy | AUROC |",
+            "|---|---|---|",
+            figures,
+        ]
+    lines += [
+        "## Use",
+        "",
+        "    handful embed PICTURES/ --backbone model.onnx -o features.parquet",
+        "",
+        "`model.json` says how pictures are prepared. `model.base.safetensors` holds the mean feature of the base "
+        "classes, for methods that centre on it, and what FEAT, SnaTCHer-F, PEELER and POODLE learned from them"
+        + ". It knows what its classes look like: on other kinds of pictures expect little.",
+        "",
+        *_gains(heads),
+        "## Make it again",
+        "",
+        f"    {command}",
+        "",
+        ", ".join(f"{name} {version}" for name, version in versions.items())
+        + ". On one thread of one machine the weights are the same to the last bit.",
+        "",
+        "| setting | |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in settings.plain().items()),
+        "",
+        "| file | bytes | SHA-256 |",
+        "|---|---|---|",
+        *(f"| {file.name} | {file.stat().st_size:,} | `{sha256(file.read_bytes()).hexdigest()}` |" for file in files),
+        "",
+    ]
+    path.write_text("\n".join(lines), "utf-8")
+
+
+def _threads(n: int) -> str:
+    return f"{n} threads" if n > 1 else "one thread"
+
+
+def _gains(heads: Mapping[str, Any]) -> list[str]:
+    """What heads are worth on the classes that chose their step, beside plain prototypes."""
+    if not heads:
+        return []
+    rows = [
+        f"| {name} | {of['before']['accuracy']:.2f} -> {of['after']['accuracy']:.2f} "
+        f"| {of['before']['auroc']:.2f} -> {of['after']['auroc']:.2f} |"
+        for name, of in heads.items()
+    ]
+    return ["| head, before and after learning | accuracy | AUROC |", "|---|---|---|", *rows, ""]

@@ -1,0 +1,281 @@
+"""From pictures of base classes to a backbone: train, validate, keep the best epoch, write what is needed to use it.
+
+checkpoint.safetensors      where training stands; the same call goes on from it
+history.jsonl               a row an epoch
+weights.safetensors         the network's weights, by torch's names
+model.onnx, model.json      the backbone: pictures to features without torch
+model.base.safetensors      the base classes' mean, and the heads of methods that are trained on them
+card.md                     what it is and how to make it again
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import numpy as np
+import torch
+
+import handful
+from handful.backbones.networks.export import export_onnx
+from handful.backbones.preprocessing import Preprocessing
+from handful.features import FeatureSet
+from handful.training import checkpoint
+from handful.training.checkpoint import Checkpoint
+from handful.training.datasets import PictureSet
+from handful.training.heads import HEADS, check_classes, check_heads, learn_base
+from handful.training.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
+from handful.training.model_card import write_card
+from handful.training.settings import AUTO, BFLOAT16, FLOAT32, Settings
+from handful.training.tracking import tracker
+from handful.training.validation import validate
+from handful.utils.extras import need
+from handful.utils.files import write_whole
+from handful.utils.threads import available_threads
+
+FEWEST = 10  # classes for validation, if so many can be spared: 5 known and 5 unknown
+SPARED = 4  # at most one class in so many
+SAMPLE = 2000  # base pictures for the mean feature while training; at the end all of them are asked
+SAVE_EVERY = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Trained:
+    folder: Path
+    best: dict[str, Any]
+    seconds: float
+    files: dict[str, Path]
+
+
+def pretrain(
+    pictures: PictureSet,
+    output: str | Path,
+    settings: Settings | None = None,
+    *,
+    threads: int | None = None,
+    device: str = AUTO,
+    save_every: float = SAVE_EVERY,
+    track: str = AUTO,
+    heads: Sequence[str] = HEADS,
+    command: str = "",
+    progress: Callable[[str, int, int], object] = lambda name, done, total: None,
+    told: Callable[[dict[str, Any]], object] = lambda row: None,
+) -> Trained:
+    """Train on the split "base" of some pictures; "val", or base classes held out, choose the epoch.
+
+    What was begun in `output` with the same settings and pictures goes on; with others it is refused. `told` gets a
+    row after each epoch. Weights that come out after any number of interruptions are those of an uninterrupted run,
+    bit for bit if threads=1.
+    """
+    folder, settings = Path(output), settings or Settings()
+    for package in ("onnx", "onnxruntime"):  # now, not when the network is trained
+        need(package, "the backbone that training writes")
+    device = _device(device)
+    check_heads(heads)
+    learning, held_out = split(pictures, settings)
+    if len(learning.classes) < 2:
+        raise ValueError(
+            f"{pictures.name} has {len(learning.classes)} base class: two or more are needed to learn from"
+        )
+    if heads:
+        check_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
+    mean, std = pixel_statistics(learning.pixels)
+    if settings.precision == AUTO:
+        settings = replace(settings, precision=BFLOAT16 if native_bfloat16(device) else FLOAT32)
+    elif settings.precision == BFLOAT16 and device == "cpu" and not bfloat16_works():
+        raise ValueError(
+            "this machine says that it computes in bfloat16, but torch fails at it: train with precision float32, or "
+            "set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
+        )
+    made_from = {"settings": settings.plain(), "pictures": digest(learning), "validation": digest(held_out)}
+    folder.mkdir(parents=True, exist_ok=True)
+    with checkpoint.alone(folder), _reproducibly(threads or available_threads()):
+        learner = Learner(settings, learning, mean, std, device)
+        at = checkpoint.read(folder) or Checkpoint(made_from)
+        _check_same(at.made_from, made_from, folder)
+        if at.state:
+            learner.restore(at.state)
+        with tracker(track, folder, settings.plain()) as tracked:
+            _learn(learner, at, held_out, folder, save_every, tracked, progress, told)
+        return _finish(learner, at, pictures, learning, held_out, folder, heads, command, progress)
+
+
+def _device(name: str) -> str:
+    if name == AUTO:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
+        raise ValueError(
+            f"there is no device {name!r} here ({str(error).splitlines()[0]}): give cpu, or auto"
+        ) from None
+    return name
+
+
+def _learn(
+    learner: Learner,
+    at: Checkpoint,
+    held_out: PictureSet | None,
+    folder: Path,
+    save_every: float,
+    tracked: Callable[..., None],
+    progress: Callable[[str, int, int], object],
+    told: Callable[[dict[str, Any]], object],
+) -> None:
+    """Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is whole."""
+    begun, before = time.monotonic(), at.seconds
+    saved = begun
+
+    def save() -> None:
+        at.state, at.seconds = learner.state(), before + time.monotonic() - begun
+        checkpoint.write(at, folder)
+
+    progress("training", at.step, learner.steps)
+    while at.step < learner.steps and not _enough(at, learner.settings.patience):
+        at.losses.append(learner.step(at.step))
+        at.step += 1
+        progress("training", at.step, learner.steps)
+        if at.step % learner.steps_per_epoch == 0:
+            row = {"epoch": at.step // learner.steps_per_epoch, "loss": float(np.mean(at.losses))}
+            row |= _validated(learner, held_out)
+            at.history.append(row)
+            at.losses = []
+            if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equals the later has seen more
+                at.best, at.weights = row, learner.weights()
+            tracked(row, row["epoch"])
+            told(row)
+            _write_history(at, folder)
+        elif time.monotonic() - saved < save_every:
+            continue
+        save()
+        saved = time.monotonic()
+
+
+def _enough(at: Checkpoint, patience: int) -> bool:
+    """So many epochs without a better figure than before: an equal one is none."""
+    if not (patience and at.best.get("figure")):
+        return False
+    first = next(row["epoch"] for row in at.history if row["figure"] == at.best["figure"])
+    return at.history[-1]["epoch"] - first >= patience
+
+
+def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float]:
+    if held_out is None:
+        return {}
+    some = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // SAMPLE)])
+    features = FeatureSet(learner.embed(held_out.pixels), held_out.labels)
+    return validate(features, some.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
+
+
+def _finish(
+    learner: Learner,
+    at: Checkpoint,
+    pictures: PictureSet,
+    learning: PictureSet,
+    held_out: PictureSet | None,
+    folder: Path,
+    heads: Sequence[str],
+    command: str,
+    progress: Callable[[str, int, int], object],
+) -> Trained:
+    from safetensors.torch import save
+
+    settings = learner.settings
+    learner.network.load_state_dict(at.weights)
+    network = learner.network.cpu().eval()
+    mean, std = (tuple(np.round(v.flatten().tolist(), 6).tolist()) for v in (learner.mean.cpu(), learner.std.cpu()))
+    preprocessing = Preprocessing(learning.pixels.shape[1:3], mean, std, pictures.interpolation, pictures.crop)
+    files = {
+        "weights": folder / "weights.safetensors",
+        "backbone": folder / "model.onnx",
+        "base": folder / "model.base.safetensors",
+        "card": folder / "card.md",
+    }
+    about = {"network": settings.network, "channels": network.channels, "options": network.options}
+    write_whole(files["weights"], save(at.weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
+    export_onnx(network, files["backbone"], preprocessing)
+    features = FeatureSet(learner.embed(learning.pixels), learning.labels, name=pictures.name)
+    others = None if held_out is None else FeatureSet(learner.embed(held_out.pixels), held_out.labels)
+    base = learn_base(
+        features,
+        validation=others,
+        heads=heads,
+        seed=settings.seed,
+        progress=lambda done, total: progress("heads", done, total),
+    )
+    base.save(files["base"])
+    versions = {"handful": handful.__version__, "torch": torch.__version__, "Python": python_version()}
+    data = {
+        "name": pictures.name, "pictures": len(learning.pixels), "classes": learner.n_classes,
+        "held_out": 0 if held_out is None else len(held_out.classes), "digest": digest(learning),
+        "validation": "of the split val" if "val" in pictures.splits else "held out of its base classes",
+    }  # fmt: skip
+    write_card(
+        files["card"], settings=settings, data=data, preprocessing=asdict(preprocessing), dimension=features.dimension,
+        best=at.best, epochs=len(at.history), seconds=at.seconds, threads=torch.get_num_threads(), command=command,
+        versions=versions, files=[files["weights"], files["backbone"], files["base"]], heads=base.about["heads"],
+    )  # fmt: skip
+    return Trained(folder, at.best, at.seconds, files)
+
+
+def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, PictureSet | None]:
+    """Pictures to learn from, and pictures of other classes to validate with."""
+    base = pictures.select("base")
+    if "val" in pictures.splits:
+        return base, pictures.select("val")
+    n = len(base.classes)
+    out = min(max(round(settings.held_out * n), FEWEST), n // SPARED) if settings.held_out else 0
+    if out < 4:  # two known and two unknown
+        return base, None
+    chosen = np.random.default_rng([settings.seed]).choice(base.classes, out, replace=False)
+    apart = np.isin(base.labels, chosen)
+    return base.take(np.flatnonzero(~apart)), base.take(np.flatnonzero(apart))
+
+
+def digest(pictures: PictureSet | None) -> str:
+    """The same for the same pictures with the same labels in the same order."""
+    found = blake2b(digest_size=16)
+    if pictures is not None:
+        found.update(f"{pictures.pixels.shape}".encode())
+        for i in range(0, len(pictures.pixels), 4096):
+            found.update(np.ascontiguousarray(pictures.pixels[i : i + 4096]).data)
+        found.update("\n".join(pictures.labels.tolist()).encode())
+    return found.hexdigest()
+
+
+def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+    differing = [
+        f"{name} {before['settings'].get(name)} there and {value} here"
+        for name, value in now["settings"].items()
+        if before["settings"].get(name) != value
+    ]
+    differing += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
+    if differing:
+        raise ValueError(
+            f"{folder} holds a training that was made otherwise ({'; '.join(differing)}): go on with the same "
+            "settings, or give another folder"
+        )
+
+
+def _write_history(at: Checkpoint, folder: Path) -> None:
+    write_whole(folder / "history.jsonl", "".join(json.dumps(row) + "\n" for row in at.history).encode())
+
+
+@contextmanager
+def _reproducibly(threads: int) -> Iterator[None]:
+    """torch with so many threads and no algorithm that would give another result another time."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1])

@@ -1,0 +1,38 @@
+"""How good is the network so far? Few-shot open-set tasks of classes that it is not trained on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from handful.core.metrics import figures
+from handful.features import FeatureSet, Protocol, draw
+from handful.solving import solve
+
+TASKS = 200
+SHOTS = 1, 5
+
+
+def fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
+    """As near to the paper's tasks (5 ways, 5 outlier classes, 15 queries) as these classes allow; None: not at all."""
+    counts = np.unique(labels, return_counts=True)[1]
+    ways = min(5, len(counts) // 2) if len(counts) < 10 else 5
+    queries = min(15, int(counts.min()) - shots)
+    return Protocol(ways, shots, queries, min(5, len(counts) - ways), queries) if ways >= 2 and queries >= 1 else None
+
+
+def validate(features: FeatureSet, base_mean: np.ndarray, seed: int) -> dict[str, float]:
+    """Accuracy and AUROC of SimpleShot in per cent, and `figure`, their mean: what early stopping goes by.
+
+    The same tasks at every call, so that one epoch can be compared with another.
+    """
+    found: dict[str, float] = {}
+    for shots in SHOTS:
+        if (protocol := fitting_protocol(features.labels, shots)) is None:
+            continue
+        episodes = draw(features.features, features.labels, protocol, seed=seed, tasks=TASKS)
+        result = solve("simpleshot", episodes.task, base_mean=base_mean)
+        of = figures(result.probabilities, result.outlier_scores, episodes.truth)
+        found[f"accuracy_{shots}"], found[f"auroc_{shots}"] = (
+            100 * float(np.mean(of[k])) for k in ("accuracy", "auroc")
+        )
+    return found | ({"figure": float(np.mean(list(found.values())))} if found else {})

@@ -1,0 +1,74 @@
+"""Arrays with a JSON header in a safetensors file: what models and bases are kept in. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.core.checks import shortened
+from handful.utils.limits import check_bytes
+
+
+def read_tensors(path: str | Path, key: str, otherwise: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header under `key` and the arrays; `otherwise` says what a safetensors file without that header is not.
+
+    The library checks that arrays neither overlap nor reach beyond the file: they take no more memory than it.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    check_bytes(Path(path).stat().st_size, repr(str(path)))
+    try:
+        with safe_open(path, framework="np") as file:
+            header = (file.metadata() or {}).get(key)
+            if header is None:
+                raise ValueError(f"{str(path)!r} is a safetensors file, but {otherwise}")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OverflowError) as error:
+        raise ValueError(
+            f"{str(path)!r} is not a safetensors file, or is damaged: {shortened(str(error), 300)}"
+        ) from None
+    except (TypeError, AttributeError) as error:  # a type that NumPy does not have
+        raise ValueError(f"{str(path)!r} is damaged: an array has a type that is not read: {error}") from None
+    try:
+        about = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: its header is not JSON: {shortened(str(error), 200)}") from None
+    if not isinstance(about, dict):
+        raise ValueError(f"{str(path)!r} is damaged: its header holds a {type(about).__name__}, not an object")
+    return about, arrays
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], sizes: dict[str, int]) -> None:
+    """Raise ValueError unless arrays are finite numbers with these axes.
+
+    Parameters
+    ----------
+    axes : for each array its axes, each a number or a letter, as in "1 N D". Equal letters are equal lengths.
+    sizes : lengths of the letters that are known; the others are found and added.
+
+    Examples
+    --------
+    >>> check_arrays({"points": np.ones((1, 3, 8))}, {"points": "1 N D"}, {"N": 2})
+    Traceback (most recent call last):
+    ...
+    ValueError: 'points' has shape (1, 3, 8), but [1, N, D] with N = 2 is needed
+    """
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            raise ValueError(f"{shortened(name)!r} holds something that is not a finite number")
+    for name, text in axes.items():
+        if name not in arrays:
+            raise KeyError(name)
+        shape, letters = arrays[name].shape, text.split()
+        lengths = [int(letter) if letter.isdecimal() else sizes.get(letter) for letter in letters]
+        if len(shape) != len(letters) or any(b not in (None, a) for a, b in zip(shape, lengths, strict=True)):
+            known = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes)
+            raise ValueError(
+                f"{name!r} has shape {shortened(str(shape))}, but [{', '.join(letters)}]"
+                f"{' with ' * bool(known)}{known} is needed"
+            )
+        sizes.update({letter: side for letter, side in zip(letters, shape, strict=True) if not letter.isdecimal()})

@@ -1,0 +1,212 @@
+"""The SQLite file of a project: what is in it, and that one which came from elsewhere holds just that.
+
+A folder of pictures may bring its project along. So before anything is written or used, its files are looked at: they
+are no links, the schema is ours to the letter (no trigger, no view), and each row is one that handful could write.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path, PurePath, PureWindowsPath
+
+from handful.workbench.domain.changes import MAX_ID
+from handful.workbench.domain.run_arrays import read_facts, unpack
+
+FILE, LOCK = "workbench.sqlite", "lock.sqlite"
+SIDECARS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside one
+FOLDERS = ("uploads", "thumbnails", "exports")
+LOCK_TIMEOUT_S = 30.0  # to wait for another process, such as a backup
+MAX_RUN_BYTES = 2**29  # of the arrays of one run: a million items and a hundred classes
+MAX_SCHEMA_BYTES = 2**20
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE items (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, name TEXT NOT NULL,
+        state TEXT NOT NULL, reason TEXT, UNIQUE (origin, name)
+    );
+    CREATE TABLE classes (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, key INTEGER);
+    CREATE TABLE labels (item INTEGER PRIMARY KEY, class INTEGER NOT NULL);
+    CREATE INDEX labels_of_class ON labels (class);
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, threshold REAL NOT NULL,
+        facts TEXT NOT NULL, arrays BLOB NOT NULL
+    );
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, change TEXT NOT NULL, run INTEGER,
+        undone INTEGER NOT NULL DEFAULT 0
+    );
+    """,
+)
+
+
+def _is_text(column: str, most: int) -> str:
+    return f"typeof({column}) = 'text' AND length(CAST({column} AS BLOB)) <= {most}"
+
+
+def _is_id(column: str) -> str:
+    return f"typeof({column}) = 'integer' AND {column} BETWEEN 1 AND {MAX_ID}"
+
+
+# What is true of each row that handful writes; checked where it is true of all versions
+ROWS = {
+    "meta": f"{_is_text('key', 100)} AND {_is_text('value', 10_000)}",
+    "sqlite_sequence": f"{_is_text('name', 100)} AND typeof(seq) = 'integer' AND seq BETWEEN 0 AND {MAX_ID}",
+    "items": (
+        f"{_is_id('id')} AND origin IN ('pile', 'uploads') AND {_is_text('name', 100_000)} "
+        f"AND state IN ('there', 'skipped', 'gone') AND (reason IS NULL OR {_is_text('reason', 10_000)})"
+    ),
+    "classes": (
+        f"{_is_id('id')} AND id <= (SELECT max(seq) FROM sqlite_sequence WHERE name = 'classes') "
+        f"AND {_is_text('name', 10_000)} AND name != '' "
+        "AND (key IS NULL OR typeof(key) = 'integer' AND key BETWEEN 1 AND 9)"
+    ),
+    "labels": f"{_is_id('item')} AND (class = 0 OR class IN (SELECT id FROM classes)) AND typeof(class) = 'integer'",
+    "runs": (
+        f"{_is_id('id')} AND {_is_text('made', 100)} AND typeof(threshold) = 'real' AND abs(threshold) < 1e300 "
+        f"AND typeof(facts) = 'text' AND typeof(arrays) = 'blob' AND length(arrays) <= {MAX_RUN_BYTES}"
+    ),
+    "history": (
+        f"{_is_id('id')} AND {_is_text('text', 100_000)} AND typeof(change) = 'text' "
+        f"AND (run IS NULL OR {_is_id('run')}) AND undone IN (0, 1)"
+    ),
+}
+
+
+class Unusable(ValueError):
+    """A file of a project that is not used: which, and why."""
+
+    def __init__(self, path: Path, reason: object) -> None:
+        text = "".join(c if c.isprintable() else "?" for c in str(reason))
+        text = text if len(text) <= 200 else f"{text[:197]}..."
+        super().__init__(f"{str(path)!r} cannot be used ({text}): put back a copy of it, or move it away")
+
+
+@contextmanager
+def blaming(path: Path, *, writing: bool = False) -> Iterator[None]:
+    """What SQLite says, as a sentence: the file is of no use or, once it was looked at, cannot be written."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if writing and isinstance(error, sqlite3.OperationalError):
+            raise ValueError(
+                f"{str(path)!r} cannot be written ({error}): see that the disk has space and that you may write there"
+            ) from None
+        raise Unusable(path, error) from None
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection on which no schema of a stranger runs anything. `mode`: ro, rw, or rwc, which makes the file."""
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )  # fmt: skip
+    try:
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA cell_size_check=ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_folder(folder: Path) -> None:
+    """A project's folder whose own files would lead SQLite, or what is written, elsewhere is refused."""
+    _check_kind(folder, stat.S_ISDIR, "folder", links=True)
+    for name in FOLDERS:
+        _check_kind(folder / name, stat.S_ISDIR, "folder")
+    for name in (FILE, LOCK):
+        for end in ("", *SIDECARS):
+            _check_kind(folder / f"{name}{end}", stat.S_ISREG, "regular file")
+
+
+def _check_kind(path: Path, is_kind: Callable[[int], bool], kind: str, links: bool = False) -> None:
+    try:
+        mode = os.stat(path, follow_symlinks=links).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Unusable(path, error.strerror) from None
+    if not is_kind(mode):
+        problem = "it is a link" if stat.S_ISLNK(mode) else f"it is no {kind}"
+        raise Unusable(path, problem)
+
+
+def check_database(path: Path, *, any_name: bool) -> None:
+    """Refuse a file that handful has not written, and leave it as it is.
+
+    any_name: items are rows of a table, which may have any name; else they are pictures below a folder.
+    """
+    if not path.exists() or not path.stat().st_size:
+        return
+    journal, wal = (Path(f"{path}{end}") for end in ("-journal", "-wal"))
+    if journal.exists() and journal.stat().st_size:  # it would change the file after it was looked at
+        raise Unusable(journal, "it is the change of another program that was broken off")
+    # Without a log the file alone is read, and nothing is made beside it
+    mode = "ro" if wal.exists() and wal.stat().st_size else "ro&immutable=1"
+    with blaming(path), closing(connect(path, mode)) as db:
+        _limit_values(db, MAX_SCHEMA_BYTES)
+        _check_schema(db, path)
+        _limit_values(db, 2 * MAX_RUN_BYTES)
+        (report,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if report != "ok":
+            raise Unusable(path, f"it is damaged, {report}")
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            _check_rows(db, path, any_name)
+
+
+def _limit_values(db: sqlite3.Connection, most: int) -> None:
+    if hasattr(db, "setlimit"):  # since Python 3.11
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
+
+
+def _check_schema(db: sqlite3.Connection, path: Path) -> None:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise ValueError(f"{str(path)!r} was made by a newer handful: update with pip install -U handful")
+    if version < 0:
+        raise Unusable(path, f"its version is {version}")
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript("".join(MIGRATIONS[:version]))
+        wanted = _schema(fresh)
+    found = _schema(db)
+    for part in sorted(found.keys() - wanted.keys()):
+        raise Unusable(path, f"its {part[0]} {part[1]:.60} is none that handful makes")
+    for part in sorted(wanted.keys() - found.keys()):
+        raise Unusable(path, f"it lacks the {part[0]} {part[1]}")
+    for part, sql in wanted.items():
+        if found[part] != sql:
+            raise Unusable(path, f"its {part[0]} {part[1]} is not as handful makes it")
+
+
+def _schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
+    rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return {(str(kind), str(name)): (str(table), " ".join(str(sql).split())) for kind, name, table, sql in rows}
+
+
+def _check_rows(db: sqlite3.Connection, path: Path, any_name: bool) -> None:
+    for table, rule in ROWS.items():
+        if db.execute(f"SELECT 1 FROM {table} WHERE NOT coalesce({rule}, 0) LIMIT 1").fetchone():
+            raise Unusable(path, f"its table {table} holds a row that handful does not write")
+    for query in ("SELECT name, reason FROM items", "SELECT name FROM classes", "SELECT text FROM history"):
+        for name, *_ in db.execute(query):  # SQLite says if a text is none
+            if "items" in query and not any_name and not is_item_name(name):
+                raise Unusable(path, f"the name {name!r:.80} of an item leads out of the folder")
+    last = db.execute("SELECT facts, arrays FROM runs ORDER BY id DESC LIMIT 1").fetchone()
+    if last is not None:
+        try:
+            read_facts(last[0])
+            unpack(last[1])
+        except ValueError as error:
+            raise Unusable(path, f"its last run cannot be read, {error}") from None
+
+
+def is_item_name(name: str) -> bool:
+    """Whether a name can be that of a picture found below a folder."""
+    if not name or "\0" in name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        return False
+    return os.name != "nt" or not (PureWindowsPath(name).drive or PureWindowsPath(name).root)

@@ -1,0 +1,166 @@
+"""The items of a project in memory: numbers, names, where their pictures are, and features as they come in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.core.arrays import at_usual_scale
+from handful.utils.files import printable, unique_names
+from handful.workbench.domain.safe_open import is_within, open_below
+
+INCOMING, MAKING = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
+PILE, UPLOADS = "pile", "uploads"  # where an item's picture lies: in what was opened, or in the project's own folder
+
+
+@dataclass(frozen=True)
+class Pile:
+    """Items by row, in the order they were first seen. Grown by making a new one; features are filled in place."""
+
+    ids: np.ndarray  # [n]
+    names: list[str]
+    origins: list[str]
+    there: np.ndarray  # [n] bool: False where the picture turned out to be of no use
+    features: np.ndarray  # [n, D]; D is 0 until the first is known
+    ready: np.ndarray  # [n] bool: features are there
+    hashes: list[str | None]
+    rank: np.ndarray = field(init=False)  # [n], the place among all names as a person sorts them
+    folded: list[str] = field(init=False)  # names to search in
+    row: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        order = sorted(range(len(self.names)), key=lambda i: (_natural(self.names[i]), self.origins[i]))
+        rank = np.empty(len(order), int)
+        rank[order] = np.arange(len(order))
+        for name, value in (
+            ("rank", rank),
+            ("folded", [name.casefold() for name in self.names]),
+            ("row", {item: i for i, item in enumerate(self.ids.tolist())}),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, str, str]]) -> Pile:
+        """From (id, origin, name)."""
+        n = len(rows)
+        ids = np.array([item for item, _, _ in rows], np.int64)
+        names, origins = [name for _, _, name in rows], [origin for _, origin, _ in rows]
+        empty = np.zeros((n, 0), np.float32)
+        return cls(ids, names, origins, np.ones(n, bool), empty, np.zeros(n, bool), [None] * n)
+
+    def grown(self, rows: list[tuple[int, str, str]]) -> Pile:
+        """With more items, which have no features yet."""
+        new = Pile.of([row for row in rows if row[0] not in self.row])
+        room = np.zeros((len(new), self.features.shape[1]), self.features.dtype)
+        return Pile(
+            np.concatenate([self.ids, new.ids]), self.names + new.names, self.origins + new.origins,
+            np.concatenate([self.there, new.there]), np.concatenate([self.features, room]),
+            np.concatenate([self.ready, new.ready]), self.hashes + new.hashes,
+        )  # fmt: skip
+
+    def with_room(self, dimension: int) -> Pile:
+        """With room for features, none of them known."""
+        room = np.zeros((len(self), dimension), np.float32)
+        return replace(self, features=room, ready=np.zeros(len(self), bool))
+
+    def similarity(self, row: int) -> np.ndarray:
+        """The cosine of each item's features to those of one, about the mean of all [n]; -inf where there are none."""
+        x, ready = self.features, self.ready
+        mean = x[ready].mean(axis=0)
+        direction = x[row] - mean
+        # Centred without a second copy of all features
+        length = np.sqrt(np.maximum(np.vecdot(x, x) - 2 * (x @ mean) + mean @ mean, 1e-12))
+        cosine = (x @ direction - mean @ direction) / (length * max(float(np.linalg.norm(direction)), 1e-6))
+        return np.where(ready, cosine, -np.inf)
+
+
+class Source:
+    """What was opened: a folder of pictures, or a table of embeddings; and the folder of what was uploaded."""
+
+    def __init__(self, opened: Path, project: Path) -> None:
+        if not opened.exists():
+            raise FileNotFoundError(f"there is nothing at {str(opened)!r}: give a folder of pictures, or a table")
+        self.opened, self.is_table = opened, opened.is_file()
+        self.project = project
+        self.uploads = project / UPLOADS
+        # Only what lies below these is ever served
+        self.roots = {PILE: opened.parent if self.is_table else opened, UPLOADS: self.uploads}
+        self._real: dict[str, str] = {}
+
+    def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+        """The names of pictures by origin, and what was passed over with reasons."""
+        from handful.backbones import find_pictures
+
+        names: dict[str, list[str]] = {PILE: [], UPLOADS: []}
+        skipped: list[tuple[str, str]] = []
+        own = os.path.realpath(self.project)
+        for origin, root in self.roots.items():
+            if not root.is_dir() or (self.is_table and origin == PILE):
+                continue
+            found, left = find_pictures(root)
+            skipped += [(s.path, s.reason) for s in left if not is_within(os.path.realpath(s.path), own)]
+            for path in found:
+                real = self._resolved(path)
+                if not is_within(real, os.path.realpath(root)):
+                    reason = "is a link that leads out of the folder: copy the picture itself there"
+                    skipped.append((str(path), reason))
+                elif not _is_text(str(path)):
+                    skipped.append((str(path), "has a name that is no text: rename it"))
+                elif origin == UPLOADS or not is_within(real, own):
+                    names[origin].append(str(path.relative_to(root)))
+        return names, skipped
+
+    def _resolved(self, path: Path) -> str:
+        """Each folder is resolved once: there may be many thousand files."""
+        folder = str(path.parent)
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(folder)
+        return os.path.realpath(path) if path.is_symlink() else os.path.join(self._real[folder], path.name)
+
+    def file(self, origin: str, name: str) -> Path:
+        """Where an item's picture is said to be; nothing is asked of the disk."""
+        return self.roots[origin] / name
+
+    def open(self, origin: str, name: str) -> int:
+        """A descriptor of an item's picture, which lies below what was opened; `OSError` if there is none."""
+        if origin == UPLOADS:  # from the project's folder, so that `uploads` itself is no link either
+            return open_below(self.project, os.path.join(UPLOADS, name))
+        return open_below(self.roots[origin], name)
+
+    def opener(self, items: Iterable[tuple[str, str]]) -> Callable[[str], int]:
+        """What opens the pictures of items, (origin, name) each, by where they are said to be."""
+        by_path = {str(self.file(origin, name)): (origin, name) for origin, name in items}
+        return lambda path: self.open(*by_path[path])
+
+
+def read_table(path: Path) -> tuple[list[str], np.ndarray, list[str | None]]:
+    """Names (each once), features and labels of a table of embeddings."""
+    from handful.features import read_partly
+
+    table = read_partly(path)
+    names = unique_names([printable(name) for name in table.names])
+    features = np.ascontiguousarray(at_usual_scale(table.features), np.float32)
+    if (features.any(axis=1) != table.features.any(axis=1)).any():
+        raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
+    return names, features, list(table.labels)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
+
+
+def _natural(name: str) -> list[Any]:
+    """2.jpg before 10.jpg."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d{1,18})", name.casefold()))]

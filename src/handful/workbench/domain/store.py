@@ -1,0 +1,288 @@
+"""What a project knows, in one SQLite file: nothing that was acknowledged is lost when the process or the machine dies.
+
+    items      the pictures or rows, by a number that never changes
+    classes, labels      what a person said; class 0 is "unknown"
+    runs       what the method said, the last few times
+    history    every change a person made, in order, so that it can be undone and done again
+
+Writes go through one connection behind a lock, each change in one transaction together with its entry in the history,
+and are on the disk when it returns (WAL, synchronous=FULL). Reads have connections of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from handful.workbench.domain.changes import Change
+from handful.workbench.domain.database import (
+    FILE,
+    LOCK,
+    MAX_RUN_BYTES,
+    MIGRATIONS,
+    blaming,
+    check_database,
+    check_folder,
+    connect,
+)
+from handful.workbench.domain.refusal import Refusal
+
+MAX_STEPS = 500  # changes that can be undone
+MAX_RUNS = 3  # that are kept
+_WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
+
+
+class Store:
+    """The file of one project. It is one process's at a time: another is told so."""
+
+    def __init__(self, folder: Path, *, any_name: bool = False) -> None:
+        """any_name: of items, as `check_database` has it."""
+        check_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._claim = _claim(folder)
+        try:
+            check_database(self.path, any_name=any_name)
+            with blaming(self.path, writing=True):
+                self._writer = connect(self.path, "rwc")
+                self._writer.execute("PRAGMA journal_mode=WAL")
+                self._writer.execute("PRAGMA synchronous=FULL")
+                self._migrate()
+        except BaseException:
+            self._claim.close()
+            raise
+        self._files = self._identities()
+
+    def _migrate(self) -> None:
+        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
+        for number, script in enumerate(MIGRATIONS[version:], version + 1):
+            self._writer.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version={number}; COMMIT;")
+
+    def _identities(self) -> list[tuple[int, int] | None]:
+        """Of the file and its log: which they are on the disk, None where there is none."""
+        return [_identity(self.path), _identity(Path(f"{self.path}-wal"))]
+
+    def _check_there(self) -> None:
+        """What is written to a file that was deleted is lost when the program ends, though SQLite takes it."""
+        now = self._identities()
+        if any(was is not None and was != file for was, file in zip(self._files, now, strict=True)):
+            raise Refusal(
+                f"nothing was changed: {FILE} of the project was deleted or replaced while the workbench is open. "
+                "Export your labels, stop the workbench, put the file back if you have it, and start it again",
+                503,
+            )
+        self._files = now  # the log is made by the first change
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: on the disk when it is over, or as if it had never begun.
+
+        Inside another it is a part of that: undone alone if it fails, and kept with the whole.
+        """
+        with self._lock:
+            if self._depth and not self._writer.in_transaction:  # a full disk may have ended it
+                raise sqlite3.OperationalError("what was to be kept together with this was not kept")
+            if not self._depth:
+                self._check_there()
+            begin, end, back = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part") if self._depth else _WHOLE
+            self._writer.execute(begin)
+            self._depth += 1
+            try:
+                yield self._writer
+                self._writer.execute(end)
+            except BaseException:
+                with suppress(sqlite3.Error):  # SQLite may have rolled back already
+                    self._writer.execute(back)
+                    if self._depth > 1:
+                        self._writer.execute(end)
+                raise
+            finally:
+                self._depth -= 1
+            if not self._depth:
+                self._check_there()
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection of one's own that cannot write."""
+        connection = connect(self.path, "rw")  # a file that was deleted is not made anew
+        try:
+            connection.execute("PRAGMA query_only=ON")
+            yield connection
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._writer.close()
+            self._claim.close()
+
+    # ---- what a person does
+
+    def change(self, make: Callable[[sqlite3.Connection], Change]) -> Change:
+        """Do what `make` says, and note it; a change that changes nothing leaves no entry."""
+        with self.write() as tx:
+            change = make(tx)
+            if change:
+                self._apply(tx, change)
+                tx.execute("DELETE FROM history WHERE undone")
+                run = change.threshold and change.threshold[0]
+                row = (change.text, change.as_json(), run)
+                last = tx.execute("INSERT INTO history (text, change, run) VALUES (?, ?, ?)", row).lastrowid or 0
+                tx.execute("DELETE FROM history WHERE id <= ?", (last - MAX_STEPS,))
+            return change
+
+    def undo(self) -> Change | None:
+        return self._step("SELECT id, text, change FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1", True)
+
+    def redo(self) -> Change | None:
+        return self._step("SELECT id, text, change FROM history WHERE undone ORDER BY id LIMIT 1", False)
+
+    def _step(self, query: str, back: bool) -> Change | None:
+        with self.write() as tx:
+            row = tx.execute(query).fetchone()
+            if row is None:
+                return None
+            try:
+                change = Change.read(*row[1:])
+                change = change.back() if back else change
+                self._apply(tx, change)
+                _check_classes(tx, change)
+            except ValueError as error:
+                raise Refusal(f"{error}: this step stays as it is", 409) from None
+            tx.execute("UPDATE history SET undone = ? WHERE id = ?", (back, row[0]))
+            return change
+
+    def _apply(self, tx: sqlite3.Connection, change: Change) -> None:
+        gone = [(item,) for item, _, after in change.labels if after is None]
+        there = [(item, after) for item, _, after in change.labels if after is not None]
+        tx.executemany("DELETE FROM labels WHERE item = ?", gone)
+        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", there)
+        for number, _, after in change.classes:
+            if after is None:
+                tx.execute("DELETE FROM classes WHERE id = ?", (number,))
+            else:
+                tx.execute("INSERT OR REPLACE INTO classes VALUES (?, ?, ?)", (number, *after))
+        if change.threshold is not None:
+            run, _, after_ = change.threshold
+            tx.execute("UPDATE runs SET threshold = ? WHERE id = ?", (after_, run))
+
+    def steps(self) -> tuple[str | None, str | None]:
+        """What would be undone, and done again; asked where it is written, as it may be in the midst of that."""
+        with self._lock:
+            db = self._writer
+            undo = db.execute("SELECT text FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1").fetchone()
+            redo = db.execute("SELECT text FROM history WHERE undone ORDER BY id LIMIT 1").fetchone()
+        return undo and undo[0], redo and redo[0]
+
+    # ---- items, runs and what they are of
+
+    def meta(self, **new: str) -> dict[str, str]:
+        """Facts of the project; with some to set."""
+        if new:
+            with self.write() as tx:
+                tx.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", new.items())
+        with self.read() as db:
+            return dict(db.execute("SELECT key, value FROM meta"))
+
+    def take_items(self, origin: str, names: Iterable[str]) -> None:
+        """These are there now, under this origin; others of it are gone, and keep their number and label."""
+        names = list(names)
+        with self.write() as tx:
+            tx.execute("UPDATE items SET state = 'gone', reason = NULL WHERE origin = ?", (origin,))
+            add_items(tx, origin, names)
+
+    def items(self) -> list[tuple[int, str, str, str, str | None]]:
+        """(id, origin, name, state, reason) of all that are not gone."""
+        with self.read() as db:
+            query = "SELECT id, origin, name, state, reason FROM items WHERE state != 'gone' ORDER BY id"
+            return db.execute(query).fetchall()
+
+    def skip(self, reasons: dict[int, str]) -> None:
+        with self.write() as tx:
+            rows = [(reason, item) for item, reason in reasons.items()]
+            tx.executemany("UPDATE items SET state = 'skipped', reason = ? WHERE id = ?", rows)
+
+    def classes(self) -> dict[int, tuple[str, int | None]]:
+        with self.read() as db:
+            return {i: (name, key) for i, name, key in db.execute("SELECT id, name, key FROM classes ORDER BY id")}
+
+    def labels(self) -> list[tuple[int, int]]:
+        with self.read() as db:
+            return db.execute("SELECT item, class FROM labels").fetchall()
+
+    def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
+        if len(arrays) > MAX_RUN_BYTES:
+            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer pictures or classes")
+        with self.write() as tx:
+            row = (made, threshold, json.dumps(facts), arrays)
+            last = tx.execute("INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)", row).lastrowid
+            assert last is not None
+            tx.execute("DELETE FROM runs WHERE id <= ?", (last - MAX_RUNS,))
+            # A threshold belongs to its run: undoing that of an earlier one would change nothing to be seen
+            tx.execute("DELETE FROM history WHERE run IS NOT NULL")
+            return last
+
+    def last_run(self) -> tuple[int, str, float, str, bytes] | None:
+        with self.read() as db:
+            query = "SELECT id, made, threshold, facts, arrays FROM runs ORDER BY id DESC LIMIT 1"
+            return db.execute(query).fetchone()
+
+
+def add_items(tx: sqlite3.Connection, origin: str, names: Iterable[str]) -> None:
+    rows = [(origin, name) for name in names]
+    tx.executemany(
+        "INSERT INTO items (origin, name, state) VALUES (?, ?, 'there') "
+        "ON CONFLICT (origin, name) DO UPDATE SET state = 'there', reason = NULL",
+        rows,
+    )
+
+
+def next_class(tx: sqlite3.Connection) -> int:
+    """A number that no class has or had."""
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'classes'").fetchone()
+    return 1 + (row[0] if row else 0)
+
+
+def _check_classes(tx: sqlite3.Connection, change: Change) -> None:
+    """A step of a history from elsewhere must not leave labels of a class that there is not."""
+    for code in {after for _, _, after in change.labels if after}:
+        if tx.execute("SELECT 1 FROM classes WHERE id = ?", (code,)).fetchone() is None:
+            raise ValueError("the entry of this step in the history is damaged")
+    for number, _, after in change.classes:
+        if after is None and tx.execute("SELECT 1 FROM labels WHERE class = ?", (number,)).fetchone():
+            raise ValueError("the entry of this step in the history is damaged")
+
+
+def _claim(folder: Path) -> sqlite3.Connection:
+    """An open transaction on a file of its own: it ends with the process, however that ends."""
+    with blaming(folder / LOCK, writing=True):
+        claim = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            claim.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            claim.close()
+            if "locked" not in str(error):
+                raise
+            raise ValueError(
+                f"{str(folder)!r} is open in another workbench: close that one, or give another --project"
+            ) from None
+        except BaseException:
+            claim.close()
+            raise
+        return claim
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

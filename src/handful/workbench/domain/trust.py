@@ -1,0 +1,102 @@
+"""Models that a project asks for by itself: loaded only after the user has agreed.
+
+A folder of pictures may bring its project along, and the project names the backbone. A built-in one is harmless; a
+model file of a stranger is a program. What the user named or agreed to is kept in the user's own folder,
+`$HANDFUL_CACHE/models`, by the file's real path and content: a project of one's own asks once, and again if the file
+has changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from handful.utils.files import write_whole
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is not built in: its file with all links followed, or a name such as timm:<model>, and a digest."""
+
+    name: str
+    digest: str  # of the file and of the settings beside it; "" of a name
+
+    def __str__(self) -> str:
+        text = repr(self.name)
+        return text if len(text) <= 200 else f"{text[:100]}...{text[-97:]}"
+
+
+Agree = Callable[[Model], None]  # returns if the user agrees, and raises ValueError if not
+
+
+def refuse(model: Model) -> None:
+    """The answer where nobody is asked."""
+    raise ValueError(
+        f"the project asks for the model {model}, which you did not name: if you trust it, give --yes, or name it "
+        "with --backbone"
+    )
+
+
+def model_of(backbone: str | None) -> Model | None:
+    """What loading a backbone would load; None if it is built in, the default, or if there is no such file."""
+    from handful.backbones.catalogue import is_built_in, model_file
+
+    if backbone is None or is_built_in(backbone):
+        return None
+    file = model_file(backbone)
+    if file is None:
+        return Model(backbone, "")
+    real = os.path.realpath(file)
+    try:
+        digest = _digest(real)
+        beside = os.path.splitext(real)[0] + ".json"
+        return Model(real, digest + (_digest(beside) if os.path.isfile(beside) else ""))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(
+            f"the model file {Model(real, '')} cannot be read ({reason}): name another with --backbone"
+        ) from None
+
+
+def is_agreed(model: Model) -> bool:
+    """Whether the user has named this file, with this content, or agreed to it before."""
+    kept = _record(model)
+    if not kept.is_absolute():  # it may be a folder that came with the project
+        return False
+    try:
+        status = os.stat(kept, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == getattr(os, "geteuid", lambda: status.st_uid)()
+
+
+def remember(model: Model) -> None:
+    """Where that cannot be kept, the user is asked again."""
+    kept = _record(model)
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, f"{model.name}\n{model.digest}\n".encode("utf-8", "surrogateescape"))
+
+
+def _record(model: Model) -> Path:
+    from handful.utils.cache_folder import cache_folder
+
+    text = f"{model.name}\0{model.digest}".encode("utf-8", "surrogateescape")
+    return cache_folder() / "models" / sha256(text).hexdigest()
+
+
+def _digest(path: str) -> str:
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "it is no regular file")
+        digest = sha256()
+        while block := file.read(2**20):
+            digest.update(block)
+        return digest.hexdigest()

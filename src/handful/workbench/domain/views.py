@@ -1,0 +1,155 @@
+"""Which items are looked at, and in what order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from handful.workbench.domain.refusal import Refusal
+from handful.workbench.domain.runs import NONE, UNKNOWN
+
+if TYPE_CHECKING:
+    from handful.workbench.domain.state import State
+
+VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, changed or group:N"
+NEAREST = 5  # examples that are named beside an item
+
+
+def rows_of(state: State, view: str = "all", search: str = "", similar: int | None = None) -> np.ndarray:
+    """The rows of a view, in its order."""
+    rows = _view(state, view)
+    if search:
+        wanted = search.casefold()
+        rows = rows[[wanted in state.pile.folded[i] for i in rows.tolist()]]
+    if similar is not None:
+        row = row_of(state, similar)
+        if not state.pile.ready[row]:
+            raise Refusal("this picture has not been looked at by the backbone yet: wait for the bar to finish", 409)
+        likeness = state.pile.similarity(row)
+        likeness[row] = np.inf  # itself first
+        rows = rows[state.pile.ready[rows]]
+        rows = rows[np.argsort(-likeness[rows], kind="stable")]
+    return rows
+
+
+def _view(state: State, view: str) -> np.ndarray:
+    pile, given, seen = state.pile, state.given, state.seen
+    by_name = np.argsort(pile.rank)
+    by_name = by_name[pile.there[by_name]]
+    free = given[by_name] == NONE
+    if view == "all":
+        return by_name
+    if view == "unlabelled":
+        return by_name[free]
+    if view == "examples":
+        return by_name[~free]
+    if view == "unknown":
+        return _given_first(by_name, given == UNKNOWN, free, seen.decision == UNKNOWN, seen.p_unknown, seen.score)
+    if view == "unsure":
+        rows = by_name[free & (seen.decision[by_name] != NONE)]
+        return rows[np.argsort(seen.confidence[rows], kind="stable")]
+    if view == "changed":
+        rows = by_name[free & seen.changed[by_name]]
+        return rows[np.argsort(seen.confidence[rows], kind="stable")]
+    if (match := re.fullmatch(r"(class|group):([0-9]{1,15})", view)) is None:
+        raise Refusal(f"there is no such view: use {VIEWS}", 400)
+    number = int(match[2])
+    if match[1] == "group":
+        if number not in seen.groups:
+            raise Refusal(f"there is no group {number} now: the last run, or its threshold, has changed them", 404)
+        rows = seen.groups[number]
+        return rows[pile.there[rows]]
+    if number not in state.classes:
+        raise Refusal(f"there is no class {number}: it may have been deleted", 404)
+    return _given_first(by_name, given == number, free, seen.decision == number, seen.confidence, -seen.score)
+
+
+def _given_first(
+    rows: np.ndarray, said: np.ndarray, free: np.ndarray, decided: np.ndarray, sure: np.ndarray, tie: np.ndarray
+) -> np.ndarray:
+    """What a person said, then what was decided, the surest first."""
+    rest = rows[free & decided[rows]]
+    sure = np.where(np.isnan(sure), 0.0, sure)
+    return np.concatenate([rows[said[rows]], rest[np.lexsort((-tie[rest], -sure[rest]))]])
+
+
+def row_of(state: State, item: int) -> int:
+    row = state.pile.row.get(item)
+    if row is None or not state.pile.there[row]:
+        raise Refusal(f"there is no picture with the number {item}", 404)
+    return row
+
+
+def describe(state: State, rows: np.ndarray) -> list[dict[str, Any]]:
+    """ITEMs, as JSON takes them."""
+    seen, pile = state.seen, state.pile
+    columns = zip(
+        pile.ids[rows].tolist(), [pile.names[i] for i in rows.tolist()], state.given[rows].tolist(),
+        seen.decision[rows].tolist(), seen.confidence[rows].tolist(), seen.p_unknown[rows].tolist(),
+        seen.score[rows].tolist(), seen.group[rows].tolist(), seen.changed[rows].tolist(),
+        strict=True,
+    )  # fmt: skip
+    return [
+        {
+            "id": item, "name": name, "class": _or_none(given), "decision": _or_none(decision),
+            "confidence": _number(sure), "p_unknown": _number(p), "score": _number(score), "group": group or None,
+            "changed": changed and given == NONE,
+        }
+        for item, name, given, decision, sure, p, score, group, changed in columns
+    ]  # fmt: skip
+
+
+def nearest_examples(state: State, row: int) -> list[int]:
+    """The most similar items that a person gave a class."""
+    pile = state.pile
+    shown = np.flatnonzero((state.given > UNKNOWN) & pile.ready & pile.there)
+    shown = shown[shown != row]
+    if not pile.ready[row] or not len(shown):
+        return []
+    likeness = pile.similarity(row)[shown]
+    return pile.ids[shown[np.argsort(-likeness, kind="stable")[:NEAREST]]].tolist()
+
+
+def probabilities(state: State, row: int) -> dict[int, float]:
+    run, place = state.run, int(state.seen.place[row])
+    if run is None or place < 0:
+        return {}
+    values = zip(run.classes.tolist(), run.probabilities[place].tolist(), strict=True)
+    return {code: p for code, p in values if code in state.classes}
+
+
+def _or_none(code: int) -> int | None:
+    return None if code == NONE else code
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else value
+
+
+def rows_that_are_there(state: State, items: list[int]) -> np.ndarray:
+    rows = [state.pile.row[item] for item in items if item in state.pile.row]
+    return np.array([row for row in rows if state.pile.there[row]], int)
+
+
+def places(state: State) -> dict[str, Any]:
+    """The map of the last run, without what is gone."""
+    run = state.run
+    if run is None:
+        return {"ids": [], "x": [], "y": []}
+    here = [k for k, item in enumerate(run.map_ids.tolist()) if item in state.pile.row]
+    x, y = run.flat[here].astype(float).round(5).T.tolist() if here else ([], [])
+    return {"ids": run.map_ids[here].tolist(), "x": x, "y": y}
+
+
+def groups(state: State) -> list[dict[str, Any]]:
+    """The groups of unknowns that are there at this threshold; who got a label since is in none."""
+    found = []
+    for number, rows in state.seen.groups.items():
+        free = rows[(state.given[rows] == NONE) & state.pile.there[rows]]
+        ids = state.pile.ids[free].tolist()
+        if ids:
+            own = {"number": number, "name": f"group {number}", "size": len(ids)}
+            found.append(own | {"representative": ids[0], "items": ids})
+    return found

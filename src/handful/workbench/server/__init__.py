@@ -1,0 +1,1 @@
+"""The HTTP server of the workbench: routes, request checks, uploads, thumbnails."""

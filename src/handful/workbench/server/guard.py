@@ -1,0 +1,230 @@
+"""Checks every request before the app sees it, and gives every answer the headers that restrict the browser.
+
+The server is for one person on one machine. Other people's programs cannot read the token. Web pages that the person
+has open elsewhere could send requests here, and a name that leads to 127.0.0.1 could make them look like its own: Host,
+Origin and the cookie's SameSite are against those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from handful.workbench.domain.refusal import SERVER_STOPPED
+from handful.workbench.server.schemas import FORM, JSON, TENSORS
+
+log = logging.getLogger("handful.workbench")
+
+COOKIE = "handful_session"
+MEGABYTE = 2**20
+MAX_BYTES = {JSON: 2 * MEGABYTE}  # of a body, by its content type: other types are refused
+MAX_BYTES_OF = {
+    "/api/v1/solve": {JSON: 32 * MEGABYTE, TENSORS: 200 * MEGABYTE},
+    "/api/v1/upload": {FORM: 201 * 50 * MEGABYTE},
+    "/api/v1/labels": {JSON: 10 * MEGABYTE},  # a million numbers of items
+    "/api/v1/accept": {JSON: 10 * MEGABYTE},
+}
+SAFE_METHODS = ("GET", "HEAD")
+MAX_SESSIONS = 4  # workbenches that a browser may have open: a cookie knows no ports, so they share one
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+Headers = dict[str, list[str]]
+
+
+class Guard:
+    """ASGI middleware around the app; `port` is where it listens."""
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self.app, self.token = app, token
+        self.hosts = {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no websockets here
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        answer = _Answer(send)
+        try:
+            refusal = self._judge(scope)
+            if refusal is not None:
+                await refusal(scope, receive, answer.send)
+            else:
+                await self.app(scope, _counted(receive, _max_bytes(scope, _headers(scope))), answer.send)
+        except asyncio.CancelledError:  # the server stops
+            if answer.begun:
+                raise
+            stopped = self._refuse(scope, 503, SERVER_STOPPED)
+            await stopped(scope, receive, answer.send)
+        except Exception as error:
+            log.exception("%.20s %.200r went wrong", scope["method"], scope["path"])
+            if not answer.begun:
+                sentence = f"something went wrong that should not ({type(error).__name__}): please report it"
+                await self._refuse(scope, 500, sentence)(scope, receive, answer.send)
+            elif not answer.complete:
+                raise  # the server ends the connection, and the client sees that the answer is not whole
+
+    def _judge(self, scope: Scope) -> Response | None:
+        """A refusal, or the welcome of someone who brings the token; None lets the request pass."""
+        headers = _headers(scope)
+        host, method, path = headers.get("host", []), scope["method"], scope["path"]
+        if (refusal := self._judge_form(scope, headers)) is not None:
+            return refusal
+        if len(host) != 1 or host[0].lower() not in self.hosts:
+            return self._refuse(scope, 421, "this is not the address of the workbench: open the one that it printed")
+        if self._is_from_elsewhere(scope, headers):
+            return self._refuse(scope, 403, "another web page tried to use this one: it was not let in")
+        if method not in SAFE_METHODS and (refusal := self._judge_kind(scope, headers)) is not None:
+            return refusal
+        if path == "/" and method in SAFE_METHODS and (token := _token_of(scope)) is not None:
+            if not self._is_token(token):
+                return self._refuse(scope, 401, "this address is of another session: open the one that was printed")
+            return self._welcome(_cookies(headers))
+        if not self._is_known(headers):
+            return self._refuse(scope, 401, "open the address that handful printed when it was started: it has the key")
+        length, limit = headers.get("content-length", ["0"])[0], _max_bytes(scope, headers)
+        if int(length) > limit:
+            return self._refuse(scope, 413, _too_large(limit))
+        return None
+
+    def _judge_form(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse what two programs could read in two ways."""
+        path, lengths = scope["path"], headers.get("content-length", [])
+        if scope["http_version"] not in ("1.0", "1.1"):
+            return self._refuse(scope, 400, "only HTTP/1.1 is spoken here: ask in that version")
+        if not path.startswith("/"):
+            return self._refuse(scope, 400, "the target of the request must be a path that begins with /")
+        if not path.isprintable():  # a router's pattern may end before a line break
+            return self._refuse(scope, 404, "there is nothing at this address")
+        if any(re.fullmatch("[0-9]{1,20}", length) is None for length in lengths):
+            return self._refuse(scope, 400, "the content length must be one number: send the size of the body in bytes")
+        chunked = "transfer-encoding" in headers
+        if len(lengths) + chunked > 1:
+            return self._refuse(scope, 400, "the length of the body is given twice: send content-length alone")
+        if scope["method"] in SAFE_METHODS and (chunked or any(int(length) for length in lengths)):
+            return self._refuse(scope, 400, "a request that only reads takes no body: send none")
+        return None
+
+    def _is_from_elsewhere(self, scope: Scope, headers: Headers) -> bool:
+        """Whether another web page asks. A link there may lead to the page itself, never to the API."""
+        if scope["method"] in SAFE_METHODS and not scope["path"].startswith("/api/"):
+            return False
+        origins, sites = headers.get("origin", []), headers.get("sec-fetch-site", [])
+        return any(one not in self.origins for one in origins) or any(
+            one not in ("same-origin", "none") for one in sites
+        )
+
+    def _judge_kind(self, scope: Scope, headers: Headers) -> Response | None:
+        accepted, kinds = MAX_BYTES_OF.get(scope["path"], MAX_BYTES), headers.get("content-type", [])
+        empty = headers.get("content-length", ["0"])[0] == "0" and "transfer-encoding" not in headers
+        if (not kinds and empty and JSON in accepted) or (len(kinds) == 1 and _kind(headers) in accepted):
+            return None
+        return self._refuse(scope, 415, f"the content type must be {' or '.join(accepted)}: send it as that")
+
+    def _is_known(self, headers: Headers) -> bool:
+        keys = [text[7:].strip() for text in headers.get("authorization", []) if text[:7].lower() == "bearer "]
+        return any(self._is_token(key) for key in [*keys, *_cookies(headers)])
+
+    def _is_token(self, text: str) -> bool:
+        return secrets.compare_digest(text.encode(), self.token.encode())
+
+    def _welcome(self, others: Iterable[str]) -> Response:
+        kept = [one for one in others if not self._is_token(one)][: MAX_SESSIONS - 1]
+        answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
+        answer.set_cookie(COOKIE, ".".join([self.token, *kept]), httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _refuse(self, scope: Scope, status: int, sentence: str) -> Response:
+        log.warning("refused %.20s %.200r: %d, %s", scope["method"], scope["path"], status, sentence)
+        headers = {"cache-control": "no-store"} | ({"www-authenticate": "Bearer"} if status == 401 else {})
+        # What is left of a body is not read: the connection ends with the answer
+        return JSONResponse({"error": sentence}, status, headers | {"connection": "close"})
+
+
+class _Answer:
+    """Sends an answer with the headers of every answer, and knows how much of it was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.begun, self.complete = send, False, False
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            own = [(name, value) for name, value in message["headers"] if name.lower() != b"server"]
+            message["headers"] = own + RAW_HEADERS
+        elif message["type"] == "http.response.body":
+            self.complete = not message.get("more_body", False)
+        await self._send(message)
+
+
+def _counted(receive: Receive, limit: int) -> Callable[[], Awaitable[MutableMapping[str, Any]]]:
+    read = 0
+
+    async def counted() -> MutableMapping[str, Any]:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > limit:
+            raise HTTPException(413, _too_large(limit))  # a body that did not say how long it would be
+        return message
+
+    return counted
+
+
+def _headers(scope: Scope) -> Headers:
+    headers: Headers = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
+
+
+def _kind(headers: Headers) -> str:
+    return headers.get("content-type", [JSON])[0].split(";")[0].strip().lower()
+
+
+def _max_bytes(scope: Scope, headers: Headers) -> int:
+    return MAX_BYTES_OF.get(scope["path"], MAX_BYTES).get(_kind(headers), MAX_BYTES[JSON])
+
+
+def _too_large(limit: int) -> str:
+    return f"the request is larger than {limit // MEGABYTE} MB, which is the most: send less at once"
+
+
+def _token_of(scope: Scope) -> str | None:
+    """The field `token` of the query. A token has no characters that are escaped there."""
+    for field in scope["query_string"].split(b"&"):
+        if field.startswith(b"token="):
+            return str(field[6:].decode("latin-1"))
+    return None
+
+
+def _cookies(headers: Headers) -> list[str]:
+    """The tokens of all sessions that the browser has. Those of other servers at this address are passed over."""
+    tokens: list[str] = []
+    for text in headers.get("cookie", []):
+        for cookie in text.split(";"):
+            name, _, value = cookie.partition("=")
+            if name.strip() == COOKIE:
+                tokens += value.strip().strip('"').split(".")[:MAX_SESSIONS]
+    return [token for token in tokens if re.fullmatch("[A-Za-z0-9_-]{1,100}", token)]

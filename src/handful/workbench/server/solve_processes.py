@@ -1,0 +1,125 @@
+"""Processes that solve for POST /solve, so that the server goes on answering others meanwhile.
+
+A thread is not enough: reading a large body, solving it and writing the answer hold Python's lock for seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+from contextlib import suppress
+from weakref import WeakSet
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from handful.workbench.domain.refusal import SERVER_STOPPED, Refusal
+from handful.workbench.server.solve_request import work
+
+log = logging.getLogger("handful.workbench")
+
+MAX_PROCESSES = 2
+MAX_REQUESTS = 4  # that are solved or wait for it
+MAX_KEPT_BYTES = 4 * 2**20  # a process that solved a larger request is ended: it does not give its memory back
+
+
+_solvers: WeakSet[Solver] = WeakSet()
+
+
+def end_all() -> None:
+    """Whatever is being solved stops: the server ends."""
+    for solver in list(_solvers):
+        solver.end()
+
+
+class Solver:
+    """One process, started at the first request."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, self._theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(self._theirs,), name="handful-solver", daemon=True)
+        self._is_free, self.is_ended = True, False
+        _solvers.add(self)
+
+    def ask(self, kind: str, body: bytes) -> bytes:
+        """The answer in JSON, or a Refusal. Blocks; for a thread."""
+        self._is_free = False
+        if self._process.pid is None:
+            self._process.start()
+            self._theirs.close()
+        if self.is_ended:  # while it was started
+            self._process.kill()
+        self._pipe.send_bytes(kind.encode())
+        self._pipe.send_bytes(body)
+        status, answer = int(self._pipe.recv_bytes()), self._pipe.recv_bytes()
+        self._is_free = True
+        if status != 200:
+            raise Refusal(answer.decode(errors="replace"), status)
+        return answer
+
+    def is_free(self) -> bool:
+        """Whether it can be asked: it has given its last answer whole, and lives."""
+        return self._is_free and (self._process.pid is None or self._process.is_alive())
+
+    def end(self) -> None:
+        """Whatever it does, it stops; who waits for its answer gets EOFError."""
+        self.is_ended = True
+        if self._process.pid is not None:
+            self._process.kill()
+
+
+class Solvers:
+    """A few processes, started as they are needed."""
+
+    def __init__(self) -> None:
+        self._idle: list[Solver] = []
+        self._requests = 0
+        self._turns = asyncio.Semaphore(MAX_PROCESSES)
+
+    async def solve(self, request: Request) -> bytes:
+        """The answer in JSON. Refused before the body is read when there are too many."""
+        if self._requests >= MAX_REQUESTS:
+            raise Refusal(
+                f"{MAX_REQUESTS} requests are being solved, which is the most: try again when one is done", 503
+            )
+        self._requests += 1
+        try:
+            body = await request.body()
+            async with self._turns:
+                return await self._ask(body, request)
+        finally:
+            self._requests -= 1
+
+    async def _ask(self, body: bytes, request: Request) -> bytes:
+        self._idle = [solver for solver in self._idle if solver.is_free()]
+        solver = self._idle.pop() if self._idle else Solver()
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        asking = asyncio.ensure_future(run_in_threadpool(solver.ask, kind, body))
+        leaving = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise Refusal("the client left before its answer was ready")
+            return asking.result()
+        except (EOFError, OSError) as error:
+            if solver.is_ended:
+                raise Refusal(SERVER_STOPPED, 503) from None
+            log.warning("a process that solved ended early: %r", error)
+            sentence = "the process that solved this has ended, probably for want of memory: send fewer rows at once"
+            raise Refusal(sentence, 503) from None
+        finally:
+            leaving.cancel()
+            if asking.done() and solver.is_free() and len(body) <= MAX_KEPT_BYTES:
+                self._idle.append(solver)
+            else:
+                solver.end()
+                with suppress(Exception):  # the thread ends as well
+                    await asking
+
+
+async def _left(request: Request) -> None:
+    """Returns when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        await asyncio.sleep(0.1)

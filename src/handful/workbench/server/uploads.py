@@ -1,0 +1,185 @@
+"""Pictures that are sent: streamed to the disk part by part, counted as they come, looked at before they are let in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from handful.workbench.domain.pile import INCOMING
+from handful.workbench.domain.project import Project
+from handful.workbench.domain.quota import FILE_BYTES, Incoming
+from handful.workbench.domain.refusal import Refusal
+
+PARTS = 200
+BYTES = 50 * 2**20  # of one file
+HEADER = 8192  # bytes of a part's headers
+
+
+@dataclass
+class _Part:
+    path: Path
+    name: str = ""
+    size: int = 0
+
+
+class _Receiver:
+    """What the parser calls; it stops at the first thing that is too much."""
+
+    def __init__(self, folder: Path, incoming: Incoming) -> None:
+        self.folder, self.incoming, self.parts = folder, incoming, list[_Part]()
+        self.file: BinaryIO | None = None
+        self.field, self.value, self.header = b"", b"", 0
+
+    def on_part_begin(self) -> None:
+        if len(self.parts) == PARTS:
+            raise Refusal(f"more than {PARTS} files are sent at once: send them in smaller parts", 413)
+        self.incoming.take(FILE_BYTES)
+        part = _Part(self.folder / f"{len(self.parts)}")
+        self.parts.append(part)
+        self.file, self.header = part.path.open("xb"), 0
+
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
+        self.field += self._some(data, start, end)
+
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
+        self.value += self._some(data, start, end)
+
+    def _some(self, data: bytes, start: int, end: int) -> bytes:
+        self.header += end - start
+        if self.header > HEADER:
+            raise Refusal("the headers of a file that is sent are too long: give it a shorter name", 413)
+        return data[start:end]
+
+    def on_header_end(self) -> None:
+        if self.field.lower() == b"content-disposition":
+            _, options = parse_options_header(self.value)
+            self.parts[-1].name = options.get(b"filename", b"").decode("utf-8", "replace")
+        self.field = self.value = b""
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        part = self.parts[-1]
+        part.size += end - start
+        if part.size > BYTES:
+            raise Refusal(f"a file is larger than {BYTES // 2**20} MB, which is the most: make it smaller", 413)
+        self.incoming.take(end - start)
+        assert self.file is not None
+        self.file.write(data[start:end])
+
+    def on_part_end(self) -> None:
+        assert self.file is not None
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        self.file = None
+
+    def callbacks(self) -> dict[str, Callable[..., None]]:
+        return {name: getattr(self, name) for name in dir(self) if name.startswith("on_")}
+
+
+async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
+    """Take the pictures of a request in; those that are none are told of, and if none is left, refused."""
+    if project.source.is_table:
+        raise Refusal("pictures cannot be added to a table of embeddings: open a folder of pictures instead", 409)
+    _, options = parse_options_header(request.headers.get("content-type", ""))
+    boundary = options.get(b"boundary", b"")
+    if not 0 < len(boundary) <= 200:
+        raise Refusal("the content type names no boundary: send the files as multipart/form-data")
+    folder = project.source.uploads
+    folder.mkdir(parents=True, exist_ok=True)
+    incoming = await run_in_threadpool(project.quota.begin)
+    kept = 0
+    try:
+        parts, answer = await _receive(project, request, boundary, incoming)
+        kept = sum(FILE_BYTES + part.size for part in parts)
+        return answer
+    finally:
+        incoming.end(kept)
+
+
+async def _receive(
+    project: Project, request: Request, boundary: bytes, incoming: Incoming
+) -> tuple[list[_Part], dict[str, Any]]:
+    """The parts that were let in, and the answer."""
+    folder = project.source.uploads
+    with TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as scratch:
+        receiver = _Receiver(Path(scratch), incoming)
+        parser = MultipartParser(boundary, receiver.callbacks())  # type: ignore[arg-type]
+        try:
+            async for chunk in request.stream():
+                await run_in_threadpool(parser.write, chunk)
+            parser.finalize()
+        except MultipartParseError as error:
+            raise Refusal(f"what was sent is no multipart/form-data ({error}): send it anew") from None
+        finally:
+            if receiver.file is not None:
+                receiver.file.close()
+                receiver.file = None
+        return await run_in_threadpool(_take_in, project, receiver.parts)
+
+
+def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[str, Any]]:
+    from handful.backbones import BadPicture, picture_size
+
+    good, refused = list[_Part](), list[dict[str, str]]()
+    for part in parts:
+        try:
+            picture_size(part.path)
+            good.append(part)
+        except BadPicture as error:
+            refused.append({"name": _plain(part.name), "reason": error.reason})
+    if not good:
+        why = f"{refused[0]['name']} {refused[0]['reason']}" if refused else "there is no file in it"
+        raise Refusal(f"no picture was added: {why}", 422)
+    folder, names = project.source.uploads, list[str]()
+    try:
+        for part in good:
+            names.append(_place(part.path, folder, _plain(part.name)))
+        project.add_uploads(names)
+    except BaseException:  # a full disk: what is not acknowledged must not turn up later
+        for name in names:
+            with suppress(OSError):
+                (folder / name).unlink()
+        raise
+    return good, {"added": len(good), "refused": refused}
+
+
+def _plain(name: str) -> str:
+    """The last part of a name, of letters, digits, dots and the like: no path, nothing hidden, nothing special."""
+    last = re.split(r"[/\\]", name)[-1]
+    return re.sub(r"[^\w .()-]", "_", last).strip(" .")[:80] or "picture"
+
+
+def _place(file: Path, folder: Path, name: str) -> str:
+    """Move a file into the folder, under its name with the ending of what it is, numbered where that is taken."""
+    from PIL import Image
+
+    from handful.backbones.pictures import FORMATS, SUFFIXES
+
+    with Image.open(file, formats=FORMATS) as picture:
+        suffix = SUFFIXES[str(picture.format)][0]
+    stem, k = os.path.splitext(name)[0].strip(" .") or "picture", 1
+    final = f"{stem}{suffix}"
+    while True:
+        try:
+            (folder / final).touch(exist_ok=False)  # takes the name in one step
+        except FileExistsError:
+            k += 1
+            final = f"{stem} ({k}){suffix}"
+            continue
+        try:
+            os.replace(file, folder / final)
+        except OSError:
+            (folder / final).unlink()
+            raise
+        return final

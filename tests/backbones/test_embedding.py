@@ -1,0 +1,507 @@
+"""Pictures to features: the order kept, nothing embedded twice, what was done kept, the cache never in the way."""
+
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from handful.backbones import cache as cache_module
+from handful.backbones import embedding
+from handful.backbones.backbone import Backbone
+from handful.backbones.cache import FeatureCache, content_hash
+from handful.backbones.embedding import embed_pictures, thumbnail
+from handful.backbones.pictures import BadPicture, find_pictures, open_picture
+from handful.backbones.preprocessing import Preprocessing
+
+
+class Grid(Backbone):
+    """The colours of a 4 x 4 grid; it counts what it embeds."""
+
+    def __init__(self, fingerprint="aa", stop_after=None):
+        self.name, self.dimension, self.fingerprint = "grid", 48, fingerprint
+        self.preprocessing = Preprocessing((4, 4), crop=None)
+        self.embedded, self.batches, self.stop_after = 0, 0, stop_after
+
+    def _embed(self, batch):
+        if self.batches == self.stop_after:
+            raise KeyboardInterrupt
+        self.batches += 1
+        self.embedded += len(batch)
+        return batch.reshape(len(batch), -1)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache_module, "FRESH", 0)  # or pictures made just now would be read again
+
+
+def picture(path, seed):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colours = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    Image.fromarray(colours).resize((32, 32), Image.Resampling.NEAREST).save(path)
+    return path
+
+
+@pytest.fixture
+def pile(tmp_path):
+    return [picture(tmp_path / "pile" / f"{seed}.png", seed) for seed in range(20)]
+
+
+def one_by_one(paths, backbone=None):
+    backbone = backbone or Grid()
+    return np.concatenate([backbone.embed(backbone.prepare(open_picture(path))[None]) for path in paths])
+
+
+@pytest.fixture
+def never_read(monkeypatch):
+    def refuse(path, opener):
+        raise AssertionError(f"{path} was read")
+
+    return lambda: monkeypatch.setattr(embedding, "read", refuse)
+
+
+# ---- features
+
+
+@pytest.mark.parametrize(("batch", "threads"), [(1, 1), (3, 2), (7, 5), (32, 1), (100, 8)])
+def test_features_are_those_of_each_picture_alone_in_the_order_given(pile, batch, threads):
+    paths = pile[::-1]
+    found = embed_pictures(paths, Grid(), batch=batch, threads=threads)
+    np.testing.assert_array_equal(found.features, one_by_one(paths))
+    assert found.features.dtype == np.float32
+    assert found.paths == [str(path) for path in paths]
+    assert found.hashes == [content_hash(path.read_bytes()) for path in paths]
+    assert (found.skipped, found.cached) == ([], 0)
+
+
+def test_no_pictures_give_no_features():
+    found = embed_pictures([], Grid())
+    assert found.features.shape == (0, 48)
+    assert (found.paths, found.hashes, found.skipped, found.cached) == ([], [], [], 0)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_the_same_content_is_embedded_once(tmp_path, pile, use_cache):
+    (tmp_path / "twin.png").write_bytes(pile[3].read_bytes())
+    paths = [*pile, tmp_path / "twin.png", pile[0], pile[0]]
+    backbone = Grid()
+    found = embed_pictures(paths, backbone, batch=4, threads=3, cache=use_cache)
+    assert backbone.embedded == 20
+    assert found.cached == 0
+    np.testing.assert_array_equal(found.features, one_by_one(paths))
+
+
+def test_pictures_are_decoded_while_the_backbone_works(pile):
+    later = threading.Event()
+
+    class Waits(Grid):
+        prepared = 0
+
+        def prepare(self, image):
+            self.prepared += 1
+            if self.prepared > 4:
+                later.set()
+            return super().prepare(image)
+
+        def _embed(self, batch):
+            assert later.wait(10), "the next batch is not begun before this one is done"
+            return super()._embed(batch)
+
+    embed_pictures(pile, Waits(), batch=4, threads=1)
+
+
+def test_few_prepared_pictures_wait_in_memory(pile):
+    class Slow(Grid):
+        prepared, most = 0, 0
+        lock = threading.Lock()
+
+        def prepare(self, image):
+            with self.lock:
+                self.prepared += 1
+                self.most = max(self.most, self.prepared - self.embedded)
+            return super().prepare(image)
+
+        def _embed(self, batch):
+            time.sleep(0.05)
+            return super()._embed(batch)
+
+    backbone = Slow()
+    embed_pictures(pile, backbone, batch=2, threads=2)
+    assert backbone.most <= 2 + 2 + 2  # a batch, and as many ahead as a batch and the threads
+
+
+def test_progress_rises_to_the_total(tmp_path, pile):
+    (tmp_path / "bad.png").write_bytes(b"")
+    paths = [*pile, tmp_path / "bad.png", pile[0]]
+    for _ in range(2):
+        calls = []
+        embed_pictures(paths, Grid(), batch=4, progress=lambda done, total, calls=calls: calls.append((done, total)))
+        done = [d for d, _ in calls]
+        assert done == sorted(done)
+        assert len(set(done[1:])) == len(done[1:])
+        assert calls[-1] == (22, 22)
+        assert all(total == 22 for _, total in calls)
+
+
+def test_a_large_jpeg_is_decoded_smaller_and_gives_nearly_the_same(tmp_path):
+    smooth = Image.fromarray(np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8))
+    smooth.resize((1200, 900), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
+    found = embed_pictures([tmp_path / "a.jpg"], Grid())
+    assert np.abs(found.features - one_by_one([tmp_path / "a.jpg"])).mean() < 2 / 255
+
+
+# ---- pictures that cannot be used
+
+
+def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
+    bad = [tmp_path / "b.jpg", tmp_path / "gone.jpg", tmp_path / "a.jpg"]
+    bad[0].write_bytes(b"")
+    bad[2].write_bytes(b"text")
+    found = embed_pictures([bad[0], *pile[:3], bad[1], *pile[3:], bad[2]], Grid(), batch=4)
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+    assert [s.path for s in found.skipped] == [str(path) for path in bad]
+    assert all(
+        word in s.reason for word, s in zip(["empty", "cannot be read", "is no JPEG"], found.skipped, strict=True)
+    )
+
+
+def test_strict_raises_the_first_bad_picture_and_keeps_what_was_done(tmp_path, pile):
+    bad = [tmp_path / "b.jpg", tmp_path / "a.jpg"]
+    for path in bad:
+        path.write_bytes(b"")
+    with pytest.raises(BadPicture, match=r"b\.jpg is an empty file"):
+        embed_pictures([*pile[:10], bad[0], bad[1], *pile[10:]], Grid(), batch=5, threads=4, strict=True)
+    assert embed_pictures(pile, Grid()).cached == 10
+
+
+def test_only_bad_pictures(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"")
+    found = embed_pictures([tmp_path / "a.jpg"] * 3, Grid())
+    assert found.features.shape == (0, 48)
+    assert len(found.skipped) == 3
+
+
+def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
+    class Overflows(Grid):
+        def _embed(self, batch):
+            features = super()._embed(batch).copy()
+            features[0, 0] = np.nan
+            return features
+
+    found = embed_pictures([*pile, pile[0]], Overflows(), batch=20)
+    assert [s.path for s in found.skipped] == [str(pile[0]), str(pile[0])]
+    assert "no numbers" in found.skipped[0].reason
+    np.testing.assert_array_equal(found.features, one_by_one(pile[1:]))
+    assert embed_pictures(pile, Grid()).cached == 19
+    with pytest.raises(BadPicture, match=r"0\.png has features"):
+        embed_pictures(pile, Overflows("other"), strict=True)
+
+
+def test_a_backbone_that_is_wrong_about_itself_is_told(pile):
+    backbone = Grid()
+    backbone.dimension = 47
+    with pytest.raises(ValueError, match=r"shape \(20, 48\) for 20 pictures, not \(20, 47\)"):
+        embed_pictures(pile, backbone)
+
+
+def test_errors_of_a_backbone_are_not_taken_for_bad_pictures(pile):
+    class Broken(Grid):
+        def prepare(self, image):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        embed_pictures(pile, Broken())
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 2.5}, {"threads": 0}, {"threads": True}])
+def test_batch_and_threads_are_whole_numbers(pile, options):
+    with pytest.raises(ValueError, match="must be a whole number from 1"):
+        embed_pictures(pile, Grid(), **options)
+
+
+def test_a_single_path_is_no_list(pile):
+    with pytest.raises(TypeError, match="give a list of paths"):
+        embed_pictures(str(pile[0]), Grid())
+
+
+# ---- the cache
+
+
+def test_a_second_run_reads_no_picture(pile, never_read):
+    first = embed_pictures(pile, Grid())
+    never_read()
+    backbone = Grid()
+    second = embed_pictures(pile, backbone)
+    assert (backbone.embedded, second.cached) == (0, 20)
+    np.testing.assert_array_equal(first.features, second.features)
+    assert first.hashes == second.hashes
+
+
+def test_without_cache_nothing_is_written(tmp_path, pile):
+    embed_pictures(pile, Grid(), cache=False)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_moved_picture_is_known_by_its_content(tmp_path, pile, never_read):
+    embed_pictures(pile, Grid())
+    (tmp_path / "pile").rename(tmp_path / "moved")
+    backbone = Grid()
+    moved = find_pictures(tmp_path / "moved")[0]
+    found = embed_pictures(moved, backbone)
+    assert (backbone.embedded, found.cached) == (0, 20)
+    np.testing.assert_array_equal(found.features, one_by_one(moved))
+    never_read()
+    assert embed_pictures(moved, backbone).cached == 20  # by now under its new name too
+
+
+def test_a_touched_picture_is_read_again_but_not_embedded(pile, never_read):
+    embed_pictures(pile, Grid())
+    os.utime(pile[0], ns=(1, 1))
+    backbone = Grid()
+    assert embed_pictures(pile, backbone).cached == 20
+    assert backbone.embedded == 0
+    os.utime(pile[0], ns=(2, 2))
+    never_read()
+    with pytest.raises(AssertionError, match=r"0\.png was read"):
+        embed_pictures(pile, backbone)
+
+
+def test_changed_content_is_embedded_again(pile):
+    embed_pictures(pile, Grid())
+    picture(pile[5], seed=1000)
+    os.utime(pile[5], ns=(1, 1))
+    backbone = Grid()
+    found = embed_pictures(pile, backbone)
+    assert (backbone.embedded, found.cached) == (1, 19)
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+
+
+def test_pictures_of_one_size_and_time_that_change_names_are_noticed(tmp_path):
+    a, b = (picture(tmp_path / f"{name}.bmp", seed) for seed, name in enumerate("ab"))
+    for path in (a, b):
+        os.utime(path, ns=(10**18, 10**18))  # as archives unpack them
+    assert a.stat().st_size == b.stat().st_size
+    embed_pictures([a, b], Grid())
+    a.rename(tmp_path / "c.bmp")
+    b.rename(a)
+    (tmp_path / "c.bmp").rename(b)
+    np.testing.assert_array_equal(embed_pictures([a, b], Grid()).features, one_by_one([a, b]))
+
+
+def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch):
+    monkeypatch.setattr(cache_module, "FRESH", 10**12)
+    embed_pictures(pile, Grid())
+    assert FeatureCache().known([str(path) for path in pile]) == {}
+    backbone = Grid()
+    assert embed_pictures(pile, backbone).cached == 20  # read again, and known by their content
+    assert backbone.embedded == 0
+
+
+@pytest.mark.parametrize("change", ["fingerprint", "loading"])
+def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
+    embed_pictures(pile, Grid())
+    backbone = Grid("bb" if change == "fingerprint" else "aa")
+    with monkeypatch.context() as patch:
+        if change == "loading":
+            patch.setattr(embedding, "LOADING", embedding.LOADING + 1)
+        assert embed_pictures(pile, backbone).cached == 0
+    assert backbone.embedded == 20
+    assert embed_pictures(pile, Grid()).cached == 20  # the first's are still there
+
+
+def test_kept_features_of_another_length_are_not_used(pile):
+    kept = FeatureCache()
+    contents = [content_hash(path.read_bytes()) for path in pile]
+    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING}")
+    found = embed_pictures(pile, Grid(), cache=kept)
+    assert found.cached == 0
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+
+
+def test_an_interrupted_run_goes_on_where_it_was(pile):
+    with pytest.raises(KeyboardInterrupt):
+        embed_pictures(pile, Grid(stop_after=3), batch=4)
+    backbone = Grid()
+    found = embed_pictures(pile, backbone, batch=4)
+    assert (backbone.embedded, found.cached) == (8, 12)
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("handful-pictures")]
+
+
+def test_many_pictures_are_asked_for_at_once():
+    kept = FeatureCache()
+    vectors = {content_hash(str(i).encode()): np.full(3, i, np.float32) for i in range(3000)}
+    kept.put(vectors, "f")
+    asked = []
+    kept._open().set_trace_callback(asked.append)
+    found = kept.get([*vectors, "00" * 20], "f")
+    assert len(asked) <= 7
+    assert found.keys() == vectors.keys()
+    assert all((found[h] == vectors[h]).all() for h in vectors)
+    assert kept.get(vectors, "g") == {}
+    kept.clear()
+    assert kept.get(vectors, "f") == {}
+
+
+def test_names_that_are_no_text_are_remembered(tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff\n.png"
+    try:
+        os.rename(picture(tmp_path / "a.png", 0), name)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    path = os.fsdecode(name)
+    embed_pictures([path], Grid())
+    assert list(FeatureCache().known([path])) == [path]
+
+
+SCRIPT = """
+import sys, warnings
+warnings.simplefilter("error")
+sys.path.insert(0, sys.argv[1])
+from test_embedding import Grid
+from handful.backbones import cache, embedding, pictures
+cache.FRESH = 0
+backbone = Grid()
+print("ready", flush=True)
+sys.stdin.readline()
+found = embedding.embed_pictures(pictures.find_pictures(sys.argv[2])[0], backbone, batch=1, threads=2)
+print(len(found.features), backbone.embedded + found.cached, float(found.features.sum()))
+"""
+
+
+def test_processes_share_the_cache_at_once(tmp_path, pile):
+    arguments = [sys.executable, "-c", SCRIPT, os.path.dirname(__file__), str(tmp_path / "pile")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(arguments, **pipes) for _ in range(3)]
+    for process in running:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+    for process in running:  # now all at once, the making of the cache too
+        process.stdin.write("\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60) for process in running]
+    assert {out.strip() for out, _ in said} == {f"20 20 {float(one_by_one(pile).sum())}"}, said
+    assert embed_pictures(pile, Grid()).cached == 20
+
+
+def test_threads_share_a_cache():
+    kept = FeatureCache()
+    vectors = {content_hash(bytes([i])): np.full(4, i, np.float32) for i in range(40)}
+
+    def work(content):
+        kept.put({content: vectors[content]}, "f")
+        assert content in kept.get(vectors, "f")
+
+    threads = [threading.Thread(target=work, args=(content,)) for content in vectors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kept.get(vectors, "f")) == 40
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no forks here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_opens_the_cache_itself():
+    kept = FeatureCache()
+    kept.put({"00" * 20: np.ones(3, np.float32)}, "f")
+    child = multiprocessing.get_context("fork").Process(
+        target=lambda: kept.put({"11" * 20: kept.get(["00" * 20], "f")["00" * 20] + 1}, "f")
+    )
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    np.testing.assert_array_equal(kept.get(["11" * 20], "f")["11" * 20], [2, 2, 2])
+
+
+def test_a_file_that_is_no_cache_is_set_aside(tmp_path, pile):
+    file = FeatureCache().path
+    file.parent.mkdir()
+    file.write_bytes(b"this is no database" * 1000)
+    with pytest.warns(UserWarning, match="is damaged .*a new one is begun"):
+        embed_pictures(pile, Grid())
+    assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"this is no database")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert embed_pictures(pile, Grid()).cached == 20
+
+
+def test_a_cache_damaged_inside_is_set_aside(pile):
+    kept = FeatureCache()
+    embed_pictures(pile, Grid(), cache=kept)
+    kept.close()
+    whole = kept.path.read_bytes()
+    kept.path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
+    with pytest.warns(UserWarning, match="is damaged"):
+        found = embed_pictures(pile, Grid(), cache=kept)
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+    assert embed_pictures(pile, Grid()).cached == 20
+
+
+def test_a_cache_that_another_process_has_renewed_stays(pile):
+    kept = FeatureCache()
+    embed_pictures(pile, Grid(), cache=kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept._set_aside(sqlite3.DatabaseError("malformed"), though_sound=False)
+    assert embed_pictures(pile, Grid()).cached == 20
+
+
+def test_where_no_cache_can_be_written_it_works_without(tmp_path, pile, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.warns(UserWarning, match="cannot be used .*set HANDFUL_CACHE") as caught:
+        found = embed_pictures(pile, Grid(), batch=4)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+
+
+def test_a_cache_that_another_process_holds_is_done_without(pile, monkeypatch):
+    kept = FeatureCache()
+    kept.put({"00" * 20: np.ones(3, np.float32)}, "f")
+    kept.close()
+    monkeypatch.setattr(cache_module, "PATIENCE", 0.1)
+    holder = sqlite3.connect(kept.path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.warns(UserWarning, match="locked"):
+            found = embed_pictures(pile, Grid())
+    finally:
+        holder.close()
+    np.testing.assert_array_equal(found.features, one_by_one(pile))
+
+
+# ---- thumbnails
+
+
+def test_a_thumbnail_is_a_small_upright_jpeg_that_tells_nothing(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "a camera"
+    Image.new("RGB", (1000, 500), (200, 30, 30)).save(tmp_path / "a.jpg", exif=exif, comment="at home")
+    data = thumbnail(tmp_path / "a.jpg", size=100)
+    assert b"camera" not in data
+    assert b"home" not in data
+    image = open_picture(data)
+    assert image.size == (50, 100)
+    assert np.abs(np.asarray(image).astype(int) - [200, 30, 30]).max() <= 4
+
+
+def test_a_small_picture_stays_small_and_a_thin_one_keeps_a_pixel(tmp_path):
+    Image.new("RGB", (10, 5)).save(tmp_path / "a.png")
+    assert open_picture(thumbnail(tmp_path / "a.png")).size == (10, 5)
+    Image.new("RGB", (5000, 1)).save(tmp_path / "b.png")
+    assert open_picture(thumbnail(tmp_path / "b.png")).size == (160, 1)
+
+
+def test_a_thumbnail_has_the_same_limits(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"text")
+    with pytest.raises(BadPicture, match="is no JPEG"):
+        thumbnail(tmp_path / "a.jpg")

@@ -1,0 +1,602 @@
+"""The few-shot networks: published sizes, published files, and ONNX files that give what torch gives."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from PIL import Image
+
+with suppress(ImportError):  # where torch is absent, the marker skips all of this
+    import torch
+    from safetensors.torch import save_file
+    from torch import nn
+    from torch.nn import functional as F
+
+    from handful.backbones import load_backbone
+    from handful.backbones.networks import build
+    from handful.backbones.networks.checkpoints import load_checkpoint, load_network, network_of
+    from handful.backbones.networks.export import agreement, export_onnx, write_onnx
+    from handful.backbones.preprocessing import Preprocessing
+
+pytestmark = pytest.mark.torch
+
+SMALL = {"widths": [4, 6, 8, 10]}
+
+
+def random_weights(network: nn.Module, seed: int = 0) -> nn.Module:
+    """Every parameter and statistic at random, so that one in the wrong place shows in the features."""
+    make = torch.Generator().manual_seed(seed)
+    for name, tensor in network.state_dict().items():
+        if "running_var" in name or (tensor.ndim == 1 and name.endswith("weight")):
+            tensor.copy_(0.5 + torch.rand(tensor.shape, generator=make))
+        elif tensor.is_floating_point():
+            fan = tensor[0].numel() if tensor.ndim > 1 else 25
+            tensor.copy_(torch.randn(tensor.shape, generator=make) / fan**0.5)
+    return network.eval()
+
+
+def pictures(size: int, channels: int = 3, n: int = 3) -> torch.Tensor:
+    return torch.randn(n, channels, size, size, generator=torch.Generator().manual_seed(9))
+
+
+def features(network: nn.Module, x: torch.Tensor) -> np.ndarray:
+    with torch.no_grad():
+        return network(x).numpy()
+
+
+# ---------------------------------------------------------------- the networks
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "dimension", "parameters"),
+    [
+        ("resnet12", {}, 640, 12_424_320),
+        ("resnet12", {"widths": [64, 128, 256, 512]}, 512, 7_996_800),  # Meta-Baseline: 8.0 million
+        ("conv4", {}, 1600, 113_088),
+        ("conv4", {"pool": "max"}, 64, 113_088),  # FEAT's
+        ("wrn28_10", {}, 640, 36_479_194 - 640 * 10 - 10),  # the count for CIFAR-10, without its classifier
+        ("wrn28_10", {"depth": 16}, 640, 17_116_634 - 640 * 10 - 10),
+    ],
+)
+def test_networks_have_the_published_sizes(name, options, dimension, parameters):
+    with torch.device("meta"):  # sizes, without the numbers
+        network = build(name, **options)
+    assert sum(p.numel() for p in network.parameters()) == parameters
+    assert network.dimension == dimension
+    with torch.device("meta"):
+        assert network(torch.zeros(2, 3, 84, 84)).shape == (2, dimension)
+        again = build(name, network.channels, **json.loads(json.dumps(network.options)))
+    assert [tuple(p.shape) for p in again.parameters()] == [tuple(p.shape) for p in network.parameters()]
+
+
+@pytest.mark.parametrize(("name", "options"), [("resnet12", SMALL), ("wrn28_10", {"depth": 10, "widen": 1})])
+def test_dropping_stops_when_training_does(name, options):
+    network, x = random_weights(build(name, **options)), pictures(48)
+    calm = features(network, x)
+    network.drop(0.5)
+    np.testing.assert_array_equal(features(network, x), calm)
+    network.train()
+    for part in network.modules():  # batch norms at rest: what differs is what was dropped
+        if isinstance(part, nn.BatchNorm2d):
+            part.eval()
+    assert np.abs(features(network, x) - calm).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("conv4", {"pool": "none"}), "choose from flatten, max, mean"),
+        (("conv4", {"size": 8}), "leave nothing"),
+        (("wrn28_10", {"depth": 12}), r"6 n \+ 4"),
+        (("wrn28_10", {"variant": "x"}), "choose from s2m2, feat"),
+        (("wrn28_10", {"wide": 2}), "cannot be built so"),
+    ],
+)
+def test_options_that_no_network_has_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        build(options[0], **options[1])
+
+
+# ---------------------------------------------------------------- published networks, written down from their papers
+# and from the names in their checkpoints, as functions of a state dict.
+
+
+def normed(x, w, at):
+    return F.batch_norm(x, *(w[f"{at}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")))
+
+
+def norm_shapes(at, width):
+    return {f"{at}.{part}": (width,) for part in ("weight", "bias", "running_mean", "running_var")} | {
+        f"{at}.num_batches_tracked": ()
+    }
+
+
+def resnet12_shapes(block, around, widths, channels=3):
+    shapes = {}
+    for i, (into, out) in enumerate(zip([channels, *widths[:-1]], widths, strict=True)):
+        at = block.format(i, i + 1)
+        for k in (1, 2, 3):
+            shapes |= {f"{at}.conv{k}.weight": (out, into if k == 1 else out, 3, 3)} | norm_shapes(f"{at}.bn{k}", out)
+        shapes |= {f"{at}.{around}.0.weight": (out, into, 1, 1)} | norm_shapes(f"{at}.{around}.1", out)
+    return shapes
+
+
+def resnet12_features(block, around):
+    def run(w, x):
+        for i in range(4):
+            at, y = block.format(i, i + 1), x
+            for k in (1, 2, 3):
+                y = normed(F.conv2d(y, w[f"{at}.conv{k}.weight"], padding=1), w, f"{at}.bn{k}")
+                y = y if k == 3 else F.leaky_relu(y, 0.1)
+            x = y + normed(F.conv2d(x, w[f"{at}.{around}.0.weight"]), w, f"{at}.{around}.1")
+            x = F.max_pool2d(F.leaky_relu(x, 0.1), 2)
+        return x.mean((2, 3))
+
+    return run
+
+
+def conv4_shapes(conv, norm, channels=3, width=8):
+    shapes = {}
+    for i in range(4):
+        at = conv.format(i, i + 1)
+        shapes |= {f"{at}.weight": (width, width if i else channels, 3, 3), f"{at}.bias": (width,)}
+        shapes |= norm_shapes(norm.format(i, i + 1), width)
+    return shapes
+
+
+def conv4_features(conv, norm, last):
+    def run(w, x):
+        for i in range(4):
+            at = conv.format(i, i + 1)
+            x = F.conv2d(x, w[f"{at}.weight"], w[f"{at}.bias"], padding=1)
+            x = F.relu(normed(x, w, norm.format(i, i + 1)))
+            if i < 3 or last != "rfs":
+                x = F.max_pool2d(x, 2)
+        return {"flatten": x.reshape(len(x), -1), "max": x.flatten(2).amax(2), "rfs": x.mean((2, 3))}[last]
+
+    return run
+
+
+def wrn_shapes(group, around, bias, channels=3, n=2, widen=2):
+    def conv(at, *shape):
+        return {f"{at}.weight": shape} | ({f"{at}.bias": shape[:1]} if bias else {})
+
+    widths = [16, 16 * widen, 32 * widen, 64 * widen]
+    shapes = conv("conv1", 16, channels, 3, 3)
+    for i in range(3):
+        for j in range(n):
+            at, into, out = group.format(i + 1, j), widths[i] if j == 0 else widths[i + 1], widths[i + 1]
+            shapes |= norm_shapes(f"{at}.bn1", into) | conv(f"{at}.conv1", out, into, 3, 3)
+            shapes |= norm_shapes(f"{at}.bn2", out) | conv(f"{at}.conv2", out, out, 3, 3)
+            shapes |= conv(f"{at}.{around}", out, into, 1, 1) if j == 0 else {}
+    return shapes | norm_shapes("bn1", widths[-1])
+
+
+def s2m2_wrn(w, x, n=2):
+    x = F.conv2d(x, w["conv1.weight"], padding=1)
+    for i in range(3):
+        for j in range(n):
+            at, stride = f"block{i + 1}.layer.{j}", 2 if i and not j else 1
+            ready = F.relu(normed(x, w, f"{at}.bn1"))
+            y = F.conv2d(ready, w[f"{at}.conv1.weight"], stride=stride, padding=1)
+            y = F.conv2d(F.relu(normed(y, w, f"{at}.bn2")), w[f"{at}.conv2.weight"], padding=1)
+            x = y + (x if j else F.conv2d(ready, w[f"{at}.convShortcut.weight"], stride=stride))
+    return F.relu(normed(x, w, "bn1")).mean((2, 3))
+
+
+def feat_wrn(w, x, n=2):
+    def conv(x, at, **how):
+        return F.conv2d(x, w[f"{at}.weight"], w[f"{at}.bias"], **how)
+
+    x = conv(x, "conv1", padding=1)
+    for i in range(3):
+        for j in range(n):
+            at, stride = f"layer{i + 1}.{j}", 2 if i and not j else 1
+            y = conv(F.relu(normed(x, w, f"{at}.bn1")), f"{at}.conv1", padding=1)
+            y = conv(F.relu(normed(y, w, f"{at}.bn2")), f"{at}.conv2", stride=stride, padding=1)
+            x = y + (x if j else conv(x, f"{at}.shortcut.0", stride=stride))
+    return F.relu(normed(x, w, "bn1")).mean((2, 3))
+
+
+WIDTHS = [4, 6, 8, 10]
+RES, META, EASY = ("layer{1}.0", "downsample"), ("layer{1}", "downsample"), ("layers.{0}", "shortcut")
+NESTED, TRUNK, LAYERS = (
+    ("encoder.{0}.0", "encoder.{0}.1"),
+    ("trunk.{0}.C", "trunk.{0}.BN"),
+    ("layer{1}.0", "layer{1}.1"),
+)
+S2M2, FEAT_WRN = ("block{}.layer.{}", "convShortcut", False), ("layer{}.{}", "shortcut.0", True)
+ATTENTION = {f"slf_attn.{part}.weight": (4, 4) for part in ("w_qs", "w_ks", "w_vs", "layer_norm", "fc")}
+# code: (shapes by its names, its features, prefix, where in the file, what else is in the state dict, what it is)
+PUBLISHED = {
+    "FEAT": (resnet12_shapes(*RES, WIDTHS), resnet12_features(*RES), "encoder.", "params", ATTENTION,
+             ("resnet12", {"channels": 3, "widths": WIDTHS})),
+    "FEAT, many GPUs": (resnet12_shapes(*RES, WIDTHS), resnet12_features(*RES), "encoder.module.", "params", {},
+                        ("resnet12", {"channels": 3, "widths": WIDTHS})),
+    "RFS": (resnet12_shapes(*RES, WIDTHS), resnet12_features(*RES), "", "model", {"classifier.weight": (5, 10)},
+            ("resnet12", {"channels": 3, "widths": WIDTHS})),
+    "Meta-Baseline": (resnet12_shapes(*META, WIDTHS), resnet12_features(*META), "encoder.", "model_sd",
+                      {"classifier.linear.weight": (5, 10)}, ("resnet12", {"channels": 3, "widths": WIDTHS})),
+    "EASY": (resnet12_shapes(*EASY, WIDTHS), resnet12_features(*EASY), "", "",
+             {"linear.weight": (5, 10), "linear_rot.weight": (4, 10)}, ("resnet12", {"channels": 3, "widths": WIDTHS})),
+    "grey": (resnet12_shapes(*RES, WIDTHS, channels=1), resnet12_features(*RES), "backbone.", "state_dict", {},
+             ("resnet12", {"channels": 1, "widths": WIDTHS})),
+    "S2M2": (wrn_shapes(*S2M2), s2m2_wrn, "module.", "state",
+             {"linear.L.weight_g": (5, 1), "linear.L.weight_v": (5, 8)},
+             ("wrn28_10", {"channels": 3, "depth": 16, "widen": 2, "variant": "s2m2"})),
+    "S2M2, rotations": (wrn_shapes(*S2M2), s2m2_wrn, "feature.module.", "state", {"rotate_classifier.0.weight": (4, 8)},
+                        ("wrn28_10", {"channels": 3, "depth": 16, "widen": 2, "variant": "s2m2"})),
+    "FEAT, WRN": (wrn_shapes(*FEAT_WRN), feat_wrn, "encoder.", "params", ATTENTION,
+                  ("wrn28_10", {"channels": 3, "depth": 16, "widen": 2, "variant": "feat"})),
+    "FEAT, ConvNet": (conv4_shapes(*NESTED), conv4_features(*NESTED, "max"), "encoder.", "params", ATTENTION,
+                      ("conv4", {"channels": 3, "width": 8, "pool": "max"})),
+    "ProtoNet": (conv4_shapes(*NESTED, channels=1), conv4_features(*NESTED, "flatten"), "", "", {},
+                 ("conv4", {"channels": 1, "width": 8})),
+    "S2M2, Conv4": (conv4_shapes(*TRUNK), conv4_features(*TRUNK, "flatten"), "feature.", "state",
+                    {"classifier.L.weight_g": (5, 1)}, ("conv4", {"channels": 3, "width": 8})),
+    "RFS, ConvNet": (conv4_shapes(*LAYERS), conv4_features(*LAYERS, "rfs"), "module.", "model", {},
+                     ("conv4", {"channels": 3, "width": 8, "pool": "mean", "halvings": 3})),
+}  # fmt: skip
+
+
+def weights_of(shapes, seed=4):
+    make = torch.Generator().manual_seed(seed)
+    made = {}
+    for name, shape in shapes.items():
+        if name.endswith("num_batches_tracked"):
+            made[name] = torch.tensor(100)
+        elif "running_var" in name or (len(shape) == 1 and name.endswith("weight")):
+            made[name] = 0.5 + torch.rand(shape, generator=make)
+        else:
+            made[name] = torch.randn(shape, generator=make) / max(1, np.prod(shape[1:])) ** 0.5
+    return made
+
+
+def save_published(code, path):
+    """A file as that code writes it, and the state dict of the network in it, by that code's names."""
+    shapes, _, prefix, place, beside, _ = PUBLISHED[code]
+    weights = weights_of(shapes)
+    state = {prefix + name: tensor for name, tensor in weights.items()} | weights_of(beside)
+    if code == "S2M2, Conv4":  # there each parameter is saved under two names
+        other = {".C.": ".trunk.0.", ".BN.": ".trunk.1."}
+        for a, b in other.items():
+            state |= {name.replace(a, b): tensor for name, tensor in state.items() if a in name}
+    content = {"epoch": 7, place: state} if place else state
+    if code == "RFS":
+        content["opt"] = argparse.Namespace(model="resnet12", learning_rate=0.05)
+    if code == "Meta-Baseline":
+        content |= {"model": "classifier", "training": {"optimizer_sd": {"state": {0: {"step": torch.zeros(1)}}}}}
+    if path.suffix == ".safetensors":
+        save_file({name: tensor.contiguous().clone() for name, tensor in state.items()}, path)
+    else:
+        torch.save(content, path)
+    return weights
+
+
+@pytest.mark.parametrize("code", PUBLISHED)
+def test_published_checkpoints_are_recognised_and_give_their_features(code, tmp_path):
+    _, run, prefix, place, beside, (name, options) = PUBLISHED[code]
+    prefix = "" if code == "FEAT, ConvNet" else prefix  # its layout begins with encoder.encoder.
+    path = tmp_path / "max_acc.pth"
+    weights = save_published(code, path)
+    assert network_of(path) == (name, options)
+    network, found, loaded = load_network(path)
+    x = pictures(84, options["channels"], n=2)
+    wanted = run(weights, x).numpy()
+    assert found == name
+    np.testing.assert_allclose(features(network, x), wanted, atol=1e-5 * np.abs(wanted).max())
+    assert (loaded.prefix, loaded.place) == (prefix, place)
+    assert code.split(",")[0].replace("ProtoNet", "Prototypical Networks").replace("grey", "") in loaded.layout
+    assert loaded.missing == []
+    assert loaded.unexpected == []
+    assert set(beside) <= set(loaded.ignored)
+    assert loaded.matched == len(weights) == len(network.state_dict())
+
+
+def test_safetensors_and_old_files_of_torch_are_read_too(tmp_path):
+    weights = save_published("FEAT", tmp_path / "a.safetensors")
+    x = pictures(32)
+    wanted = resnet12_features(*RES)(weights, x).numpy()
+    torch.save({"params": weights}, tmp_path / "b.tar", _use_new_zipfile_serialization=False)
+    for file in ("a.safetensors", "b.tar"):
+        network, _, _ = load_network(tmp_path / file)
+        np.testing.assert_allclose(features(network, x), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("conv4", {"width": 4, "pool": "mean", "halvings": 2}),
+        ("wrn28_10", {"depth": 10, "widen": 1, "variant": "feat"}),
+        ("resnet12", SMALL),
+    ],
+)
+def test_weights_of_our_own_come_back_whole(name, options, tmp_path):
+    network = random_weights(build(name, 1, **options))
+    about = {"network": name, "channels": 1, "options": network.options}
+    save_file(network.state_dict(), tmp_path / "weights.safetensors", metadata={"handful": json.dumps(about)})
+    again, found, _ = load_network(tmp_path / "weights.safetensors")
+    assert (found, again.options) == (name, network.options)
+    np.testing.assert_array_equal(features(again, pictures(20, 1)), features(network, pictures(20, 1)))
+
+
+def test_shapes_are_believed_before_words(tmp_path):
+    about = {"network": "conv4", "channels": 3, "options": {"width": 10**9, "pool": "max"}}
+    weights = random_weights(build("conv4", 1, width=4)).state_dict()
+    save_file(weights, tmp_path / "a.safetensors", metadata={"handful": json.dumps(about)})
+    assert network_of(tmp_path / "a.safetensors") == ("conv4", {"channels": 1, "width": 4, "pool": "max"})
+    save_file(weights, tmp_path / "b.safetensors", metadata={"handful": "[1]"})
+    assert network_of(tmp_path / "b.safetensors") == ("conv4", {"channels": 1, "width": 4})
+
+
+# ---------------------------------------------------------------- files that do not fit
+
+
+def state(**changes):
+    """A published state dict with changes: None takes a parameter away."""
+    made = weights_of(resnet12_shapes(*RES, WIDTHS))
+    made |= {name.replace("__", "."): tensor for name, tensor in changes.items()}
+    return {name: tensor for name, tensor in made.items() if tensor is not None}
+
+
+def test_missing_parameters_are_named_and_the_network_stays_as_it_was(tmp_path):
+    torch.save(state(layer2__0__bn3__bias=None, layer4__0__conv1__weight=None), tmp_path / "a.pth")
+    network = random_weights(build("resnet12", **SMALL))
+    before = features(network, pictures(32))
+    with pytest.raises(ValueError, match=r"lacks .*layer2\.0\.bn3\.bias, layer4\.0\.conv1\.weight"):
+        load_checkpoint(network, tmp_path / "a.pth")
+    np.testing.assert_array_equal(features(network, pictures(32)), before)
+
+
+def test_other_widths_are_told_with_what_to_build(tmp_path):
+    torch.save(state(), tmp_path / "a.pth")
+    with pytest.raises(
+        ValueError, match=r"another shape: layer4.*build\('resnet12', channels=3, widths=\[4, 6, 8, 10\]"
+    ):
+        load_checkpoint(build("resnet12", widths=[4, 6, 8, 12]), tmp_path / "a.pth")
+    with pytest.raises(ValueError, match="another shape"):
+        load_checkpoint(build("resnet12", 1, **SMALL), tmp_path / "a.pth")
+    with pytest.raises(ValueError, match="holds a resnet12, not a conv4"):
+        load_network(tmp_path / "a.pth", "conv4")
+    with pytest.raises(ValueError, match="3 channels, not 1"):
+        load_network(tmp_path / "a.pth", channels=1)
+    with pytest.raises(ValueError, match=r"by its shapes it is build\('resnet12'"):
+        load_checkpoint(build("wrn28_10", depth=10, widen=1), tmp_path / "a.pth")
+
+
+def test_a_network_with_more_parts_is_not_taken_for_one_with_fewer(tmp_path):
+    """RFS' squeeze-and-excitation and its ResNet-18 have all the parameters of a ResNet-12."""
+    torch.save(state(layer1__0__se__fc__0__weight=torch.zeros(1, 4)), tmp_path / "se.pth")
+    torch.save(state(layer3__1__conv1__weight=torch.zeros(8, 8, 3, 3)), tmp_path / "deep.pth")
+    for file, part in (("se", r"layer1\.0\.se\.fc"), ("deep", r"layer3\.1\.conv1")):
+        with pytest.raises(ValueError, match=f"more parts than the resnet12: {part}"):
+            load_network(tmp_path / f"{file}.pth")
+
+
+def test_what_is_left_over_is_told(tmp_path):
+    made = state() | {"mystery.weight": torch.zeros(2), "fc.weight": torch.zeros(3, 10)}
+    made = {
+        name: tensor for name, tensor in made.items() if not name.endswith("num_batches_tracked")
+    }  # before torch 0.4
+    torch.save(made, tmp_path / "a.pth")
+    _, _, loaded = load_network(tmp_path / "a.pth")
+    assert loaded.unexpected == ["mystery.weight"]
+    assert loaded.ignored == ["fc.weight"]
+    assert len(loaded.missing) == 16
+    assert all(name.endswith("num_batches_tracked") for name in loaded.missing)
+
+
+class Hostile:
+    def __init__(self, flag):
+        self.flag = flag
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.flag}",)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_hostile_files_are_refused_and_not_run(zipped, tmp_path):
+    flag = tmp_path / "ran"
+    content = {"params": state(), "extra": Hostile(flag)}
+    torch.save(content, tmp_path / "a.pth", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ValueError, match=r"asks for \w+\.system.*nothing of it was run"):
+        network_of(tmp_path / "a.pth")
+    assert not flag.exists()
+    torch.load(tmp_path / "a.pth", weights_only=False)  # it would have
+    assert flag.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 no zip", b"\x80\x05\x95"])
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_damaged_files_are_told_in_a_sentence(content, suffix, tmp_path):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be read as"):
+        network_of(path)
+
+
+def test_files_without_a_known_network_are_told(tmp_path):
+    torch.save(nn.Linear(3, 2).state_dict(), tmp_path / "a.pth")
+    with pytest.raises(ValueError, match="no network that is known here"):
+        network_of(tmp_path / "a.pth")
+    torch.save([1, 2], tmp_path / "b.pth")
+    with pytest.raises(ValueError, match="no state dict"):
+        network_of(tmp_path / "b.pth")
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        network_of(tmp_path / "c.pth")
+
+
+# ---------------------------------------------------------------- ONNX
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "channels", "size"),
+    [
+        ("resnet12", {}, 3, 84),
+        ("resnet12", SMALL, 1, 28),
+        ("conv4", {}, 3, 84),
+        ("conv4", {"width": 8}, 1, 28),
+        ("conv4", {"width": 8, "pool": "max"}, 3, 84),
+        ("conv4", {"width": 8, "pool": "mean", "halvings": 3}, 3, 32),
+        ("wrn28_10", {}, 3, 16),
+        ("wrn28_10", {"depth": 16, "widen": 2, "variant": "feat"}, 3, 33),
+        ("wrn28_10", {"depth": 10, "widen": 1}, 1, 28),
+    ],
+)
+def test_onnx_files_give_the_features_of_torch(name, options, channels, size, tmp_path):
+    network = random_weights(build(name, channels, **options))
+    preprocessing = Preprocessing((size, size), (0.4,) * channels, (0.3,) * channels, "bilinear", 0.9)
+    path = export_onnx(network, tmp_path / "model.onnx", preprocessing)
+    backbone = load_backbone(path)
+    assert backbone.preprocessing == preprocessing
+    x = pictures(size, channels, n=3)
+    wanted, found = features(network, x), backbone.embed(x.numpy())
+    assert found.shape == wanted.shape == (3, backbone.dimension)
+    assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
+    assert wanted.std() > 1e-3  # not equal for being nothing
+
+
+def test_exporting_changes_nothing_and_gives_the_same_bytes(tmp_path):
+    network = random_weights(build("resnet12", **SMALL)).train()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    preprocessing = Preprocessing((32, 32))
+    first = export_onnx(network, tmp_path / "a.onnx", preprocessing, about={"seed": 3})
+    second = export_onnx(network, tmp_path / "b.onnx", preprocessing, about={"seed": 3})
+    assert first.read_bytes() == second.read_bytes()
+    assert network.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    import onnx
+
+    model = onnx.load(first)
+    assert {p.key: json.loads(p.value) for p in model.metadata_props} == {"about": {"seed": 3}}
+    kinds = {node.op_type for node in model.graph.node}
+    assert "BatchNormalization" not in kinds  # folded away
+
+
+def test_a_graph_that_differs_is_not_written(tmp_path):
+    network = random_weights(build("resnet12", **SMALL))
+    network.layer1[0].conv1.weight.data[0] = float("nan")
+    with pytest.raises(ValueError, match="was not written"):
+        export_onnx(network, tmp_path / "a.onnx", Preprocessing((32, 32)))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match=r"3 channels, and the network takes 1"):
+        export_onnx(build("conv4", 1), tmp_path / "a.onnx", Preprocessing((84, 84)))
+    with pytest.raises(ValueError, match=r"ends in \.onnx"):
+        export_onnx(network, tmp_path / "a.pt", Preprocessing((32, 32)))
+
+
+def test_a_difference_is_found_and_told_in_both_ways(tmp_path):
+    network = random_weights(build("conv4", width=4, pool="mean"))
+    near = write_onnx(network, tmp_path / "a.onnx", Preprocessing((32, 32)))
+    assert near.relative < 1e-5
+    with torch.no_grad():
+        network.blocks[3].bn.weight *= 1.01
+        network.blocks[3].bn.bias *= 1.01  # every feature is 1.01 times what it was
+    apart = agreement(network, tmp_path / "a.onnx", (3, 32, 32))
+    assert apart.relative == pytest.approx(0.01 / 1.01, rel=1e-2)
+    assert apart.elementwise == pytest.approx(0.01 / 1.01, rel=1e-2)
+
+
+def test_pools_of_the_same_weights_are_told_apart(tmp_path):
+    """Their features differ, and a cache goes by the fingerprint."""
+    prints = set()
+    for pool in ("max", "mean"):
+        network = random_weights(build("conv4", width=4, pool=pool))
+        about = {"network": "conv4", "channels": 3, "options": network.options}
+        save_file(network.state_dict(), tmp_path / f"{pool}.safetensors", metadata={"handful": json.dumps(about)})
+        prints.add(load_backbone(f"conv4:{tmp_path / pool}.safetensors", size=16).fingerprint)
+    assert len(prints) == 2
+
+
+def test_an_operation_that_is_not_written_here_is_told():
+    from handful.backbones.networks.export import build_graph
+
+    with pytest.raises(ValueError, match="no ONNX operation written here for the module 0, a Sigmoid"):
+        build_graph(nn.Sequential(nn.Sigmoid(), nn.Flatten()), (1, 4, 4))
+
+
+# ---------------------------------------------------------------- from a checkpoint to features
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(2)
+    for label in ("cat", "dog"):
+        (tmp_path / "pictures" / label).mkdir(parents=True)
+        for i in range(2):
+            pixels = rng.integers(0, 256, (50, 60, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pictures" / label / f"{i}.png")
+    return tmp_path / "pictures"
+
+
+def test_a_checkpoint_is_a_backbone(folder, tmp_path):
+    weights = save_published("FEAT", tmp_path / "max_acc.pth")
+    (tmp_path / "elsewhere").mkdir()
+    save_published("FEAT", tmp_path / "elsewhere" / "renamed.pth")
+    backbone = load_backbone(f"resnet12:{tmp_path / 'max_acc.pth'}", size=40, mean=0.5, std=0.25)
+    with Image.open(folder / "cat" / "0.png") as image:
+        ready = backbone.prepare(image)
+    wanted = resnet12_features(*RES)(weights, torch.from_numpy(ready)[None]).numpy()
+    np.testing.assert_allclose(backbone.embed(ready[None]), wanted, rtol=1e-4, atol=1e-5)
+    assert backbone.input_size == (40, 40)
+    moved = load_backbone(f"resnet12:{tmp_path / 'elsewhere' / 'renamed.pth'}", size=40, mean=0.5, std=0.25)
+    assert moved.fingerprint == backbone.fingerprint
+    usual = load_backbone(f"resnet12:{tmp_path / 'max_acc.pth'}")
+    assert usual.preprocessing == Preprocessing(
+        (84, 84), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "bilinear", 84 / 92
+    )
+    with pytest.raises(ValueError, match="holds a resnet12, not a conv4"):
+        load_backbone(f"conv4:{tmp_path / 'max_acc.pth'}")
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        load_backbone("resnet12:nowhere.pth")
+
+
+def test_export_then_embed_without_torch(handful, folder, tmp_path):
+    save_published("FEAT", tmp_path / "max_acc.pth")
+    done = handful("export", "max_acc.pth", "-o", "net.onnx", "--size", 32, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["network"], said["prefix"], said["place"]) == ("resnet12", "encoder.", "params")
+    assert said["options"] == {"widths": WIDTHS}
+    assert said["ignored"] == list(ATTENTION)
+    assert said["relative"] <= 1e-4
+    done = handful("embed", folder, "-o", "torch.npz", "--backbone", "resnet12:max_acc.pth", "--size", 32, "--no-cache")
+    assert done.returncode == 0, done.stderr
+    code = (
+        "import sys\n"
+        "sys.argv = 'handful embed pictures -o onnx.npz --backbone net.onnx --no-cache'.split()\n"
+        "from handful.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as left: assert not left.code\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    from handful.features import read
+
+    a, b = read(tmp_path / "torch.npz"), read(tmp_path / "onnx.npz")
+    assert a.features.shape == (4, WIDTHS[-1])
+    np.testing.assert_allclose(b.features, a.features, atol=1e-4 * np.abs(a.features).max())
+    assert list(b.labels) == ["cat", "cat", "dog", "dog"]
+
+
+def test_export_says_what_it_found_and_overwrites_nothing(handful, tmp_path):
+    save_published("FEAT, ConvNet", tmp_path / "a.pth")
+    done = handful("export", "a.pth")
+    assert done.returncode == 0, done.stderr
+    assert "conv4" in done.stdout
+    assert "in the naming of FEAT; in the file under params" in done.stdout
+    assert "slf_attn.w_qs.weight" in done.stdout
+    assert "already" in handful("export", "a.pth").stderr
+    assert handful("export", "a.pth", "--overwrite", "--pool", "flatten").returncode == 0
+    assert load_backbone(tmp_path / "model.onnx").dimension == 8 * 5 * 5
+    assert "conv4, not a resnet12" in handful("export", "a.pth", "-o", "b.onnx", "--network", "resnet12").stderr
+    assert "ends in .onnx" in handful("export", "a.pth", "-o", "b.pt").stderr
+    assert not (tmp_path / "b.onnx").exists()

@@ -1,0 +1,283 @@
+"""Pictures: what is drawn is what the tables say, and nothing is needed of matplotlib until it is drawn."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from handful.bench import plots
+from handful.bench.runner import FIGURES, Results
+from handful.bench.settings import balanced, imbalanced, parse_methods, sweep_b
+from handful.bench.tables import values
+from handful.core.metrics import aupr, auroc, figures, mean_and_half_width, precision_at_recall
+from handful.features import FeatureSet, Protocol, digits, draw
+from handful.solving import solve
+
+METHODS = "eol,ostim,oslo,knn,simpleshot,bdcspn,tim_gd,openmax:weibull=false"
+
+
+@pytest.fixture(autouse=True)
+def matplotlib():
+    return pytest.importorskip("matplotlib")
+
+
+def made_up(benchmark, tasks=12):
+    """Figures that no method made, of a level that differs from cell to cell."""
+    rng = np.random.default_rng(1)
+    found = {
+        (cell.column, cell.row): {name: rng.uniform(40, 80) + rng.uniform(0, 20, tasks) for name in FIGURES}
+        for cell in benchmark.cells
+    }
+    return Results(benchmark, found, 1, tasks, "digits", None)
+
+
+@pytest.fixture
+def swept():
+    return made_up(sweep_b(Protocol(), parse_methods("ostim,oslo")))
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return FeatureSet(*digits(), name="digits")
+
+
+def lines(axes):
+    return {line.get_label(): line for line in axes.lines}
+
+
+def box_of(collection):
+    return collection.get_paths()[0].vertices
+
+
+def test_sweep_draws_the_means_of_eol_along_b_and_their_intervals(swept):
+    panels = np.reshape(plots.sweep(swept).axes, (3, 4))
+    for column, row in zip(("20%", "50%", "80%"), panels, strict=True):
+        for name, axes in zip(FIGURES, row, strict=True):
+            b, drawn = lines(axes)["EOL"].get_data()
+            of = [swept[column, f"EOL (b={x})"][name] for x in b]
+            np.testing.assert_allclose(b, np.arange(1, 10) / 10)
+            np.testing.assert_allclose(drawn, np.mean(of, axis=1))
+            first = box_of(axes.collections[0])[np.isclose(box_of(axes.collections[0])[:, 0], 0.1), 1]
+            half = 1.96 * np.std(of[0], ddof=1) / np.sqrt(12)
+            np.testing.assert_allclose([first.min(), first.max()], [drawn[0] - half, drawn[0] + half])
+
+
+def test_sweep_rings_the_best_b_and_draws_the_others_as_level_lines(swept):
+    for column, row in zip(("20%", "50%", "80%"), np.reshape(plots.sweep(swept).axes, (3, 4)), strict=True):
+        for name, axes in zip(FIGURES, row, strict=True):
+            drawn = lines(axes)
+            b, means = drawn["EOL"].get_data()
+            assert drawn["best b"].get_data() == ([b[np.argmax(means)]], [means.max()])
+            for other in ("OSTIM", "OSLO"):
+                np.testing.assert_allclose(drawn[other].get_ydata(), swept[column, other][name].mean())
+
+
+def test_sweep_of_a_figure_that_no_task_defines_leaves_its_panel_empty(swept):
+    for (column, _), found in swept.figures.items():
+        if column == "20%":
+            found["auroc"][:] = np.nan
+    figure = plots.sweep(swept)
+    assert "best b" not in lines(figure.axes[1])
+    assert "best b" in lines(figure.axes[0])
+    assert plots.png(figure).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("make", [balanced, imbalanced])
+def test_scatter_has_a_named_point_at_the_means_of_each_method(make):
+    results = made_up(make(Protocol(), parse_methods(METHODS)))
+    axes = plots.scatter(results).axes[0]
+    points = sorted(tuple(np.ravel(container[0].get_xydata())) for container in axes.containers)
+    expected = {
+        row: tuple(values(results, None, row, name).mean() for name in ("accuracy", "auroc"))
+        for row in results.benchmark.contenders
+    }
+    np.testing.assert_allclose(points, sorted(expected.values()))
+    for text in axes.texts:
+        np.testing.assert_allclose(text.xy, expected.pop(text.get_text()))
+    assert not expected
+
+
+def test_scatter_bars_are_the_half_widths():
+    results = made_up(balanced(Protocol(), parse_methods("eol")))
+    (container,) = plots.scatter(results).axes[0].containers
+    across, up = (bars.get_segments()[0] for bars in container[2])
+    for bar, axis, name in ((across, 0, "accuracy"), (up, 1, "auroc")):
+        half = mean_and_half_width(results["15 + 15", "EOL"][name]).half_width_95
+        assert np.ptp(bar[:, axis]) == pytest.approx(2 * half)
+        assert np.ptp(bar[:, 1 - axis]) == 0
+
+
+def test_scatter_colours_by_paradigm_and_explains_it():
+    figure = plots.scatter(made_up(balanced(Protocol(), parse_methods(METHODS))))
+    colours = [container[0].get_color() for container in figure.axes[0].containers]
+    eol, ostim, oslo, knn, simpleshot, bdcspn, tim, openmax = colours
+    assert eol == ostim == oslo
+    assert bdcspn == tim
+    assert len({eol, knn, simpleshot, bdcspn, openmax}) == 5
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["OOD", "FSL", "FSL-T", "OSFSL", "OSFSL-T"]
+
+
+@pytest.mark.parametrize("tasks", [1, 12])
+def test_scatter_names_do_not_overlap_even_where_points_do(tasks):
+    results = made_up(balanced(Protocol(), parse_methods(METHODS)), tasks)
+    for row in ("EOL", "OSTIM", "OSLO", "kNN distance"):
+        for name in FIGURES:
+            results["15 + 15", row][name][:] = 70
+    boxes, _ = names_and_frame(plots.scatter(results))
+    assert len(boxes) == 8
+    assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
+
+
+def test_scatter_names_stay_within_the_frame():
+    results = made_up(balanced(Protocol(), parse_methods("simpleshot,knn:k=5")))
+    for row, level in (("SimpleShot", 50), ("kNN distance (k=5)", 90)):  # the second in the upper right corner
+        for name in FIGURES:
+            results["15 + 15", row][name][:] = level
+    boxes, frame = names_and_frame(plots.scatter(results))
+    assert all(box.x1 <= frame.x1 and box.y1 <= frame.y1 for box in boxes)
+
+
+def names_and_frame(figure):
+    """Where the names stand, without the lines to their points, and where they may."""
+    from matplotlib.text import Text
+
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    return [Text.get_window_extent(t, renderer) for t in figure.axes[0].texts], figure.axes[0].get_window_extent()
+
+
+def test_curves_of_perfect_scores_go_through_the_corner():
+    outlier = np.tile([False, False, True, True], (3, 1))
+    roc, recall = plots.curves({"perfect": (outlier * 1.0, outlier)}).axes
+    rate, found = lines(roc)["perfect"].get_data()
+    assert (rate[0], found[0]) == (0, 1)
+    assert (lines(recall)["perfect"].get_ydata() == 1).all()
+
+
+def test_curves_of_scores_that_say_nothing_lie_on_the_diagonal_and_on_the_share():
+    outlier = np.tile([False, False, False, True], (3, 1))
+    roc, recall = plots.curves({"flat": (np.zeros((3, 4)), outlier)}).axes
+    rate, found = lines(roc)["flat"].get_data()
+    np.testing.assert_allclose(found, rate)
+    np.testing.assert_allclose(lines(recall)["flat"].get_ydata(), 0.25)
+
+
+def test_areas_under_the_curves_are_the_figures(episodes):
+    scores = solve("eol", episodes.task).outlier_scores
+    roc, recall = plots.curves({"EOL": (scores, episodes.outlier)}).axes
+    rate, found = lines(roc)["EOL"].get_data()
+    at, precision = lines(recall)["EOL"].get_data()
+    assert np.trapezoid(found, rate) == pytest.approx(auroc(scores, episodes.outlier).mean(), abs=0.005)
+    assert np.trapezoid(precision, at) == pytest.approx(aupr(scores, episodes.outlier).mean(), abs=0.02)
+    at_90 = precision_at_recall(scores, episodes.outlier, 0.9).mean()
+    assert precision[np.searchsorted(at, 0.9)] == pytest.approx(at_90)
+
+
+def test_the_band_of_a_curve_is_the_interval_of_its_mean():
+    outlier = np.tile([False, True], (4, 1))
+    scores = np.array([[0.0, 1.0]] * 3 + [[1.0, 0.0]])  # found at once in three of four tasks
+    roc = plots.curves({"some": (scores, outlier)}).axes[0]
+    band = box_of(roc.collections[0])
+    at_half = band[np.isclose(band[:, 0], 0.5), 1]
+    half = 1.96 * np.std([1, 1, 1, 0], ddof=1) / 2
+    np.testing.assert_allclose([at_half.min(), at_half.max()], [0.75 - half, 0.75 + half])
+
+
+@pytest.mark.filterwarnings("error")
+def test_curves_leave_out_a_task_without_outliers():
+    outlier = np.array([[False, False, True], [False, False, False]])
+    roc, recall = plots.curves({"one": (outlier * 1.0, outlier)}).axes
+    assert (lines(roc)["one"].get_ydata() == 1).all()
+    assert (lines(recall)["one"].get_ydata() == 1).all()
+
+
+def test_histograms_have_shared_bins_and_area_one():
+    rng = np.random.default_rng(0)
+    outlier = np.tile(np.arange(20) < 4, (5, 1))
+    scores = rng.normal(size=(5, 20)) + 3 * outlier
+    axes = plots.histogram(scores, outlier, "made up").axes[0]
+    (known, known_edges), (unknown, unknown_edges) = (
+        patch.get_data()[:2] for patch in axes.patches if not patch.get_fill()
+    )
+    np.testing.assert_array_equal(known_edges, unknown_edges)
+    assert (known_edges[0], known_edges[-1]) == (scores.min(), scores.max())
+    for density, chosen in ((known, ~outlier), (unknown, outlier)):
+        assert np.sum(density * np.diff(known_edges)) == pytest.approx(1)
+        middle = np.sum(density * np.diff(known_edges) * (known_edges[1:] + known_edges[:-1]) / 2)
+        assert middle == pytest.approx(scores[chosen].mean(), abs=np.diff(known_edges)[0])
+
+
+def test_a_histogram_of_knowns_alone_has_no_unknowns():
+    figure = plots.histogram(np.ones((1, 3)), np.zeros((1, 3), dtype=bool), "one value, all known")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["known, 3 queries"]
+
+
+def test_optimisation_shows_the_loss_and_the_figures_of_the_stopped_method(embedded):
+    protocol = Protocol(queries=8, outlier_queries=8)
+    loss, measured = plots.optimisation(embedded, None, protocol, seed=2, task=3).axes
+    episode = draw(embedded.features, embedded.labels, protocol, seed=2, tasks=[3])
+    history = solve("eol", episode.task, b=0.5, history=True).history[0]
+    np.testing.assert_allclose(loss.lines[0].get_ydata(), history, rtol=1e-5)
+    assert history[-1] < history[0]
+    drawn = {line.get_label(): line for line in measured.lines}
+    assert list(drawn) == ["Acc", "AUROC", "AUPR", "Prec@0.9"]
+    for steps in (0, 5, 50):
+        stopped = solve("eol", episode.task, b=0.5, steps=steps)
+        found = figures(stopped.probabilities, stopped.outlier_scores, episode.truth)
+        for line, value in zip(drawn.values(), found.values(), strict=True):
+            at, shown = line.get_data()
+            assert shown[list(at).index(steps)] == pytest.approx(100 * value[0], abs=0.01)
+
+
+def test_the_gallery_solves_the_methods_on_the_same_tasks_and_tells_them_the_share(embedded):
+    protocol = Protocol(queries=4, outlier_queries=16)
+    found = plots.gallery(embedded, None, protocol, ("eol", "knn:k=2"), tasks=3, seed=1)
+    assert list(found) == ["curves", "histograms-eol", "histograms-knn-k=2", "optimisation"]
+    episodes = draw(embedded.features, embedded.labels, protocol, seed=1, tasks=3)
+    own = {
+        "EOL": solve("eol", episodes.task, b=0.7).outlier_scores,
+        "kNN distance (k=2)": solve("knn", episodes.task, k=2).outlier_scores,
+    }
+    expected = plots.curves({name: (scores, episodes.outlier) for name, scores in own.items()})
+    for ours, theirs in zip(found["curves"].axes, expected.axes, strict=True):
+        for name in own:
+            np.testing.assert_allclose(lines(ours)[name].get_ydata(), lines(theirs)[name].get_ydata())
+
+
+def test_drawn_twice_a_picture_is_the_same_file_without_a_date_or_a_maker(swept):
+    first, second = (plots.png(plots.sweep(swept)) for _ in range(2))
+    assert first == second
+    assert first.startswith(b"\x89PNG")
+    assert b"tEXt" not in first
+    assert first != plots.png(plots.scatter(made_up(balanced(Protocol(), parse_methods("eol")))))
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.filterwarnings("error")
+def test_a_single_task_has_no_interval_and_is_drawn_without_complaint(tasks):
+    for make, picture in ((sweep_b, plots.sweep), (balanced, plots.scatter)):
+        assert plots.png(picture(made_up(make(Protocol(), parse_methods("oslo,knn")), tasks)))
+    rng = np.random.default_rng(0)
+    outlier = np.tile([True, False, False], (tasks, 1))
+    assert plots.png(plots.curves({"any": (rng.normal(size=outlier.shape), outlier)}))
+
+
+def test_without_matplotlib_a_picture_names_the_install_command(swept, embedded, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert not plots.available()
+    for draws in (lambda: plots.sweep(swept), lambda: plots.gallery(embedded, None, Protocol(), tasks=10**9)):
+        with pytest.raises(ImportError, match=r'pictures: pip install "handful\[plots\]"'):
+            draws()
+
+
+def test_neither_matplotlib_before_a_picture_nor_pyplot_after_it():
+    script = (
+        "import sys, numpy as np\n"
+        "from handful.bench import plots\n"
+        "assert plots.available() and 'matplotlib' not in sys.modules\n"
+        "plots.png(plots.histogram(np.array([[0.0, 1.0]]), np.array([[False, True]]), 'two'))\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,317 @@
+"""The mean of the base classes: stored with features by `embed`, given by `label` to the methods that ask for it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bases import base_for
+from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
+from pyarrow import parquet
+
+import handful
+from handful.backbones import load_backbone
+from handful.backbones.pictures import open_picture
+from handful.core.base import Base
+from handful.features import FeatureSet, read, read_partly, write
+from handful.features.parts import part_name, write_mean
+from handful.label import Items, label_items
+from handful.label.base_files import told_of_base
+from handful.label.record import read_record
+
+ON_BASE = "simpleshot"  # centres on the base mean
+
+
+def base_pictures(folder, count=7):
+    for kind in ("left", "across"):
+        (folder / "base" / kind).mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            picture(kind, 500 + i, (64, 30)).save(folder / "base" / kind / f"{i}.png")
+    return sorted((folder / "base").rglob("*.png"))
+
+
+def by_hand(paths, name="pixels", **options):
+    """The mean of their features, one by one, in double precision."""
+    net = load_backbone(name, **options)
+    rows = [net.embed(net.prepare(open_picture(path))[None])[0] for path in paths]
+    return np.asarray(rows, np.float64).mean(axis=0).astype(np.float32)
+
+
+@pytest.fixture
+def coarse(tmp_path):
+    """An ONNX file that averages 8 x 8 pixels, 48 features; and the base file that lies beside it, of pictures."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    value, node, kind = onnx.helper.make_tensor_value_info, onnx.helper.make_node, onnx.TensorProto.FLOAT
+    nodes = [node("AveragePool", ["x"], ["p"], kernel_shape=[8, 8], strides=[8, 8]), node("Flatten", ["p"], ["y"])]
+    given, made = value("x", kind, ["n", 3, 32, 32]), value("y", kind, ["n", 48])
+    graph = onnx.helper.make_graph(nodes, "g", [given], [made])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(tmp_path / "coarse.onnx"))
+    (tmp_path / "coarse.json").write_text('{"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}')
+    mean = by_hand(base_pictures(tmp_path), str(tmp_path / "coarse.onnx"))
+    rng = np.random.default_rng(0)
+    head = {"log_precision": np.zeros(48), "inner": rng.normal(size=(48, 4)) / 7, "outer": rng.normal(size=(4, 48)) / 9}
+    base = Base(mean, {"peeler": head}, about={"name": "shapes", "classes": 2})
+    return base.save(tmp_path / "coarse.base.safetensors")
+
+
+# ---- embed
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "f.npz", "f.safetensors", "f"])
+def test_the_mean_that_embed_stores_is_that_of_the_pictures(name, tmp_path, handful):
+    fill(tmp_path)
+    paths = base_pictures(tmp_path)
+    (tmp_path / "base" / "bad.png").write_text("text")
+    done = handful("embed", "pile", "-o", name, "--base", "base", *PIXELS, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["base"] == {"of": "pictures", "path": "base", "items": 14}
+    assert [row["path"] for row in said["skipped"]] == ["base/bad.png"]
+    found = read(tmp_path / name)
+    assert len(found) == 15
+    np.testing.assert_allclose(found.base_mean, by_hand(paths), rtol=1e-6)
+    about = json.loads(handful("info", name, "--json").stdout)
+    assert about["base_mean_norm"] == pytest.approx(np.linalg.norm(by_hand(paths)), rel=1e-6)
+    assert "base mean norm" in handful("info", name).stdout
+
+
+def test_features_and_base_files_have_the_mean_too(tmp_path, handful):
+    fill(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 256)).astype(np.float32)
+    expected = rows.astype(np.float64).mean(axis=0).astype(np.float32)
+    names = ["b.parquet", "b.npz", "b.safetensors", "b", "any.safetensors", "my.base.safetensors", "b.csv", "parts"]
+    for name in names[:4]:
+        write(FeatureSet(rows, np.arange(40)), name)
+    for name in names[4:6]:
+        Base(expected).save(name)
+    Path("b.csv").write_text("\n".join(["embedding", *(f'"{json.dumps(row.tolist())}"' for row in rows)]))
+    Path("parts").mkdir()
+    table = parquet.read_table("b.parquet").drop_columns("label")  # of a mean nobody asks for labels
+    for i in range(2):
+        parquet.write_table(table.slice(20 * i, 20), Path("parts", part_name(i)))
+    for i, name in enumerate(names):
+        done = handful("embed", "pile", "-o", f"f{i}.npz", "--base", name, *PIXELS)
+        assert done.returncode == 0, (name, done.stderr)
+        assert "mean is stored with them" in done.stdout
+        assert name in done.stdout
+        np.testing.assert_array_equal(read(f"f{i}.npz").base_mean, expected, name)
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "deep/f.npz", "f"])
+def test_a_base_that_does_not_fit_is_refused_and_nothing_is_written(name, tmp_path, handful):
+    fill(tmp_path)
+    Base(np.ones(3)).save("narrow.base.safetensors")
+    write(FeatureSet(np.ones((2, 3)), ["a", "b"]), "narrow.npz")
+    Path("void").mkdir()
+    Path("broken.base.safetensors").write_bytes(b"{}")
+    before = contents(tmp_path)
+    command = ("embed", "pile", "-o", name, *PIXELS, "--base")
+    for base in ("narrow.base.safetensors", "narrow.npz"):
+        assert_refused(handful(*command, base), base, "base classes with 3 features", "the backbone pixels gives 256")
+    assert_refused(handful(*command, "void"), "'void' holds no pictures")
+    assert_refused(handful(*command, "nowhere"), "there is no file or folder 'nowhere'")
+    assert_refused(handful(*command, "broken.base.safetensors"), "broken.base.safetensors", "damaged")
+    assert contents(tmp_path) == before
+    assert not Path("deep").exists()
+
+
+def test_a_backbone_that_brings_its_base_is_not_to_be_told(tmp_path, coarse, handful):
+    fill(tmp_path)
+    assert load_backbone("coarse.onnx").base == Path("coarse.base.safetensors")
+    assert load_backbone("pixels").base is None
+    done = handful("embed", "pile", "-o", "f.npz", "--backbone", "coarse.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "coarse.base.safetensors, which came with the backbone" in done.stdout
+    np.testing.assert_allclose(read("f.npz").base_mean, by_hand(base_pictures(tmp_path), "coarse.onnx"), rtol=1e-6)
+    said = json.loads(handful("embed", "pile", "-o", "g.npz", "--backbone", "coarse.onnx", "--json").stdout)
+    assert said["base"] == {"of": "backbone", "path": "coarse.base.safetensors", "items": None}
+    handful("embed", "pile", "-o", "h.npz", "--backbone", "coarse.onnx", "--base", "pile")  # what is named goes first
+    np.testing.assert_allclose(read("h.npz").base_mean, read("h.npz").mean, rtol=1e-6)
+    coarse.unlink()
+    said = json.loads(handful("embed", "pile", "-o", "i.npz", "--backbone", "coarse.onnx", "--json").stdout)
+    assert said["base"] is None
+    assert read("i.npz").base_mean is None
+
+
+def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful, nodes):
+    fill(tmp_path)
+    base_pictures(tmp_path, 12)
+    assert handful("embed", "pile", "-o", "here.npz", "--base", "base", *PIXELS).returncode == 0
+    ray = ("embed", "pile", "--engine", "ray", "--shard-size", 8, *PIXELS)
+    for name in ("parts", "there.npz"):
+        done = handful(*ray, "-o", name, "--base", "base")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(read(name).base_mean, read("here.npz").base_mean)
+    kept = {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")}
+    assert len(kept) == 2
+    other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
+    for command in ((*ray, "-o", "parts"), other):
+        assert_refused(handful(*command), "holds features with another base mean")
+    assert handful(*other, "--overwrite").returncode == 0
+    np.testing.assert_allclose(read("parts").base_mean, read("parts").mean, rtol=1e-6)
+    assert {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")} == kept  # no part is made again
+    assert {p.name for p in tmp_path.iterdir()} == {"base", "examples", "pile", "here.npz", "parts", "there.npz"}
+
+
+# ---- label
+
+
+def blobs(base_mean=None):
+    """Three classes far from the origin; the mean of the task is not that of the base."""
+    rng = np.random.default_rng(1)
+    centres = 6 + 2 * rng.normal(size=(4, 8))
+    kinds = np.repeat(range(4), [14, 13, 13, 20])
+    pile = Items([f"{i}" for i in range(60)], (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32))
+    rows = (centres[[0, 0, 1, 1, 2, 2]] + rng.normal(size=(6, 8))).astype(np.float32)
+    pile.base_mean = base_mean
+    return Items([f"e{i}" for i in range(6)], rows, list("aabbcc")), pile
+
+
+@pytest.mark.parametrize("method", [ON_BASE, "eol", f"pt_map+{ON_BASE}", "simpleshot+maxprob"])
+def test_methods_that_centre_on_the_base_are_given_its_mean(method):
+    mean = np.linspace(4, 7, 8, dtype=np.float32)
+    examples, pile = blobs(mean)
+    found = label_items(examples, pile, method=method)
+    expected = handful.solve(method, examples.features, examples.labels, pile.features, base_mean=mean)
+    np.testing.assert_allclose(found.scores, expected.outlier_scores, atol=1e-6)
+    without = label_items(*blobs(), method=method)
+    assert np.abs(found.scores - without.scores).max() > 1e-3
+
+
+@pytest.mark.parametrize("method", ["auto", "kdo", "oslo"])
+def test_methods_that_centre_on_the_task_are_told_nothing(method):
+    with_mean, without = label_items(*blobs(np.arange(8.0)), method=method), label_items(*blobs(), method=method)
+    np.testing.assert_array_equal(with_mean.scores, without.scores)
+    np.testing.assert_array_equal(with_mean.probabilities, without.probabilities)
+    assert with_mean.model.base_mean is None
+
+
+def tables(folder):
+    """Examples and a pile as `embed` writes them, with the mean of base pictures; and without."""
+    fill(folder)
+    base_pictures(folder)
+    net = load_backbone("pixels")
+    for name in ("examples", "pile"):
+        paths = sorted((folder / name).rglob("*.png"))
+        features = np.concatenate([net.embed(net.prepare(open_picture(path))[None]) for path in paths])
+        labels = [path.parent.name if name == "examples" else "" for path in paths]
+        for mean, where in ((None, f"{name}-plain"), (by_hand(sorted((folder / "base").rglob("*.png"))), name)):
+            write(FeatureSet(features, labels, [path.name for path in paths], base_mean=mean), f"{where}.parquet")
+
+
+def scores(folder):
+    return [float(row["outlier_score"]) for row in rows_of(Path(folder, "labels.csv"))]
+
+
+def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_parts(tmp_path, handful, monkeypatch):
+    tables(tmp_path)
+    mean = read("pile.parquet").base_mean
+    Path("parts").mkdir()
+    Path("parts", part_name(0)).write_bytes(Path("pile-plain.parquet").read_bytes())
+    write_mean(Path("parts"), mean)
+    monkeypatch.setattr("handful.label.large_pile.LARGE", 1)
+    for out, pile in (("one", "pile.parquet"), ("in-parts", "parts"), ("plain", "pile-plain.parquet")):
+        shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
+        done = handful("label", shown, pile, "-o", out, "--method", ON_BASE)
+        assert done.returncode == 0, done.stderr
+    examples, found = read_partly("examples.parquet"), read_partly("pile.parquet")
+    solved = handful_solve(examples.features, examples.labels, found.features, mean)
+    np.testing.assert_allclose(scores("one"), solved, atol=1e-6)
+    in_parts = parquet.read_table(Path("in-parts/labels", part_name(0)))["outlier_score"].to_numpy()
+    np.testing.assert_allclose(in_parts, solved, atol=1e-6)
+    assert np.abs(np.subtract(scores("plain"), solved)).max() > 1e-3
+    done = handful("predict", "one/model.safetensors", "pile-plain.parquet", "-o", "again.csv")  # the model has it
+    assert done.returncode == 0, done.stderr
+    again = [float(row["outlier_score"]) for row in rows_of("again.csv")]
+    np.testing.assert_allclose(again, solved, atol=1e-6)
+
+
+def handful_solve(support, labels, query, mean, method=ON_BASE, **more):
+    return handful.solve(method, support, labels, query, base_mean=mean, **more).outlier_scores
+
+
+def test_two_tables_of_different_base_means_are_refused_where_it_matters(tmp_path, handful):
+    tables(tmp_path)
+    pile = read("pile.parquet")
+    write(FeatureSet(pile.features, pile.labels, pile.paths, base_mean=pile.mean), "other.parquet")
+    command = ("label", "examples.parquet", "other.parquet", "-o", "out")
+    assert_refused(handful(*command, "--method", ON_BASE), "carry different base means", "the same --base")
+    assert not Path("out").exists()
+    assert handful(*command).returncode == 0
+
+
+def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_brings(tmp_path, coarse, handful):
+    fill(tmp_path)
+    net = load_backbone("coarse.onnx")
+    of = {
+        name: [net.embed(net.prepare(open_picture(path))[None])[0] for path in sorted((tmp_path / name).rglob("*.png"))]
+        for name in ("examples", "pile")
+    }
+    labels = [path.parent.name for path in sorted((tmp_path / "examples").rglob("*.png"))]
+    mean = by_hand(sorted((tmp_path / "base").rglob("*.png")), "coarse.onnx")
+    command = ("label", "examples", "pile", "--backbone", "coarse.onnx")
+    for method, more in ((ON_BASE, {}), ("peeler", {"base": str(coarse)})):
+        done = handful(*command, "--method", method, "-o", method)
+        assert done.returncode == 0, done.stderr
+        solved = handful_solve(of["examples"], labels, of["pile"], mean, method, **more)
+        np.testing.assert_allclose(scores(method), solved, atol=1e-5)
+    coarse.rename(tmp_path / "elsewhere.safetensors")
+    done = handful("predict", "peeler/model.safetensors", "pile", "-o", "again.csv")  # the model has what it needs
+    assert done.returncode == 0, done.stderr
+    again = [float(row["outlier_score"]) for row in rows_of("again.csv")]
+    np.testing.assert_allclose(again, scores("peeler"), atol=1e-6)
+    assert_refused(
+        handful(*command, "--method", "peeler", "-o", "x"),
+        "peeler needs what the backbone's base classes left behind", "--base MODEL.base.safetensors",
+    )  # fmt: skip
+    assert not Path("x").exists()
+    done = handful(*command, "--method", "peeler", "-o", "x", "--base", "elsewhere.safetensors")
+    assert done.returncode == 0, done.stderr
+    assert scores("x") == scores("peeler")
+
+
+def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful):
+    fill(tmp_path, 12)
+    handful("embed", "examples", "-o", "e.parquet", "--backbone", "coarse.onnx")
+    handful("embed", "pile", "-o", "p.parquet", "--backbone", "coarse.onnx")
+    command = ("label", "e.parquet", "p.parquet", "--method", "peeler", "-o")
+    assert_refused(handful(*command, "out"), "peeler needs what the backbone's base classes left behind")
+    assert handful(*command, "out", "--base", coarse.name).returncode == 0
+    record = json.loads(Path("out/results.json").read_text())
+    assert record["job"]["base"] == str(coarse)
+    done = handful("promote", "out", "1=new", "-o", "out2")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path("out2/results.json").read_text())["job"]["base"] == str(coarse)
+    base_for(3).save("narrow.base.safetensors")
+    assert_refused(handful(*command, "out3", "--base", "narrow.base.safetensors"), "is for 3 features")
+    assert_refused(handful(*command, "out3", "--base", "nowhere"), "there is no base file 'nowhere'")
+
+
+def test_records_of_before_have_no_base(tmp_path, handful):
+    tables(tmp_path)
+    assert handful("label", "examples-plain.parquet", "pile-plain.parquet", "-o", "out").returncode == 0
+    record = json.loads(Path("out/results.json").read_text())
+    assert record["job"].pop("base") is None
+    Path("out/results.json").write_text(json.dumps(record))
+    assert read_record(Path("out")).job.base is None
+
+
+def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
+    assert told_of_base(ON_BASE, (None, None), None, 8) == {}
+    Base(np.ones(3)).save(tmp_path / "b.base.safetensors")
+    with pytest.raises(ValueError, match="base classes with 3 features, and the items have 8"):
+        told_of_base(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
+
+
+def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):
+    """`handful embed --dataset` keeps all splits in one file, novel classes too."""
+    rng = np.random.default_rng(0)
+    x, splits = rng.normal(size=(12, 256)).astype(np.float32), np.repeat(["base", "val", "novel"], 4)
+    write(FeatureSet(x, np.repeat(list("abcdef"), 2), splits=splits), tmp_path / "whole.parquet")
+    fill(tmp_path)
+    done = handful("embed", "pile", "--backbone", "pixels", "--base", "whole.parquet", "-o", "out.parquet")
+    assert done.returncode == 0, done.stderr
+    assert np.allclose(read_partly(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)

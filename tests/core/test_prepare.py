@@ -1,0 +1,254 @@
+"""Each step of the preparation against its closed form, and what was learned against the task it was learned from."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from handful import solve
+from handful.core.prepare import parse, prepare, replay
+
+BATCH, N_SUPPORT, N_QUERY, DIMENSION = 3, 4, 5, 8
+RNG = np.random.default_rng(0)
+SUPPORT = RNG.normal(size=(BATCH, N_SUPPORT, DIMENSION)) + 1
+QUERY = RNG.normal(size=(BATCH, N_QUERY, DIMENSION)) + 1
+BASE = RNG.normal(size=DIMENSION)
+CHAINS = ["none", "task", "base", "l2", "power", "power(0.3)", "qr", "task, l2", "base, l2", "power, l2, task, l2",
+          "task, l2, qr", "qr, l2", "l2, l2", "task, task"]  # fmt: skip
+
+
+def both(prepared):
+    """Support and query of each task in one array, [B, S + Q, D]."""
+    return np.concatenate([prepared.support, prepared.query], axis=1)
+
+
+def distances(x):
+    return np.linalg.norm(x[:, :, None] - x[:, None], axis=-1)
+
+
+def cosines(x):
+    x = x / np.linalg.norm(x, axis=-1, keepdims=True)
+    return x @ x.swapaxes(1, 2)
+
+
+@pytest.fixture(scope="module")
+def items():
+    return np.concatenate([SUPPORT, QUERY], axis=1)
+
+
+# --- closed forms ---
+
+
+def test_task_subtracts_the_mean_over_support_and_query_of_each_task(items):
+    prepared = prepare(SUPPORT, QUERY, "task")
+    for b in range(BATCH):
+        mean = items[b].sum(axis=0) / (N_SUPPORT + N_QUERY)
+        np.testing.assert_allclose(prepared.support[b], SUPPORT[b] - mean, atol=1e-12)
+        np.testing.assert_allclose(prepared.query[b], QUERY[b] - mean, atol=1e-12)
+    assert prepared.steps[0][1].shape == (BATCH, 1, DIMENSION)
+
+
+def test_task_without_queries_subtracts_the_mean_of_the_support():
+    prepared = prepare(SUPPORT, QUERY[:, :0], "task")
+    np.testing.assert_allclose(prepared.support, SUPPORT - SUPPORT.mean(axis=1, keepdims=True), atol=1e-12)
+    assert prepared.query.shape == (BATCH, 0, DIMENSION)
+
+
+def test_base_subtracts_the_given_mean_from_every_task(items):
+    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "base", BASE)), items - BASE)
+
+
+def test_base_without_a_mean_is_task():
+    prepared, expected = prepare(SUPPORT, QUERY, "base, l2"), prepare(SUPPORT, QUERY, "task, l2")
+    np.testing.assert_array_equal(both(prepared), both(expected))
+    assert [kind for kind, _ in prepared.steps] == ["task", "l2"]
+
+
+def test_a_base_mean_is_left_alone_by_steps_that_do_not_ask_for_it():
+    np.testing.assert_array_equal(both(prepare(SUPPORT, QUERY, "task", BASE)), both(prepare(SUPPORT, QUERY, "task")))
+
+
+@pytest.mark.parametrize("steps", ["none", ()])
+def test_none_changes_nothing(items, steps):
+    np.testing.assert_array_equal(both(prepare(SUPPORT, QUERY, steps)), items)
+
+
+def test_l2_divides_by_the_norm(items):
+    norms = np.sqrt((items**2).sum(axis=-1, keepdims=True))
+    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "l2")), items / norms)
+
+
+def test_l2_floors_the_norm():
+    tiny = np.zeros((1, 2, DIMENSION))
+    tiny[0, 1, 0] = 1e-13
+    prepared = prepare(np.ones((1, 1, DIMENSION)), tiny, "l2")
+    np.testing.assert_allclose(prepared.query[0, 0], 0.0)
+    np.testing.assert_allclose(prepared.query[0, 1, 0], 0.1)  # 1e-13 / 1e-12
+
+
+@pytest.mark.parametrize(
+    ("step", "beta"), [("power", 0.5), ("power(0.3)", 0.3), ("power(2)", 2.0), ("POWER(.25)", 0.25)]
+)
+def test_power_raises_the_positive_part(items, step, beta):
+    expected = (np.where(items > 0, items, 0.0) + 1e-6) ** beta
+    assert (items < 0).any()
+    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, step)), expected)
+
+
+def test_steps_are_applied_in_the_order_given(items):
+    centred = items - items.mean(axis=1, keepdims=True)
+    then_unit = centred / np.linalg.norm(centred, axis=-1, keepdims=True)
+    unit = items / np.linalg.norm(items, axis=-1, keepdims=True)
+    then_centred = unit - unit.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "task, l2")), then_unit, atol=1e-12)
+    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "l2, task")), then_centred, atol=1e-12)
+
+
+@pytest.mark.parametrize("dimension", [3, 9, 40], ids=["fewer features than items", "as many", "more features"])
+def test_qr_keeps_distances_and_cosines_in_at_most_as_many_dimensions_as_items(dimension):
+    rng = np.random.default_rng(1)
+    support, query = rng.normal(size=(2, 4, dimension)), rng.normal(size=(2, 5, dimension))
+    before, prepared = np.concatenate([support, query], axis=1), prepare(support, query, "qr")
+    after = both(prepared)
+    assert after.shape == (2, 9, min(9, dimension))
+    np.testing.assert_allclose(distances(after), distances(before), atol=1e-12)
+    np.testing.assert_allclose(cosines(after), cosines(before), atol=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(hnp.arrays(np.float64, (1, 6, 7), elements=st.floats(-100, 100, width=32)))
+def test_qr_keeps_inner_products_of_dependent_and_zero_rows_too(x):
+    after = both(prepare(x[:, :2], x[:, 2:], "qr", scale=False))
+    np.testing.assert_allclose(after @ after.swapaxes(1, 2), x @ x.swapaxes(1, 2), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["knn", "simpleshot"])
+def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(method):
+    labels = [[0, 0, 1, 1]] * BATCH
+    turned = solve(method, SUPPORT, labels, QUERY, preparation="task, l2, qr", dtype="float64")
+    plain = solve(method, SUPPORT, labels, QUERY, preparation="task, l2", dtype="float64")
+    np.testing.assert_allclose(turned.probabilities, plain.probabilities, atol=1e-10)
+    np.testing.assert_allclose(turned.outlier_scores, plain.outlier_scores, atol=1e-7)
+
+
+# --- replay ---
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_replay_on_the_tasks_own_items_gives_the_prepared_items(items, chain):
+    prepared = prepare(SUPPORT, QUERY, chain, BASE)
+    np.testing.assert_allclose(prepared.replay(items), both(prepared), atol=1e-12)
+    np.testing.assert_array_equal(replay(prepared.state(), QUERY), prepared.query)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_replay_on_an_item_does_not_depend_on_the_others(items, chain):
+    prepared = prepare(SUPPORT, QUERY, chain, BASE)
+    np.testing.assert_allclose(prepared.replay(items[:, 2:3]), prepared.replay(items)[:, 2:3], atol=1e-12)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_tasks_of_a_batch_are_prepared_each_on_its_own(chain):
+    prepared = prepare(SUPPORT, QUERY, chain, BASE)
+    alone = prepare(SUPPORT[1:2], QUERY[1:2], chain, BASE)
+    np.testing.assert_allclose(both(prepared)[1:2], both(alone), atol=1e-12)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_the_input_is_left_as_it_was(chain):
+    support, query = SUPPORT.copy(), QUERY.copy()
+    prepare(support, query, chain, BASE)
+    np.testing.assert_array_equal(support, SUPPORT)
+    np.testing.assert_array_equal(query, QUERY)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_the_precision_is_kept(chain):
+    prepared = prepare(SUPPORT.astype("float32"), QUERY.astype("float32"), chain, BASE)
+    assert prepared.support.dtype == prepared.query.dtype == np.float32
+    np.testing.assert_allclose(np.abs(both(prepared)), np.abs(both(prepare(SUPPORT, QUERY, chain, BASE))), atol=1e-5)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("chain", CHAINS)
+def test_torch_gives_the_numbers_of_numpy(chain):
+    import torch
+
+    expected = prepare(SUPPORT, QUERY, chain, BASE)
+    prepared = prepare(torch.tensor(SUPPORT), torch.tensor(QUERY), chain, torch.tensor(BASE))
+    assert isinstance(prepared.query, torch.Tensor)
+    # the sign of a direction of QR is the library's choice
+    mine, theirs = (np.abs(both(p)) if "qr" in chain else both(p) for p in (prepared, expected))
+    np.testing.assert_allclose(mine, theirs, atol=1e-10)
+    np.testing.assert_allclose(prepared.replay(torch.tensor(QUERY)), prepared.query, atol=1e-12)
+
+
+# --- what is refused ---
+
+
+def test_steps_are_read_from_text_or_from_a_sequence():
+    assert parse(" Task,L2 ") == parse(("task", "l2")) == parse(["task ", "L2"]) == ("task", "l2")
+    assert parse("power(0.6)") == ("power(0.6)",)
+    assert parse(()) == ()
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["tsak", "", "l3", "power()", "power(1.2.3)", "power(.)", "power(-1)", "power(x)", "power(2", "task(2)", "l2(1)"],
+)
+def test_an_unknown_step_is_told_the_known_ones(step):
+    with pytest.raises(ValueError, match=r"^preparation '.*' is not known: use any of task, .*, qr") as e:
+        parse(["l2", step])
+    assert repr(step) in str(e.value)
+
+
+def test_a_comma_too_many_is_refused():
+    with pytest.raises(ValueError, match=r"^preparation '' is not known"):
+        parse("task,, l2")
+
+
+@pytest.mark.parametrize("strange", [3, ["l2", 3], {"l2": 1}, b"l2"])
+def test_what_is_no_sequence_of_names_is_refused(strange):
+    with pytest.raises(ValueError, match=r'^preparation must be names of steps, as "task, l2"'):
+        parse(strange)
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, DIMENSION), (DIMENSION, 1), ()])
+def test_a_base_mean_of_the_wrong_shape_is_refused_with_both(shape):
+    with pytest.raises(ValueError, match=r"^base_mean has shape \(.*\) but items have 8 features: .*same backbone"):
+        prepare(SUPPORT, QUERY, "base", np.zeros(shape))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_base_mean_with_a_value_that_is_no_number_is_refused(value):
+    mean = BASE.copy()
+    mean[3] = value
+    with pytest.raises(ValueError, match=r"^base_mean contains NaN or infinity"):
+        prepare(SUPPORT, QUERY, "base", mean)
+
+
+@pytest.mark.parametrize("mean", ["none", ["a"] * DIMENSION, object()], ids=["text", "texts", "object"])
+def test_a_base_mean_that_is_no_row_of_numbers_is_refused(mean):
+    with pytest.raises(ValueError, match=r"^base_mean is not a row of numbers"):
+        prepare(SUPPORT, QUERY, "base", mean)
+
+
+@pytest.mark.parametrize("hold", [np.ndarray.tolist, pd.Series, pl.Series], ids=["list", "pandas", "polars"])
+@pytest.mark.parametrize("library", ["numpy", pytest.param("torch", marks=pytest.mark.torch)])
+def test_a_base_mean_is_taken_however_it_is_held(hold, library):
+    as_array = import_module(library).asarray
+    support, query = as_array(SUPPORT), as_array(QUERY)
+    prepared = prepare(support, query, "base", hold(BASE))
+    np.testing.assert_allclose(prepared.query, QUERY - BASE, atol=1e-12)
+
+
+def test_a_wrong_base_mean_is_refused_by_solve_too():
+    with pytest.raises(ValueError, match=r"^base_mean has shape \(3,\) but items have 8 features"):
+        solve("eol", SUPPORT, [[0, 0, 1, 1]] * BATCH, QUERY, base_mean=np.zeros(3))

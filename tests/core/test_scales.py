@@ -1,0 +1,245 @@
+"""Features of any size: times 1e150 or 1e-150, every method says the same of them, or one sentence says why not."""
+
+import json
+
+import numpy as np
+import pytest
+from bases import base_for
+
+import handful
+from handful.core.arrays import at_usual_scale, scale_to_one
+from handful.core.base import Base
+from handful.core.checks import as_features
+from handful.core.prepare import prepare
+from handful.core.task import Task
+from handful.estimators.model_file import load
+from handful.methods import get, list_methods
+from handful.methods.registry import METHODS
+from handful.solving import solve
+from handful.streaming.solve import can_stream
+
+DIMENSION, SHOTS = 16, 3
+SCALES = [
+    ("float64", 1e150), ("float64", 1e60), ("float64", 1e-20), ("float64", 1e-150), ("float64", 1e-300),
+    ("float32", 1e16), ("float32", 1e-12), ("float32", 1e-20), ("float32", 1e-35),
+]  # fmt: skip
+NAMES = [info.name for info in list_methods()]
+PAIRS = ["simpleshot+knn", "tim_gd+entropy"]
+
+
+def classes(seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(scale=0.3, size=(20, DIMENSION)) + 2 * np.eye(DIMENSION)[k] + 1 for k in range(3)]
+
+
+def task(scale=1.0, dtype="float64"):
+    """Two classes and a third that nobody showed."""
+    a, b, c = classes()
+    support, query = np.concatenate([a[:SHOTS], b[:SHOTS]]), np.concatenate([a[SHOTS:], b[SHOTS:], c])
+    labels = ["a"] * SHOTS + ["b"] * SHOTS
+    return (support * scale).astype(dtype), labels, (query * scale).astype(dtype)
+
+
+def base_at(scale):
+    """The base of features that are multiplied: its heads see unit features, its mean and negatives are features."""
+    base = base_for(DIMENSION)
+    arrays = {name: value * (scale if name in ("mean", "negatives") else 1) for name, value in base.arrays.items()}
+    return Base.of(arrays, base.about)
+
+
+def needed(name, scale):
+    return {"base": base_at(scale)} if get(name).info.needs == "base" else {}
+
+
+@pytest.mark.parametrize("name", [*NAMES, *PAIRS])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_every_method_says_the_same_of_features_of_any_size(name):
+    for dtype in ("float64", "float32"):
+        usual = solve(name, *task(dtype=dtype), **needed(name, 1))
+        for scale in (scale for kind, scale in SCALES if kind == dtype):
+            if needed(name, 1) and not 1e-30 < scale < 1e15:
+                continue  # a base file holds float32
+            result = solve(name, *task(scale, dtype), **needed(name, scale))
+            assert np.isfinite(result.probabilities).all(), scale
+            assert np.isfinite(result.outlier_scores).all(), scale
+            known = result.probabilities.sum(axis=1)
+            own = usual.probabilities.sum(axis=1)  # 1, or P(known) where that is how a method has it
+            np.testing.assert_allclose(known, own, atol=2e-3, err_msg=str(scale))
+            assert result.labels.tolist() == usual.labels.tolist(), scale
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not get(n).info.needs and can_stream(METHODS[n])])
+def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
+    def in_pieces(scale, folder):
+        support, labels, query = task(scale)
+        return solve(name, support, labels, handful.Shards(query), out=tmp_path / folder)
+
+    usual = in_pieces(1, "usual")
+    for scale in (1e150, 1e-150):
+        result = in_pieces(scale, str(scale))
+        assert np.isfinite(result.outlier_scores).all()
+        assert result.labels.tolist() == usual.labels.tolist()
+
+
+@pytest.mark.parametrize("scale", [2.0**500, 2.0**-500])
+def test_a_power_of_two_changes_nothing_to_the_last_bit(scale):
+    usual, result = solve("kdo", *task(2.0**100)), solve("kdo", *task(scale))
+    np.testing.assert_array_equal(result.probabilities, usual.probabilities)
+    np.testing.assert_array_equal(result.outlier_scores, usual.outlier_scores)
+
+
+def test_features_of_a_usual_size_are_not_touched():
+    assert scale_to_one(np.array([[1e-6, -3.0]])) is None
+    assert scale_to_one(np.array([[1e12]])) is None
+    assert scale_to_one(np.zeros((2, 2))) is None
+    assert solve("eol", *task(1e6)).made_by["preparation"] == ["task", "l2"]
+    assert solve("eol", *task(1e13)).made_by["preparation"] == ["scale", "task", "l2"]
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-38, 1e300, 1.7e308])
+def test_the_largest_feature_comes_near_one_if_a_factor_can_do_it(value):
+    largest = np.abs(at_usual_scale(np.array([[value, -value / 2]]))).max()
+    assert 0.5 <= largest <= 4 if value > 1e-300 else largest > 0
+
+
+def test_tasks_of_a_batch_keep_their_own_scale(monkeypatch):
+    (s, y, q), (_, _, tiny) = task(), task(1e-40)
+    batch = Task(np.stack([s, s * 1e-40, s]), [y] * 3, np.stack([q, tiny, q]))
+    whole = solve("eol", batch)
+    monkeypatch.setattr("handful.solving.solve.CHUNK", (1, 1))  # each task by itself
+    each = solve("eol", batch)
+    alone = solve("eol", s, y, q)
+    for result in (whole, each):
+        for i in range(3):
+            assert result[i].labels.tolist() == alone.labels.tolist()
+        np.testing.assert_allclose(result[0].probabilities, alone.probabilities, atol=1e-6)
+
+
+def test_a_given_base_mean_is_of_the_same_scale():
+    support, labels, query = task()
+    mean = support.mean(axis=0) * 0.5
+    usual = solve("simpleshot", support, labels, query, base_mean=mean)
+    small = solve("simpleshot", support * 1e-20, labels, query * 1e-20, base_mean=mean * 1e-20)
+    np.testing.assert_allclose(small.probabilities, usual.probabilities, atol=1e-5)
+    after = prepare(support[None] * 2.0**-80, query[None] * 2.0**-80, "l2, base", mean)
+    before = prepare(support[None], query[None], "l2, base", mean)  # there it is of unit features
+    np.testing.assert_allclose(after.query, before.query)
+
+
+@pytest.mark.parametrize("name", ["kdo", "ostim", "knn", "simpleshot+knn"])
+@pytest.mark.parametrize("scale", [1e150, 1e-150])
+def test_a_saved_model_scales_new_items_as_its_own(name, scale, tmp_path):
+    (s, y, q), (small_s, _, small_q) = task(), task(scale)
+    X, y = np.concatenate([s, q]), [*y, *[None] * len(q)]
+    usual = handful.make_estimator(name).fit(X, y)
+    model = handful.make_estimator(name).fit(np.concatenate([small_s, small_q]), y)
+    again = load(model.save(tmp_path / "model.safetensors"))
+    new = classes(1)[0]
+    assert again.predict(new * scale).tolist() == usual.predict(new).tolist()
+    tolerance = 0.01  # OSTIM's steps are of one length, whatever the scale
+    np.testing.assert_allclose(again.predict_proba(new * scale), usual.predict_proba(new), atol=tolerance)
+
+
+def format_of(path):
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return json.loads(header["__metadata__"]["handful"])["format"]
+
+
+def test_only_a_model_that_scales_needs_a_newer_handful(tmp_path):
+    for scale, wanted in ((1.0, 1), (1e-20, 2)):
+        s, y, q = task(scale)
+        model = handful.make_estimator("knn").fit(np.concatenate([s, q]), [*y, *[None] * len(q)])
+        assert format_of(model.save(tmp_path / "model.safetensors")) == wanted
+
+
+def test_a_model_that_grows_keeps_its_scale():
+    s, y, q = task(1e-20)
+    model = handful.make_estimator("kdo").fit(np.concatenate([s, q[:40]]), [*y, *[None] * 40])
+    model.partial_fit(q[40:])
+    s, y, q = task()
+    usual = handful.make_estimator("kdo").fit(np.concatenate([s, q[:40]]), [*y, *[None] * 40])
+    usual.partial_fit(q[40:])
+    assert model.transduction_.tolist() == usual.transduction_.tolist()
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces, tmp_path):
+    support, labels, query = task()
+    query[5] *= 1e150
+    pile = handful.Shards(query) if in_pieces else query
+    with pytest.raises(ValueError, match="so much larger than those of the examples"):
+        solve("ostim", support, labels, pile, **({"out": tmp_path} if in_pieces else {}))
+    model = handful.make_estimator("ostim").fit(
+        np.concatenate([support, query[10:]]), [*labels, *[None] * len(query[10:])]
+    )
+    with pytest.raises(ValueError, match="so much larger than those of the examples"):
+        model.predict(query[:10])
+
+
+def test_what_no_float_can_hold_is_refused():
+    with pytest.raises(ValueError, match="so small that float32 loses digits: multiply"):
+        as_features(np.full((2, 3), 1e-40, np.float32), "support")
+    with pytest.raises(ValueError, match="squares overflow float64: divide"):
+        as_features(np.full((2, 3), 1e160), "support")
+    assert as_features(np.zeros((2, 3)), "support").sum() == 0
+
+
+def test_torch_tensors_are_scaled_too():
+    torch = pytest.importorskip("torch")
+    usual = solve("eol", *task())
+    s, y, q = task(1e-150)
+    result = solve("eol", torch.from_numpy(s), y, torch.from_numpy(q))
+    assert result.labels.tolist() == usual.labels.tolist()
+
+
+# ---- the practitioner's jobs
+
+
+def table_at(scale, path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    s, y, q = task(scale)
+    features = np.concatenate([s, q])
+    columns = {"embedding": list(features), "label": [*y, *[None] * len(q)]}
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
+    from pyarrow import parquet
+
+    tables = []
+    for scale in (1, 1e-30, 1e120):
+        done = handful("label", table_at(scale, tmp_path / "t.parquet"), "-o", f"out{scale}")
+        assert done.returncode == 0, done.stderr
+        tables.append(parquet.read_table(tmp_path / f"out{scale}" / "labels.parquet"))
+    for name in ("label", "group", "nearest_1", "nearest_2", "nearest_3"):
+        assert tables[1][name].to_pylist() == tables[0][name].to_pylist(), name
+        assert tables[2][name].to_pylist() == tables[0][name].to_pylist(), name
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e120])
+def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
+    from handful.workbench.domain.pile import Pile, read_table
+
+    def similarity(scale):
+        names, features, _ = read_table(table_at(scale, tmp_path / "t.parquet"))
+        pile = Pile.of([(i, "pile", name) for i, name in enumerate(names)]).with_room(features.shape[1])
+        pile.features[:], pile.ready[:] = features, True
+        return pile.similarity(0)
+
+    np.testing.assert_allclose(similarity(scale), similarity(1), atol=1e-5)
+
+
+def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from handful.workbench.domain.pile import read_table
+
+    rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])
+    parquet.write_table(pa.table({"embedding": list(rows)}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="so much larger than others"):
+        read_table(tmp_path / "t.parquet")

@@ -1,0 +1,108 @@
+"""The fused kernel is indistinguishable from the array engine, and leaves torch's threads alone (extra `fast`)."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import random_task
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_descent import some_head
+
+import handful
+from handful.engines.descent import descend
+
+pytest.importorskip("numba")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shots=st.sampled_from([[3], [1, 4], [2, 1, 3, 2, 2], [1, 2, 1, 2, 1, 2, 1]]),  # 1, 2, 5 and 2 x 4 prototypes a tile
+    n_query=st.integers(1, 40),
+    dimension=st.integers(3, 150),  # in one or two, cosines are all but fixed and rounding decides
+    outlier=st.sampled_from([None, "mean", 1.3]),
+    learn=st.sampled_from([("prototypes", "eta", "delta"), ("prototypes",), ("eta", "delta"), ("delta",)]),
+)
+def test_it_does_the_same_arithmetic_in_double_precision(seed, shots, n_query, dimension, outlier, learn):
+    rng = np.random.default_rng(seed)
+    support, labels, query = random_task(rng, 3, shots, n_query, dimension)
+    support, query = support + 2, query + 2  # away from zero cosines, whose signs Adam would amplify
+    head = some_head(rng, len(shots), outlier)
+    ends = [
+        descend(support, labels, query, head, steps=8, learn=learn, refine=True, backend=backend)
+        for backend in ("array", "fast")
+    ]
+    compared = ("prototypes", "eta", "delta", "support_logits", "query_logits", "query_probabilities")
+    for name in (*compared, "refined", "refined_logits"):
+        a, b = (getattr(end, name) for end in ends)
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("ways", [1, 5, 7, 12, 53])
+def test_any_number_of_ways_in_single_precision(ways):
+    support, labels, query = random_task(np.random.default_rng(ways), 2, [2] * ways, 40, 70, np.float32)
+    results = [handful.solve("eol", support, labels, query, backend=b) for b in ("array", "fast")]
+    difference = np.abs(results[0].probabilities - results[1].probabilities)
+    assert np.median(difference) <= 2e-6
+    assert difference.max() <= 2e-3
+
+
+def test_exponential_and_logarithm_are_exact_to_single_precision():
+    from numba import njit
+
+    from handful.engines import _tiles
+
+    @njit(fastmath=True)
+    def both(x, e, l):
+        for i in range(len(x)):
+            e[i] = _tiles.exp(-x[i])
+            l[i] = _tiles.log(x[i])
+
+    x = np.concatenate([np.linspace(1e-3, 80, 40001), np.geomspace(1e-30, 1e30, 10001)]).astype(np.float32)
+    e, l = np.empty_like(x), np.empty_like(x)
+    both(x, e, l)
+    inside = x < 80
+    np.testing.assert_allclose(e[inside], np.exp(-x[inside].astype(np.float64)), rtol=3e-6)
+    near = x < 10  # where probabilities matter
+    np.testing.assert_allclose(e[near], np.exp(-x[near].astype(np.float64)), rtol=5e-7)
+    np.testing.assert_allclose(l, np.log(x.astype(np.float64)), rtol=3e-7, atol=1e-7)
+
+
+def test_threads_and_chunks_change_nothing(episodes):
+    one = handful.solve("eol", episodes.task, backend="fast", threads=1)
+    two = handful.solve("eol", episodes.task, backend="fast", threads=2)
+    np.testing.assert_array_equal(one.outlier_scores, two.outlier_scores)
+
+
+@pytest.mark.torch
+def test_torch_keeps_its_threads():
+    script = """
+import numpy as np, torch, handful
+torch.set_num_threads(2)
+rng = np.random.default_rng(0)
+s, q = rng.normal(size=(4, 4, 16)), rng.normal(size=(4, 20, 16))
+handful.solve("eol", s, [[0, 0, 1, 1]] * 4, q, backend="fast", threads=2)
+assert torch.get_num_threads() == 2, torch.get_num_threads()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_absence_names_the_install_command():
+    script = """
+import sys; sys.modules["numba"] = None
+import numpy as np, handful
+rng = np.random.default_rng(0)
+s, q = rng.normal(size=(4, 4, 16)), rng.normal(size=(4, 20, 16))
+handful.solve("eol", s, [[0, 0, 1, 1]] * 4, q)
+try:
+    handful.solve("eol", s, [[0, 0, 1, 1]] * 4, q, backend="fast")
+except ImportError as error:
+    assert "handful[fast]" in str(error), error
+else:
+    raise AssertionError("no error")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,274 @@
+"""The estimate of the share of unknowns: against its equations, on real tasks, and at the edges."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import handful
+from handful.core.prepare import prepare
+from handful.engines import density, share
+from handful.features import Protocol, digits, draw, read
+from handful.methods import get
+
+SHARES = [(30, 0), (25, 5), (15, 15), (5, 25)]
+
+
+def kernels(task, ways=5):
+    prepared = prepare(task.support, task.query, share.PREPARATION)
+    return density.kernels(density.smooth(prepared.support, prepared.query), task.labels, ways)
+
+
+def estimate(task):
+    return share.of_task(task.support, task.labels, task.query)
+
+
+def tasks_at(known, outlier, shots=5, tasks=30, **options):
+    return draw(
+        *digits(), Protocol(shots=shots, queries=known, outlier_queries=outlier, **options), seed=6, tasks=tasks
+    )
+
+
+# What it is made of
+
+
+def test_the_law_is_the_equation_written_out(episodes):
+    of = kernels(episodes.task)
+    g, shots, n_query = 0.3, 5, 150
+    for i in range(3):
+        among = of.h[i, 25:, 25:].astype(float)
+        pairs = among[~np.eye(n_query, dtype=bool)].reshape(n_query, -1)
+        beta = 12 * np.sqrt(0.18 / pairs.std())
+        kernel = np.exp(beta * (pairs - 1))
+        e0, e10 = kernel.mean(), np.sort(kernel, axis=1)[:, -10:].mean()
+        members = (1 - g) * n_query / 5 + 2 * shots + 4
+        sizes = np.log(members * e10) / 2 - np.log((g * n_query + 5) * e0)
+        expected = np.log(g / (1 - g)) + sizes + 5.2 * g * (1 - g) - 0.5
+        assert of.law(np.array([[g]], np.float32))[i, 0] == pytest.approx(expected, abs=1e-3)
+
+
+def test_cover_is_the_mean_over_all_ways_to_draw_one_example_of_each_class_and_n_queries():
+    task = draw(
+        *digits(), Protocol(ways=2, shots=3, queries=3, outlier_ways=2, outlier_queries=2), seed=1, tasks=2
+    ).task
+    of = kernels(task, ways=2)
+    for i in range(2):
+        h, labels, n_query = of.h[i].astype(float), task.labels[i], 10
+        groups = [np.flatnonzero(labels == k) for k in range(2)]
+        to = h[:6, 6:]
+        best = np.mean([to[list(pick)].max(axis=0).mean() for pick in product(*groups)])
+        among = h[6:, 6:]
+        usual = []
+        for q in range(n_query):
+            others = [j for j in range(n_query) if j != q]
+            usual.append(np.mean([max(among[q, a], among[q, b]) for a in others for b in others if a < b]))
+        spread = among[~np.eye(n_query, dtype=bool)].std()
+        assert share.cover(of, task.labels)[i] == pytest.approx((best - np.mean(usual)) / spread, abs=1e-4)
+
+
+def test_the_pressure_at_the_true_share_follows_the_law(episodes):
+    """Half of these tasks are outliers: there pressure and law agree, below it is less, above it is more."""
+    of = kernels(episodes.task)
+    tried = np.array([[0.15, 0.5, 0.85]], np.float32)
+    excess = (density.densities(of, tried, hold=True).pressure - of.law(tried)).mean(axis=0)
+    assert excess[0] < -0.4
+    assert abs(excess[1]) < 0.7
+    assert excess[2] > 0.4
+
+
+# How near it comes
+
+
+@pytest.mark.parametrize(("known", "outlier"), SHARES)
+@pytest.mark.parametrize(("shots", "limit"), [(1, 0.17), (5, 0.11), (10, 0.11)])
+def test_it_is_near_on_raw_pixels_of_digits(known, outlier, shots, limit):
+    found = estimate(tasks_at(known, outlier, shots).task)
+    truth = outlier / 30
+    assert np.abs(found.estimate - truth).mean() < limit
+    assert ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).mean() > 0.5
+
+
+def test_more_unknowns_are_estimated_to_be_more():
+    means = [estimate(tasks_at(30 - o, o).task).estimate.mean() for o in (0, 5, 10, 15, 20, 25)]
+    assert np.all(np.diff(means) > 0.04)
+
+
+@pytest.mark.parametrize("shots", [1, 5])
+def test_where_nothing_is_unknown_hardly_anything_is_called_so(shots):
+    found = handful.solve(tasks_at(30, 0, shots, tasks=60, outlier_ways=0).task)
+    assert found.unknown.mean() < (0.08 if shots == 1 else 0.03)
+    assert np.median(found.outlier_share) < 0.1
+
+
+@pytest.mark.parametrize(("shots", "limit"), [(1, 0.1), (5, 0.07), (10, 0.07)])
+@pytest.mark.parametrize(("known", "outlier"), SHARES)
+def test_it_is_near_on_features_of_photographs(shared, known, outlier, shots, limit):
+    photographs = read(shared / "data" / "tiny_imagenet_val.npz")
+    protocol = Protocol(shots=shots, queries=known, outlier_queries=outlier)
+    found = estimate(draw(photographs.features, photographs.labels, protocol, seed=3, tasks=30).task)
+    assert np.abs(found.estimate - protocol.outlier_share).mean() < limit
+
+
+# That it says the same however it is asked
+
+
+def test_a_task_alone_and_in_company_gets_the_same_estimate(episodes):
+    task = episodes.task[:6]
+    together = estimate(task)
+    alone = [estimate(task[i : i + 1]) for i in range(6)]
+    np.testing.assert_allclose(together.estimate, [a.estimate[0] for a in alone], atol=2e-4)
+    np.testing.assert_allclose(together.interval, [a.interval[0] for a in alone], atol=0.01)
+
+
+def test_the_order_of_examples_and_queries_does_not_matter(episodes):
+    task = episodes.task[:4]
+    rng = np.random.default_rng(0)
+    s, q = rng.permutation(25), rng.permutation(150)
+    moved = share.of_task(task.support[:, s], task.labels[:, s], task.query[:, q])
+    np.testing.assert_allclose(moved.estimate, estimate(task).estimate, atol=1e-3)
+
+
+@pytest.mark.torch
+def test_torch_gives_what_numpy_gives(episodes):
+    import torch
+
+    task = episodes.task[:3]
+    plain = handful.solve(task)
+    found = handful.solve(torch.asarray(task.support), task.labels, torch.asarray(task.query))
+    np.testing.assert_allclose(found.outlier_share, plain.outlier_share, atol=1e-3)
+    np.testing.assert_allclose(found.outlier_scores.numpy(), plain.outlier_scores, atol=0.02)
+
+
+def test_the_interval_holds_the_estimate_and_lies_between_0_and_1(episodes):
+    found = estimate(episodes.task)
+    assert np.all((found.interval[:, 0] <= found.estimate) & (found.estimate <= found.interval[:, 1]))
+    assert np.all((found.interval >= 0) & (found.interval <= 1))
+    assert np.all((found.estimate > 0) & (found.estimate < 1))
+
+
+# How it is used
+
+
+def test_the_default_is_kdo_with_the_share_estimated(episodes):
+    task = episodes.task[:4]
+    found, kdo = handful.solve(task), handful.solve("kdo", task, outlier_share="auto")
+    np.testing.assert_array_equal(found.outlier_scores, kdo.outlier_scores)
+    np.testing.assert_allclose(found.outlier_share, estimate(task).estimate, atol=1e-4)
+    assert found.made_by["method"] == get("auto").name == "kdo"
+    told = handful.solve("kdo", task, outlier_share=found.outlier_share)
+    np.testing.assert_allclose(told.outlier_scores, found.outlier_scores, atol=1e-5)
+    assert told.outlier_share_interval is None
+    assert found.outlier_share_interval.shape == (4, 2)
+    assert found[2].outlier_share_interval.tolist() == found.outlier_share_interval[2].tolist()
+
+
+@pytest.mark.parametrize("method", ["eol", "eol_kdo", "simpleshot+eol"])
+def test_a_method_that_is_told_nothing_works_with_the_estimate(episodes, method):
+    task = episodes.task[:4]
+    found = handful.solve(method, task)
+    np.testing.assert_allclose(found.outlier_share, estimate(task).estimate, atol=1e-4)
+    told = handful.solve(method, task, outlier_share=found.outlier_share)
+    np.testing.assert_allclose(found.outlier_scores, told.outlier_scores, atol=1e-4)
+    assert found.outlier_share_interval.shape == (4, 2)
+
+
+def test_the_paper_s_b_is_taken_before_any_estimate(episodes):
+    assert handful.solve("eol", episodes.task[:2], b=0.3).outlier_share_interval is None
+
+
+def test_a_method_that_only_ranks_calls_the_estimated_share_unknown(episodes):
+    task = episodes.task[:4]
+    found = handful.solve("knn", task)
+    np.testing.assert_allclose(found.unknown.mean(axis=1), estimate(task).estimate, atol=1 / 150)
+    np.testing.assert_allclose(found.outlier_share_interval, estimate(task).interval, atol=0.01)
+
+
+def test_names_and_arrays_may_come_in_any_of_the_usual_ways(episodes):
+    task = episodes.task[0]
+    arrays = task.support[0], task.classes[task.labels[0]], task.query[0]
+    one = handful.solve(task)
+    for other in (
+        handful.solve("auto", task),
+        handful.solve(*arrays),
+        handful.solve(support=arrays[0], labels=arrays[1], query=arrays[2]),
+        handful.solve_each([task])[0],
+    ):
+        np.testing.assert_array_equal(other.outlier_scores, one.outlier_scores)
+    with pytest.raises(TypeError, match="the method is a ndarray: give a name, or none"):
+        handful.solve(*arrays, arrays[0])
+    with pytest.raises(ValueError, match="there is no method 'automatic'; there are: auto, bdcspn"):
+        handful.solve("automatic", task)
+
+
+def test_the_estimator_keeps_what_was_estimated(episodes):
+    task = episodes.task[0]
+    X = np.concatenate([task.support[0], task.query[0]])
+    y = np.concatenate([task.labels[0], np.full(150, -1)])
+    model = handful.make_estimator("auto").fit(X, y)
+    assert type(model) is handful.KDO
+    low, high = model.outlier_share_interval_
+    assert low <= model.outlier_share_ <= high
+    assert handful.KDO(outlier_share=0.4).fit(X, y).outlier_share_interval_ is None
+
+
+# The edges
+
+
+@pytest.mark.parametrize("queries", [1, 2, 3, 10])
+@pytest.mark.parametrize("ways", [1, 2, 5])
+def test_a_tiny_pile_gets_an_answer(queries, ways):
+    features, labels = digits()
+    support = np.concatenate([features[labels == k][:3] for k in range(ways)])
+    found = handful.solve(support, np.repeat(np.arange(ways), 3), features[labels < 8][50 : 50 + queries])
+    assert np.isfinite(found.outlier_scores).all()
+    assert 0 < found.outlier_share < 1
+    low, high = found.outlier_share_interval
+    assert low <= found.outlier_share <= high
+    assert ways == 1 or high - low > 0.1  # so few items say little
+
+
+def test_one_query_of_a_known_class_is_known_and_a_stranger_is_not():
+    rng = np.random.default_rng(5)
+    means = rng.normal(size=(4, 30)) * 3
+    support = np.repeat(means[:3], 5, axis=0) + rng.normal(size=(15, 30))
+    labels = np.repeat(["a", "b", "c"], 5)
+    for k in range(3):
+        assert handful.solve(support, labels, means[k : k + 1]).labels.tolist() == ["abc"[k]]
+    assert handful.solve(support, labels, means[3:]).labels.tolist() == ["unknown"]
+
+
+def test_items_that_are_all_alike_are_no_trouble():
+    same = np.ones((30, 4))
+    found = handful.solve(same[:4], [0, 0, 1, 1], same)
+    assert np.isfinite(found.outlier_scores).all()
+    assert 0 < found.outlier_share < 1
+
+
+@pytest.mark.parametrize("options", [{"ways": 2, "outlier_ways": 8}, {"ways": 8, "outlier_ways": 2}])
+@pytest.mark.parametrize("unequal", [{}, {"unequal_shots": 4.0, "unequal_queries": 4.0}])
+def test_other_ways_and_unequal_classes(options, unequal):
+    protocol = Protocol(shots=5, queries=12, outlier_queries=12, **options, **unequal)
+    found = estimate(draw(*digits(), protocol, seed=2, tasks=20).task)
+    assert np.abs(found.estimate - protocol.outlier_share).mean() < 0.2
+
+
+def test_of_a_large_pile_a_sample_is_solved_and_the_rest_scored():
+    rng = np.random.default_rng(1)
+    means = rng.normal(size=(6, 20)) * 2
+    truth = rng.integers(6, size=5000)
+    pile = (means[truth] + rng.normal(size=(5000, 20))).astype(np.float32)
+    support = np.repeat(means[:3], 5, axis=0) + rng.normal(size=(15, 20))
+    found = handful.solve(support, np.repeat([0, 1, 2], 5), pile)
+    assert found.state["items"].shape[1] == 15 + share.MOST
+    assert found.outlier_share == pytest.approx(0.5, abs=0.06)
+    assert np.mean(found.unknown == (truth >= 3)) > 0.95
+    assert np.mean((found.closest == truth)[truth < 3]) > 0.98
+    again = handful.solve(support, np.repeat([0, 1, 2], 5), pile)
+    np.testing.assert_array_equal(found.outlier_scores, again.outlier_scores)
+
+
+def test_a_sample_is_all_of_a_small_pile_and_the_same_part_of_a_large_one():
+    assert share.sample(5, 10).tolist() == [0, 1, 2, 3, 4]
+    some = share.sample(100, 10)
+    assert len(set(some.tolist())) == 10
+    assert some.tolist() == sorted(some.tolist()) == share.sample(100, 10).tolist()

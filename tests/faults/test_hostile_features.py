@@ -1,0 +1,589 @@
+"""Files of features that attack their reader: each is refused in a sentence, quickly and with little memory."""
+
+import io
+import json
+import os
+import struct
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import ipc, parquet
+
+from handful.features import FeatureSet, read, write
+from handful.utils.limits import check_bytes, max_bytes
+
+EYE = np.eye(4, dtype=np.float32)
+LABELS = np.array(["hen", "hen", "owl", "owl"])
+DEEP = "[" * 100_000
+
+
+def npy(shape="(4, 4)", kind="'<f4'", order="False", data=bytes(64), version=b"\x01\x00", extra="") -> bytes:
+    """A .npy file with any header."""
+    header = f"{{'descr': {kind}, 'fortran_order': {order}, 'shape': {shape}, {extra}}}\n".encode("latin1")
+    size = struct.pack("<H" if version == b"\x01\x00" else "<I", len(header) % 2**16)
+    return b"\x93NUMPY" + version + size + header + data
+
+
+def as_npz(path, features, labels=None, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("features.npy", features)
+        buffer = io.BytesIO()
+        np.save(buffer, LABELS)
+        archive.writestr("labels.npy", buffer.getvalue() if labels is None else labels)
+
+
+ARRAYS = {
+    "petabytes": npy("(1000000000000, 900)"),
+    "more bytes than a machine can count": npy("(1099511627776, 1099511627776)"),
+    "hundreds of digits": npy(f"({'9' * 400}, 4)"),
+    "9,000 axes": npy(f"({'1,' * 4000})"),
+    "a negative side": npy("(-4, -4)"),
+    "sides that are yes and no": npy("(True, True)"),
+    "a side with a fraction": npy("(4.0, 4)"),
+    "a shape that is a number": npy("4"),
+    "Python objects": npy(kind="'|O'"),
+    "objects in a field": npy(kind="[('a', '|O')]"),
+    "fields": npy("(8,)", "[('a', '<f4'), ('b', '<f4')]"),
+    "arrays of arrays": npy("(1,)", "('<f4', (16,))"),
+    "texts of two gigabytes": npy("(1, 1)", "'<U500000000'"),
+    "an unknown type": npy(kind="'<f5'"),
+    "a type that is code": npy(kind="__import__('os').system('true')"),
+    "a header that is code": b"\x93NUMPY\x01\x00\x20\x00" + b"__import__('os').abort()".ljust(31) + b"\n" + bytes(64),
+    "nested brackets": npy("(" * 3000 + ")" * 3000),
+    "a header without an end": b"\x93NUMPY\x01\x00\xff\xff{",
+    "a header of gigabytes": b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
+    "a header of a megabyte": npy(version=b"\x02\x00", extra=f"'a': '{'x' * 10**6}'"),
+    "an unknown entry": npy(extra="'a': 1"),
+    "a version that does not exist": npy(version=b"\x09\x09"),
+    "fewer numbers than it says": npy("(4000, 4)"),
+    "more numbers than it says": npy("(2, 4)"),
+    "nothing": b"",
+    "half a header": npy()[:20],
+    "another file": b"GIF89a" + bytes(100),
+    "three axes": npy("(2, 2, 4)"),
+    "complex numbers": npy("(4, 2)", "'<c8'"),
+    "dates": npy("(4, 2)", "'<M8[s]'"),
+    "numbers that are none": npy(data=struct.pack("<16f", *[float("nan")] * 16)),
+    "endless numbers": npy(data=struct.pack("<16f", *[float("inf")] * 16)),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["plain", "compressed"])
+def test_a_hostile_npz_is_refused(sandbox, tmp_path, name, compression):
+    as_npz(tmp_path / "a.npz", ARRAYS[name], compression=compression)
+    assert "a.npz" in sandbox.refuses("info", tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if not name.startswith("more numbers")])
+def test_a_hostile_npy_is_refused(sandbox, tmp_path, name):
+    (tmp_path / "a.npy").write_bytes(ARRAYS[name])
+    np.save(tmp_path / "a.labels.npy", LABELS)
+    assert "a.npy" in sandbox.refuses("info", tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("name", ["petabytes", "Python objects", "fields", "nothing", "another file", "three axes"])
+def test_hostile_labels_are_refused(sandbox, tmp_path, name):
+    as_npz(tmp_path / "a.npz", npy(), labels=ARRAYS[name])
+    assert "a.npz" in sandbox.refuses("info", tmp_path / "a.npz")
+
+
+def a_real_bomb(path):
+    """Zeros, a thousand times as many as the file has bytes."""
+    as_npz(path, npy("(35000000, 4)", data=bytes(560_000_000)), compression=zipfile.ZIP_DEFLATED)
+
+
+def names_twice(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.npy", npy())
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("features.npy", npy("(1000000000000, 900)"))
+
+
+def members_in_each_other(path):
+    """Two entries of the list lead to the same bytes."""
+    as_npz(path, npy())
+    data = path.read_bytes()
+    start = data.index(b"PK\x01\x02")
+    first = data[start : data.index(b"PK\x01\x02", start + 4)]
+    forged = first.replace(b"features.npy", b"features2npy")
+    end = data.index(b"PK\x05\x06")
+    directory = data[start:end] + forged
+    tail = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 3, 3, len(directory), start, 0)
+    path.write_bytes(data[:start] + directory + tail)
+
+
+def a_list_of_gigabytes(path):
+    as_npz(path, npy())
+    data = bytearray(path.read_bytes())
+    end = data.index(b"PK\x05\x06")
+    struct.pack_into("<I", data, end + 12, 2**32 - 2)
+    path.write_bytes(data)
+
+
+def twenty_thousand_members(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for i in range(20_000):
+            archive.writestr(f"{i}.npy", b"")
+
+
+def another_compression(path):
+    as_npz(path, npy(), compression=zipfile.ZIP_LZMA)
+
+
+def encrypted(path):
+    as_npz(path, npy())
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+
+
+def a_wrong_checksum(path):
+    as_npz(path, npy())
+    path.write_bytes(path.read_bytes().replace(bytes(32), b"\1" + bytes(31), 1))
+
+
+def cut_off(path):
+    as_npz(path, npy())
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def a_device(path):
+    path.symlink_to("/dev/zero")
+
+
+ARCHIVES = [
+    a_real_bomb, names_twice, members_in_each_other, a_list_of_gigabytes, twenty_thousand_members,
+    another_compression, encrypted, a_wrong_checksum, cut_off, a_pipe, a_device,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", ARCHIVES, ids=lambda make: make.__name__)
+def test_a_hostile_archive_is_refused(sandbox, tmp_path, make):
+    make(tmp_path / "a.npz")
+    assert "a.npz" in sandbox.refuses("info", tmp_path / "a.npz")
+
+
+# ---- Parquet
+
+
+def table(metadata=None, **columns):
+    made = pa.table({"embedding": EYE.tolist(), "label": LABELS} | columns)
+    return made if metadata is None else made.replace_schema_metadata(metadata)
+
+
+def hugging(features):
+    return {"huggingface": features if isinstance(features, str) else json.dumps({"info": {"features": features}})}
+
+
+def long_texts(count):
+    """The same text of a megabyte in each row, which the file holds once."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), ["x" * 10**6])
+
+
+def class_label(names):
+    return table(hugging({"label": {"_type": "ClassLabel", "names": names}}), label=[0, 0, 1, 1])
+
+
+def mean(text):
+    return table({"handful.base_mean": text if isinstance(text, str) else json.dumps({"base_mean": text})})
+
+
+TABLES = {
+    "metadata that is no JSON": lambda: table(hugging("{")),
+    "metadata that is a list": lambda: table(hugging("[]")),
+    "metadata as deep as can be": lambda: table(hugging(DEEP)),
+    "info that is a number": lambda: table(hugging('{"info": 7}')),
+    "features that are a list": lambda: table(hugging(["label"])),
+    "names that are a number": lambda: class_label(7),
+    "names that are numbers": lambda: class_label([1, 2]),
+    "too few names": lambda: class_label(["hen"]),
+    "a mean that is a text": lambda: mean("x"),
+    "a mean as deep as can be": lambda: mean(DEEP),
+    "a mean of texts": lambda: mean(["a", "b", "c", "d"]),
+    "a mean of objects": lambda: mean({"a": 1}),
+    "a mean of another length": lambda: mean([1.0, 2.0]),
+    "a mean that is none": lambda: mean([1.0, None, 2.0, 3.0]),
+    "a mean that is not a number": lambda: mean('{"base_mean": [1, 2, 3, NaN]}'),
+    "a mean of numbers without an end": lambda: mean('{"base_mean": [1, 2, 3, 1e999]}'),
+    "labels that are lists": lambda: table(label=[["hen"]] * 4),
+    "labels that are objects": lambda: table(label=[{"a": 1}] * 4),
+    "labels of a megabyte each": lambda: table(label=long_texts(4000), embedding=[[1.0]] * 4000),
+    "labels that share their beginning": None,
+    "paths of a megabyte each": lambda: table(
+        embedding=[[1.0]] * 4000, label=["hen"] * 4000, path=long_texts(4000)
+    ),
+    "no labels": lambda: pa.table({"embedding": EYE.tolist()}),
+    "no embeddings": lambda: pa.table({"label": LABELS}),
+    "no rows": lambda: table(label=pa.array([], pa.string()), embedding=pa.array([], pa.list_(pa.float32()))),
+    "a missing label": lambda: table(label=["hen", None, "owl", "owl"]),
+    "a missing embedding": lambda: table(embedding=[[1.0], None, [1.0], [1.0]]),
+    "a missing number": lambda: table(embedding=[[1.0], [None], [1.0], [1.0]]),
+    "embeddings of two lengths": lambda: table(embedding=[[1.0], [1.0, 2.0], [1.0], [1.0]]),
+    "embeddings of no length": lambda: table(embedding=pa.array([[]] * 4, pa.list_(pa.float32()))),
+    "embeddings in embeddings": lambda: table(embedding=[[[1.0]]] * 4),
+    "embeddings of texts": lambda: table(embedding=[["1"]] * 4),
+    "embeddings of dates": lambda: table(embedding=pa.array([[0]] * 4, pa.list_(pa.date32()))),
+    "two columns of labels": lambda: pa.Table.from_arrays(
+        [pa.array(EYE.tolist()), pa.array(LABELS), pa.array(LABELS)], ["embedding", "label", "label"]
+    ),
+    "100,000 columns": lambda: pa.Table.from_arrays([pa.array([1.0])] * 100_000, [f"c{i}" for i in range(100_000)]),
+    "names of a megabyte": lambda: pa.table({"x" * 10**6: [1.0]}),
+}  # fmt: skip
+
+
+def save_table(name, path):
+    if name == "labels that share their beginning":  # each takes three bytes of the file
+        long = "x" * 10**5
+        parquet.write_table(
+            table(label=[f"{long}{i:05}" for i in range(1500)], embedding=[[1.0]] * 1500), path,
+            use_dictionary=False, column_encoding={"label": "DELTA_BYTE_ARRAY", "embedding.list.element": "PLAIN"},
+        )  # fmt: skip
+    else:
+        parquet.write_table(TABLES[name](), path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_hostile_parquet_file_is_refused(sandbox, tmp_path, name):
+    save_table(name, tmp_path / "a.parquet")
+    assert "a.parquet" in sandbox.refuses("info", tmp_path / "a.parquet")
+
+
+def many_zeros(path):
+    """544 MB of zeros in some kilobytes: runs of the same number are written once."""
+    rows = 2**15
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * 256, np.float32)), 256)
+    block = pa.table({"embedding": zeros, "label": pa.array(["hen"] * rows).dictionary_encode().cast(pa.string())})
+    with parquet.ParquetWriter(path, block.schema, compression="zstd") as writer:
+        for _ in range(17):
+            writer.write_table(block)
+    assert path.stat().st_size < 300_000
+
+
+def with_footer(change):
+    """A file whose description was changed."""
+
+    def make(path):
+        parquet.write_table(table(), path)
+        data = path.read_bytes()
+        length = int.from_bytes(data[-8:-4], "little")
+        footer = change(bytearray(data[-8 - length : -8]))
+        path.write_bytes(data[: -8 - length] + footer + struct.pack("<I", len(footer)) + b"PAR1")
+
+    return make
+
+
+def with_tail(tail):
+    def make(path):
+        parquet.write_table(table(), path)
+        path.write_bytes(path.read_bytes()[: -len(tail)] + tail)
+
+    return make
+
+
+FILES = {
+    "many zeros": many_zeros,
+    "a description of gigabytes": with_tail(b"\xff\xff\xff\xffPAR1"),
+    "another end": with_tail(b"PARE"),
+    "a description of nothing": with_footer(lambda footer: b""),
+    "a description that ends at once": with_footer(lambda footer: b"\x00"),
+    "half a description": with_footer(lambda footer: footer[: len(footer) // 2]),
+    "a list of two billion row groups": with_footer(lambda footer: b"\x49\xfc\xff\xff\xff\xff\x07"),
+    "a text of two gigabytes": with_footer(lambda footer: b"\x68\xff\xff\xff\xff\x07"),
+    "structs in structs": with_footer(lambda footer: b"\x1c" * 100_000),
+    "lists in lists": with_footer(lambda footer: b"\x19" * 100_000),
+    "a number without an end": with_footer(lambda footer: b"\x15" + b"\xff" * 1000),
+    "empty structs": with_footer(lambda footer: b"\x15\x04\x39\xfc\xc0\x84\x3d" + bytes(10**6)),
+    "nothing": lambda path: path.write_bytes(b""),
+    "only a beginning": lambda path: path.write_bytes(b"PAR1"),
+    "a beginning and an end": lambda path: path.write_bytes(b"PAR1" + bytes(4) + b"PAR1"),
+    "noise": lambda path: path.write_bytes(b"PAR1" + np.random.default_rng(0).bytes(4000) + b"\xa0\x0f\0\0PAR1"),
+    "a pipe": a_pipe,
+    "a device": a_device,
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_hardly_parquet_is_refused(sandbox, tmp_path, name):
+    FILES[name](tmp_path / "a.parquet")
+    assert "a.parquet" in sandbox.refuses("info", tmp_path / "a.parquet")
+
+
+def is_refused(path):
+    try:
+        return len(read(path)) < 1
+    except ValueError as error:
+        return len(str(error)) < 1000
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "npz", "npy", "safetensors"])
+def test_any_wrong_byte_is_refused_or_read_but_nothing_worse(tmp_path, suffix):
+    """Three wrong values of every byte, one at a time; Arrow and others end the process on some if they are let to."""
+    path = write(FeatureSet(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / f"a.{suffix}")
+    whole = path.read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        for byte in {0, 0x40, 0x80 | whole[at]} - {whole[at]}:
+            path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+            refused += is_refused(path)
+    assert refused > len(whole) // 5
+
+
+# ---- .safetensors
+
+
+def tensors(header, data=bytes(64 + 32)) -> bytes:
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def entry(kind="F32", shape=(4, 4), ends=(0, 64)):
+    return {"dtype": kind, "shape": list(shape), "data_offsets": list(ends)}
+
+
+def set_header(features=None, labels=None, **about):
+    made = {"features": features or entry(), "labels": labels or entry("I64", (4,), (64, 96))}
+    return made | ({"__metadata__": {"handful": json.dumps(about)}} if about else {})
+
+
+def noted(text):
+    return set_header() | {"__metadata__": {"handful": text}}
+
+
+TENSORS = {
+    "a header of exabytes": struct.pack("<Q", 2**63) + b"{}",
+    "a header longer than the file": struct.pack("<Q", 10**6) + b"{}",
+    "a header that is no JSON": tensors(b"{{{{"),
+    "a header that is a list": tensors(b"[]"),
+    "a header as deep as can be": tensors(DEEP.encode()),
+    "a header that is not UTF-8": tensors(b'{"\xff\xfe": 1}'),
+    "a tensor beyond the end": tensors(set_header(entry(shape=(4000, 4), ends=(0, 64000)))),
+    "tensors in each other": tensors(set_header(labels=entry("I64", (4,), (32, 64)))),
+    "a shape that does not fit": tensors(set_header(entry(shape=(8, 4)))),
+    "a shape that overflows": tensors(set_header(entry(shape=(2**62, 2**62)))),
+    "a negative shape": tensors(set_header(entry(shape=(-4, -4)))),
+    "ends that are exchanged": tensors(set_header(entry(ends=(64, 0)))),
+    "an unknown type": tensors(set_header(entry("F17"))),
+    "a type of 8 bits": tensors(set_header(entry("F8_E4M3", (16, 4)))),
+    "bfloat16": tensors(set_header(entry("BF16", (8, 4)))),
+    "no features": tensors({"labels": entry("I64", (12,), (0, 96))}),
+    "a note that is no JSON": tensors(noted("{")),
+    "a note that is a list": tensors(noted("[]")),
+    "a note that is a number": tensors(noted("7")),
+    "a note as deep as can be": tensors(noted(DEEP)),
+    "a note that is no text": tensors(set_header() | {"__metadata__": {"handful": 7}}),
+    "a format that is a text": tensors(set_header(format="1")),
+    "a format that is yes": tensors(set_header(format=True)),
+    "a format that is a list": tensors(set_header(format=[1])),
+    "a format of the future": tensors(set_header(format=10**30)),
+    "classes that are a text": tensors(set_header(classes="hen")),
+    "classes that are numbers": tensors(set_header(classes=[1, 2])),
+    "classes that are an object": tensors(set_header(classes={"0": "hen"})),
+    "no classes": tensors(set_header(classes=[])),
+    "paths that are a text": tensors(set_header(paths="abcd")),
+    "paths that are an object": tensors(set_header(paths={})),
+    "paths that are lists": tensors(set_header(paths=[["a"], ["b"], ["c"], ["d"]])),
+    "too few paths": tensors(set_header(paths=["a"])),
+    "splits that are numbers with a fraction": tensors(set_header(splits=[0.5] * 4)),
+    "nothing": b"",
+    "seven bytes": bytes(7),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_hostile_safetensors_file_is_refused(sandbox, tmp_path, name):
+    (tmp_path / "a.safetensors").write_bytes(TENSORS[name])
+    assert "a.safetensors" in sandbox.refuses("info", tmp_path / "a.safetensors")
+
+
+# ---- folders
+
+
+def with_state(**changes):
+    def make(folder):
+        state = json.loads((folder / "state.json").read_text()) | changes
+        (folder / "state.json").write_text(json.dumps(state))
+
+    return make
+
+
+def with_text(name, text):
+    return lambda folder: (folder / name).write_text(text)
+
+
+def with_stream(change):
+    def make(folder):
+        file = next(folder.glob("*.arrow"))
+        change(file)
+
+    return make
+
+
+def compressed_zeros(file):
+    """600 MB as Arrow compresses them."""
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(2**20 * 150, np.float32)), 1024)
+    made = pa.table({"embedding": zeros, "label": pa.array(["hen"] * len(zeros))})
+    with ipc.new_stream(file, made.schema, options=ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(made)
+
+
+def rows_without_bytes(file):
+    """A column of nothing has as many rows as it likes."""
+    batch = pa.record_batch({"embedding": pa.nulls(10**9), "label": pa.nulls(10**9)})
+    with ipc.new_stream(file, batch.schema) as stream:
+        stream.write_batch(batch)
+
+
+FOLDERS = {
+    "a state that is no JSON": with_text("state.json", "{"),
+    "a state that is a list": with_text("state.json", "[]"),
+    "a state as deep as can be": with_text("state.json", DEEP),
+    "a state of 20 MB": with_text("state.json", " " * 20_000_000 + "{}"),
+    "files that are a text": with_state(_data_files="data-00000-of-00001.arrow"),
+    "files that are numbers": with_state(_data_files=[7]),
+    "files without a name": with_state(_data_files=[{}]),
+    "files with a number for a name": with_state(_data_files=[{"filename": 7}]),
+    "no files": with_state(_data_files=[]),
+    "a file above": with_state(_data_files=[{"filename": "../other.arrow"}]),
+    "a file anywhere": with_state(_data_files=[{"filename": "/etc/passwd"}]),
+    "a file with a zero": with_state(_data_files=[{"filename": "a\0b"}]),
+    "the folder itself": with_state(_data_files=[{"filename": "."}]),
+    "a file that is missing": with_state(_data_files=[{"filename": "data-7.arrow"}]),
+    "one file 20,000 times": with_state(_data_files=[{"filename": "data-00000-of-00001.arrow"}] * 20_000),
+    "an info that is no JSON": with_text("dataset_info.json", "{"),
+    "an info that is a number": with_text("dataset_info.json", "7"),
+    "features that are a list": with_text("dataset_info.json", '{"features": ["label"]}'),
+    "names that are a number": with_text(
+        "dataset_info.json", '{"features": {"label": {"_type": "ClassLabel", "names": 7}}}'
+    ),
+    "a mean that is a text": with_text("base_mean.json", '{"base_mean": "x"}'),
+    "a mean without an end": with_text("base_mean.json", '{"base_mean": [1e999, 0, 0, 0]}'),
+    "a mean as deep as can be": with_text("base_mean.json", DEEP),
+    "a stream of zeros, compressed": with_stream(compressed_zeros),
+    "a stream of nothing, a billion times": with_stream(rows_without_bytes),
+    "an empty stream": with_stream(lambda file: file.write_bytes(b"")),
+    "half a stream": with_stream(lambda file: file.write_bytes(file.read_bytes()[:300])),
+    "a stream that is another file": with_stream(lambda file: file.write_bytes(b"PAR1" * 100)),
+    "a message of gigabytes": with_stream(lambda file: file.write_bytes(b"\xff" * 7 + b"\x7f" + bytes(64))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_hostile_dataset_folder_is_refused(sandbox, tmp_path, name):
+    folder = write(FeatureSet(EYE, LABELS), tmp_path / "set")
+    FOLDERS[name](folder)
+    assert "set" in sandbox.refuses("info", folder)
+
+
+def test_any_wrong_byte_of_a_stream_is_refused_or_read_but_nothing_worse(tmp_path):
+    folder = write(FeatureSet(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / "set")
+    file = next(folder.glob("*.arrow"))
+    whole = file.read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        for byte in {0, 0x40, 0x80 | whole[at]} - {whole[at]}:
+            file.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+            refused += is_refused(folder)
+    assert refused > 100
+
+
+PARTS = {
+    "a plan that is no JSON": ("shards.json", "{"),
+    "a plan that is a list": ("shards.json", "[]"),
+    "a plan of a text": ("shards.json", '{"shards": "two"}'),
+    "a plan of yes": ("shards.json", '{"shards": true}'),
+    "a plan of fewer than none": ("shards.json", '{"shards": -1}'),
+    "a plan of a googol": ("shards.json", f'{{"shards": 1{"0" * 100}}}'),
+    "a plan of fewer parts": ("shards.json", '{"shards": 1}'),
+    "a part of a large number": ("part-999999999999999999.parquet", ""),
+    "a part that is no parquet": ("part-00002.parquet", "PAR1"),
+    "a mean that is a text": ("base_mean.json", '{"base_mean": "x"}'),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_hostile_folder_of_parts_is_refused(sandbox, tmp_path, name):
+    for number in range(2):
+        parquet.write_table(table(), tmp_path / f"part-{number:05}.parquet")
+    assert sandbox.run("info", tmp_path).code == 0
+    file, text = PARTS[name]
+    (tmp_path / file).write_text(text)
+    sandbox.refuses("info", tmp_path)
+
+
+# ---- tables that are labelled
+
+PILES = {
+    "100,000 columns": ",".join(f"c{i}" for i in range(100_000)) + "\n",
+    "an embedding as deep as can be": f'embedding,label\n"{DEEP}",hen\n',
+    "an embedding of texts": 'embedding,label\n"[""a""]",hen\n',
+    "an embedding of two lengths": 'embedding,label\n"[1]",hen\n"[1, 2]",owl\n',
+    "an embedding without an end": 'embedding,label\n"[1e999]",hen\n"[1]",owl\n',
+    "zeros": "\0" * 10_000,
+    "one line of megabytes": "a" * 20_000_000,
+    "quotes that do not end": 'label,a\n"' + "x" * 10**6,
+    "not UTF-8": b"label,a\n\xff\xfe,1\n",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", PILES)
+def test_a_hostile_table_is_not_labelled(sandbox, tmp_path, name):
+    content = PILES[name]
+    (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    sandbox.refuses("label", "a.csv", "-o", "out", cwd=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+# ---- honest files
+
+
+def test_honest_files_that_look_strange_are_read(tmp_path):
+    """Large of their kind, compressed well, of other types; what they hold is as it was."""
+    rng = np.random.default_rng(0)
+    wide = {f"c{i}": rng.normal(size=3) for i in range(3000)}
+    parquet.write_table(pa.table(wide), tmp_path / "wide.parquet")
+    from handful.features import read_partly
+
+    np.testing.assert_array_equal(read_partly(tmp_path / "wide.parquet").features.T, np.stack([*wide.values()]))
+    zeros = np.zeros((300_000, 16), np.float32)
+    zeros[:, 0] = 1
+    np.savez_compressed(tmp_path / "zeros.npz", features=zeros, labels=np.repeat(["hen", "owl"], 150_000))
+    assert read(tmp_path / "zeros.npz").features.sum() == 300_000
+    np.save(tmp_path / "f.npy", np.asfortranarray(EYE + 0.5))
+    np.save(tmp_path / "f.labels.npy", LABELS)
+    np.testing.assert_array_equal(read(tmp_path / "f.npy").features, EYE + 0.5)
+    names = np.array([f"{'long' * 50}-{i}" for i in range(2000)])
+    for encoding in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"):
+        parquet.write_table(
+            table(label=names, embedding=rng.normal(size=(2000, 2)).tolist()), tmp_path / "a.parquet",
+            use_dictionary=False, row_group_size=300, data_page_version="2.0",
+            column_encoding={"label": encoding, "embedding.list.element": "BYTE_STREAM_SPLIT"},
+        )  # fmt: skip
+        assert read(tmp_path / "a.parquet").labels.tolist() == names.tolist()
+
+
+def test_the_limit_is_said_and_can_be_raised(tmp_path, monkeypatch, handful):
+    np.savez(tmp_path / "a.npz", features=np.ones((100, 100)), labels=[0, 1] * 50)
+    monkeypatch.setenv("HANDFUL_MAX_BYTES", "64KB")
+    done = handful("info", "a.npz")
+    assert done.returncode == 1
+    assert "78.1 KiB of memory, more than the limit of 64 KiB" in done.stderr
+    assert "HANDFUL_MAX_BYTES=79KB" in done.stderr
+    monkeypatch.setenv("HANDFUL_MAX_BYTES", "79KB")
+    assert handful("info", "a.npz").returncode == 0
+    for wrong in ("much", "-1", "0", "1 ZB", "1e9"):
+        monkeypatch.setenv("HANDFUL_MAX_BYTES", wrong)
+        assert "give a number of bytes" in handful("info", "a.npz").stderr
+    for text, count in (("1", 1), ("1.5 GiB", 3 * 2**29), ("2kb", 2048), ("3T", 3 * 2**40)):
+        monkeypatch.setenv("HANDFUL_MAX_BYTES", text)
+        assert max_bytes() == count
+    with pytest.raises(ValueError, match="more than the limit of 3 TiB"):
+        check_bytes(2**60, "it", stored=1)

@@ -1,0 +1,429 @@
+"""Labelling when things go wrong: bad pictures, odd names, folders that are not as they should be, a full disk, Ctrl-C.
+
+Nothing is lost, nothing is overwritten, and what was wrong is said in a sentence.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_of, start
+
+from handful.backbones import FeatureCache, embed_pictures, find_pictures, load_backbone
+from handful.utils.csv_file import unescape
+
+COMMAND = ("label", "examples", "pile", "-o", "out", *PIXELS)
+RESULTS = {"labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
+
+
+@pytest.fixture
+def here(tmp_path):
+    return fill(tmp_path, count=3)
+
+
+def jpeg(path, **options):
+    picture("left", 9, (120, 90)).save(path, "JPEG", **options)
+
+
+def bomb(path):
+    """A PNG whose header promises 60,000 x 60,000 pixels."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+
+
+def cut(path):
+    jpeg(path)
+    os.truncate(path, path.stat().st_size // 2)
+
+
+BAD = {
+    "an empty file": ("a.png", Path.touch, "is an empty file"),
+    "text under a picture's name": ("a.jpg", lambda p: p.write_text("hello"), "is no JPEG"),
+    "a web page": ("a.jpg", lambda p: p.write_text("<!DOCTYPE html><script>alert(1)</script>"), "is a web page"),
+    "a JPEG cut short": ("a.jpg", cut, "cut short"),
+    "a decompression bomb": ("a.png", bomb, "pixels, and 89.5 million are decoded at most"),
+    "a link to nothing": ("a.png", lambda p: p.symlink_to("nowhere.png"), "is a link to nothing"),
+    "a link to itself": ("a.png", lambda p: p.symlink_to("a.png"), "cannot be read"),
+    "a pipe": ("a.png", os.mkfifo, "is no regular file"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_picture_is_skipped_and_told_of_and_the_others_are_labelled(what, here, handful):
+    name, make, reason = BAD[what]
+    make(here / "pile" / name)
+    before = contents("pile") if what != "a pipe" else None
+    done = handful(*COMMAND, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["items"] == len(rows_of("out/labels.csv")) == 9
+    assert [Path(row["path"]).name for row in said["skipped"]] == [name]
+    assert reason in said["skipped"][0]["reason"]
+    assert reason in Path("out/report.html").read_text("utf-8")
+    if before is not None:
+        assert contents("pile") == before
+    people = handful(*COMMAND, "--overwrite")
+    assert "1 file was skipped; why is said below." in people.stdout
+    assert f"'pile/{name}': " in people.stdout
+
+    done = handful(*COMMAND, "--overwrite", "--strict")
+    assert_refused(done, f"pile/{name} ", reason)
+    assert set(os.listdir("out")) == RESULTS
+    assert json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)["skipped"]
+    shutil.rmtree("out")
+
+
+GOOD = {
+    "16-bit PNG": ("a.png", lambda p: Image.fromarray(np.full((30, 40), 9000, np.uint16)).save(p)),
+    "CMYK JPEG": ("a.jpg", lambda p: picture("left", 1).convert("CMYK").save(p)),
+    "GIF with a palette": ("a.gif", lambda p: picture("left", 1).convert("P").save(p)),
+    "PNG with transparency": ("a.png", lambda p: picture("left", 1).convert("RGBA").save(p)),
+    "one pixel": ("a.bmp", lambda p: Image.new("1", (1, 1)).save(p)),
+    "upper case": ("A.JPEG", jpeg),
+    "another name with a newline": ("a\nb.png", lambda p: picture("left", 1).save(p)),
+    "a script": ("<script>alert(1)<!--&amp;.png", lambda p: picture("left", 1).save(p)),
+    "Unicode": ("ⓤ̈ñ\u202eí 🐣 \u2028.png", lambda p: picture("left", 1).save(p)),
+    "commas and quotes": ("a,\"b';.png", lambda p: picture("left", 1).save(p)),
+    "markup of the terminal": ("[bold red]x[-] \x1b[31m.png", lambda p: picture("left", 1).save(p)),
+    "a dash": ("--help.png", lambda p: picture("left", 1).save(p)),
+}
+
+
+@pytest.mark.parametrize("what", GOOD)
+def test_odd_pictures_and_odd_names_are_labelled_like_others(what, here, handful):
+    name, make = GOOD[what]
+    make(here / "pile" / name)
+    command = (*COMMAND, "--sort", "move", "--export", "coco", "--export", "label-studio", "--export", "fiftyone")
+    before = contents("pile")
+    done = handful(*command)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of("out/labels.csv")
+    assert name in [unescape(row["path"]) for row in rows]
+    assert len(rows) == 10
+    assert "<script>alert" not in Path("out/report.html").read_text("utf-8")
+    assert [path.name for path in Path("out/sorted").glob("*/*") if path.name == name]
+    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
+    assert contents("pile") == before
+    printed = handful("predict", "out/model.safetensors", "pile").stdout
+    assert len(printed.splitlines()) == 10
+    assert "\x1b" not in printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
+def test_names_that_are_no_text_are_written_as_escapes(here, handful):
+    name = os.fsdecode(b"\xff\xfe.png")
+    picture("left", 1).save(here / "pile" / name)
+    (here / "examples" / "left").rename(here / "examples" / os.fsdecode(b"l\xe9ft"))
+    (here / "pile" / os.fsdecode(b"bad\xff.png")).touch()
+    before = contents("pile")
+    done = handful(*COMMAND, "--sort", "move", "--export", "coco", "--export", "label-studio")
+    assert done.returncode == 0, done.stderr
+    rows = {row["path"]: row["label"] for row in rows_of("out/labels.csv")}
+    assert rows["\\udcff\\udcfe.png"] == "l\\udce9ft"
+    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
+    assert contents("pile") == before
+    assert json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)["skipped"]
+    assert handful("embed", "pile", "-o", "x.parquet", *PIXELS).returncode == 0
+
+
+def test_a_loop_of_links_is_walked_once(here, handful):
+    (here / "pile" / "loop").symlink_to(here / "pile")
+    (here / "examples" / "left" / "up").symlink_to("..")
+    done = handful(*COMMAND, "--json")
+    assert json.loads(done.stdout)["items"] == 9, done.stderr
+
+
+# Folders that are not as they should be
+
+
+def test_a_class_without_a_picture_is_refused(here, handful):
+    (here / "examples" / "none").mkdir()
+    assert_refused(handful(*COMMAND), "'examples/none' holds no pictures: every class needs at least one example")
+    (here / "examples" / "none" / "notes.txt").touch()
+    assert_refused(handful(*COMMAND), "1 with .txt", "every class needs at least one example")
+    (here / "examples" / "none" / "a.png").touch()
+    assert_refused(handful(*COMMAND), "none of the pictures of class 'none' could be read", "empty file")
+    assert not (here / "out").exists()
+
+
+def test_one_picture_under_two_classes_is_refused(here, handful):
+    shutil.copy(here / "examples" / "left" / "left0.png", here / "examples" / "right" / "same.png")
+    assert_refused(handful(*COMMAND), "'left/left0.png' and 'right/same.png' are the same picture under two classes")
+
+
+def test_what_lies_beside_the_classes_is_told_of_and_litter_is_no_class(here, handful):
+    picture("left", 5).save(here / "examples" / "stray.png")
+    (here / "examples" / ".hidden").mkdir()
+    (here / "examples" / "__MACOSX").mkdir()
+    (here / "examples" / "Thumbs.db").touch()
+    said = json.loads(handful(*COMMAND, "--json").stdout)
+    assert said["labels"].keys() == {"left", "right"}
+    reason = "lies beside the classes' folders, not in one of them"
+    assert said["skipped"] == [{"path": "examples/stray.png", "reason": reason}]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda d: shutil.rmtree(d / "pile"), "there is no file or folder 'pile'"),
+        (lambda d: (shutil.rmtree(d / "pile"), (d / "pile").mkdir()), "'pile' holds no pictures to label"),
+        (lambda d: shutil.rmtree(d / "examples"), "there is no file or folder 'examples'"),
+        (lambda d: (shutil.rmtree(d / "examples"), (d / "examples").mkdir()), "'examples' has no folders in it"),
+        (lambda d: (d / "examples" / "left").rename(d / "examples" / "unknown"), 'a class is called "unknown"'),
+    ],
+    ids=["no pile", "empty pile", "no examples", "empty examples", "class called unknown"],
+)
+def test_folders_that_do_not_do_are_refused_in_a_sentence(spoil, sentence, here, handful):
+    spoil(here)
+    assert_refused(handful(*COMMAND), sentence)
+    assert not (here / "out").exists()
+
+
+def test_a_pile_of_bad_pictures_only_is_refused(here, handful):
+    shutil.rmtree(here / "pile")
+    (here / "pile").mkdir()
+    (here / "pile" / "a.png").touch()
+    assert_refused(handful(*COMMAND), "holds no pictures to label, none that could be read")
+
+
+def without_rights():
+    """Before a command: root too is kept out of folders that are closed."""
+    if not hasattr(os, "geteuid"):
+        pytest.skip("rights are another thing here")
+    if os.geteuid():
+        return ()
+    if not shutil.which("setpriv"):
+        pytest.skip("root reads everything, and there is no setpriv")
+    caps = "-dac_override,-dac_read_search"
+    return ("setpriv", f"--bounding-set={caps}", f"--inh-caps={caps}")
+
+
+def test_a_folder_that_may_not_be_read_is_told_of(here, own_cache):
+    before = without_rights()
+    closed = here / "pile" / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+    try:
+        lenient, strict = (
+            start(*COMMAND, "-o", out, *more, cwd=here, before=before)
+            for out, more in (("out", ["--json"]), ("other", ["--strict"]))
+        )
+        said = json.loads(finish(lenient).stdout)
+        assert said["items"] == 9
+        assert said["skipped"][0]["path"] == "pile/closed"
+        assert "cannot be looked into (Permission denied)" in said["skipped"][0]["reason"]
+        done = finish(strict)
+        assert done.returncode == 1
+        assert "pile/closed cannot be looked into" in done.stderr
+    finally:
+        closed.chmod(0o700)
+
+
+# Results that are there already
+
+
+def test_earlier_results_are_kept_unless_asked_to_replace_them(here, handful):
+    (here / "out").mkdir()
+    (here / "out" / "labels.csv").write_text("mine")
+    (here / "pile" / "broken.png").touch()  # told of instead, if it looked at the pile first
+    assert_refused(
+        handful(*COMMAND, "--strict"), "'out/labels.csv' is there already: give another folder, or --overwrite"
+    )
+    assert (here / "out" / "labels.csv").read_text() == "mine"
+    (here / "out" / "notes.txt").write_text("notes")
+    assert handful(*COMMAND, "--overwrite").returncode == 0
+    assert len(rows_of("out/labels.csv")) == 9
+    assert (here / "out" / "notes.txt").read_text() == "notes"
+
+
+def test_an_export_replaces_nobodys_file(here, handful):
+    (here / "out").mkdir()
+    (here / "out" / "coco.json").write_text("mine")
+    assert_refused(handful(*COMMAND, "--export", "coco"), "'out/coco.json' is there already")
+    assert (here / "out" / "coco.json").read_text() == "mine"
+    assert handful(*COMMAND).returncode == 0
+
+
+def test_pictures_sorted_earlier_are_never_mixed_with_new_ones(here, handful):
+    assert handful(*COMMAND, "--sort", "copy").returncode == 0
+    before = contents("out")
+    assert_refused(
+        handful(*COMMAND, "--sort", "link", "--overwrite"), "'out/sorted' holds the pictures of an earlier run"
+    )
+    assert contents("out") == before
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        ("file", "'file' is a file: give a folder"),
+        ("file/out", "results cannot be written there: Not a directory"),
+        ("/proc/handful", "results cannot be written there: "),
+        ("link", "results cannot be written there: "),
+        ("examples/out", "'examples/out' lies in the folder of examples"),
+    ],
+)
+def test_a_folder_that_cannot_hold_the_results_is_found_out_first(output, sentence, here, handful):
+    (here / "file").write_text("mine")
+    (here / "link").symlink_to("/nowhere/at/all")
+    (here / "pile" / "broken.png").touch()
+    if output.startswith("/proc") and not Path("/proc/self").exists():
+        pytest.skip("no /proc here")
+    before = contents(".")
+    assert_refused(handful(*COMMAND, "--strict", "-o", output), sentence)
+    assert contents(".") == before
+
+
+def test_options_that_are_not_known_are_refused(here, handful):
+    assert_refused(handful(*COMMAND, "--sort", "burn"), "sorted by copy, link, move, not by 'burn'")
+    assert_refused(handful(*COMMAND, "--export", "paper"), "no export 'paper'; there are: label-studio, fiftyone, coco")
+    assert_refused(handful("label", "examples"), "name the folder of pictures to label too")
+    assert not (here / "out").exists()
+
+
+# A full disk
+
+
+def limited(size):
+    """No file may grow beyond so many bytes, as on a full disk."""
+    resource = pytest.importorskip("resource")
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))}
+
+
+@pytest.mark.parametrize("size", [300, 20_000], ids=["too little for the tables", "too little for the report"])
+def test_on_a_full_disk_earlier_results_stay_and_no_part_is_left(size, here, handful):
+    assert handful(*COMMAND).returncode == 0
+    before = contents(".")
+    done = finish(start(*COMMAND, "--overwrite", "--no-cache", cwd=here, **limited(size)))
+    assert_refused(done, "the results were not written: File too large: 'out'")
+    assert contents(".") == before
+    if size > 300:
+        return
+    done = finish(
+        start("predict", "out/model.safetensors", "pile", "--no-cache", "-o", "out/labels.csv", "--overwrite",
+              cwd=here, **limited(300))
+    )  # fmt: skip
+    assert_refused(done, "the results were not written: File too large: 'out/labels.csv'")
+    assert contents(".") == before
+
+
+def test_on_a_full_disk_a_copy_that_was_cut_off_is_not_left(here, handful):
+    noise = np.random.default_rng(0).integers(0, 256, (500, 500, 3)).astype(np.uint8)
+    Image.fromarray(noise).save(here / "pile" / "left9 big.png")
+    before = contents("pile")
+    done = finish(start(*COMMAND, "--sort", "copy", "--no-cache", cwd=here, **limited(400_000)))
+    assert_refused(done, "of 10 pictures were sorted; the next was not: File too large: 'pile/left9 big.png'")
+    assert contents("pile") == before
+    assert set(os.listdir("out")) == {*RESULTS, "sorted"}
+    originals = {data for data, _ in before.values()}
+    for path in Path("out/sorted").glob("**/*"):
+        assert path.is_dir() or path.read_bytes() in originals, path
+
+
+# Stopped
+
+
+def features_in(cache):
+    try:
+        with sqlite3.connect(f"file:{cache / 'features-1.sqlite'}?mode=ro", uri=True) as connection:
+            return connection.execute("SELECT count(*) FROM features").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def test_ctrl_c_leaves_no_results_and_what_was_seen_is_remembered(here):
+    Image.new("RGB", (1800, 1800), "grey").save(here / "large.png", compress_level=1)
+    large = (here / "large.png").read_bytes()
+    for i in range(75):
+        (here / "pile" / f"{i}.png").write_bytes(large + bytes([i]))  # other content, the same picture
+    cache = here / "cache"
+    process = start(*COMMAND, cwd=here, env=os.environ | {"HANDFUL_CACHE": str(cache)})
+    end = time.monotonic() + 60
+    while process.poll() is None and features_in(cache) < 6 + 32 and time.monotonic() < end:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    done = finish(process)
+    assert done.returncode == 130, done.stdout + done.stderr
+    assert "Stopped. Pictures seen so far are remembered: the same command will be quicker." in done.stdout
+    assert done.stderr == ""
+    assert not (here / "out").exists()
+
+    seen = features_in(cache)
+    assert 38 <= seen < 6 + 84
+    own = FeatureCache(cache / "features-1.sqlite")
+    some = [here / "pile" / f"{i}.png" for i in range(10)]
+    assert embed_pictures(some, load_backbone("pixels"), cache=own).cached == 10
+    done = finish(start(*COMMAND, cwd=here, env=os.environ | {"HANDFUL_CACHE": str(cache)}))
+    assert done.returncode == 0, done.stderr
+    assert len(rows_of(here / "out" / "labels.csv")) == 84
+    assert features_in(cache) == 6 + 84
+
+
+KILLED = """
+import os, signal, sys
+from handful.cli import main
+from handful.label import subtree
+
+real, moved = subtree._move, []
+def move(file, place):
+    if len(moved) == 4:
+        os.kill(os.getpid(), signal.{name})
+    real(file, place)
+    moved.append(file)
+subtree._move = move
+sys.argv = ["handful", *{command}]
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
+def test_stopped_in_the_middle_of_a_move_it_can_be_undone(name, here, handful):
+    before = contents("pile")
+    script = KILLED.format(name=name, command=[*COMMAND, "--sort", "move"])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == (-signal.SIGKILL if name == "SIGKILL" else 130)
+    if name == "SIGINT":
+        assert "Pictures that were moved go back with: handful undo out/sorted/undo.jsonl" in done.stdout
+        assert done.stderr == ""
+    assert len(contents("pile")) == 5
+    assert set(os.listdir("out")) == {*RESULTS, "sorted"}
+    undone = handful("undo", "out/sorted/undo.jsonl")
+    assert (undone.returncode, undone.stdout) == (0, "Pictures that are back where they were: 4.\n"), undone.stderr
+    assert contents("pile") == before
+    assert os.listdir("out/sorted") == ["undo.jsonl"]
+
+
+def test_a_move_to_another_disk_is_a_copy_that_is_whole_first(here, handful, monkeypatch):
+    import errno
+
+    real = os.replace
+
+    def other_disk(source, target, src_dir_fd=None, dst_dir_fd=None):
+        if src_dir_fd != dst_dir_fd:  # from one folder to another
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    before = contents("pile")
+    monkeypatch.setattr(os, "replace", other_disk)
+    done = handful(*COMMAND, "--sort", "move")
+    assert done.returncode == 0, done.stderr
+    assert contents("pile") == {}
+    assert len(find_pictures("out/sorted")[0]) == 9
+    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
+    assert contents("pile") == before

@@ -1,0 +1,369 @@
+"""The workbench and its disk: full, its file deleted under it, what a kill leaves, and how much may be uploaded."""
+
+import io
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from workbenches import Server, client_of, contents, labels_in, run, show, write_digits
+
+pytest.importorskip("fastapi")
+
+from handful.workbench import Project, Refusal
+from handful.workbench.domain import quota
+from handful.workbench.domain.changes import Change
+from handful.workbench.domain.quota import FILE_BYTES, Quota
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted on Windows")
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    return folder / "digits.parquet", write_digits(folder, pictures=False)
+
+
+@pytest.fixture
+def pictures(tmp_path, monkeypatch):
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
+    write_digits(tmp_path / "pictures", 6, 2)
+    (tmp_path / "pictures" / "digits.parquet").unlink()
+    return tmp_path / "pictures"
+
+
+# ---- the file is deleted or replaced
+
+
+def delete(path):
+    path.unlink()
+
+
+def replace_by_copy(path):
+    shutil.copy(path, path.with_name("copy"))
+    os.replace(path.with_name("copy"), path)
+
+
+def replace_by_link(path):
+    path.rename(path.with_name("aside"))
+    path.symlink_to("aside")
+
+
+def delete_log(path):
+    Path(f"{path}-wal").unlink()
+
+
+def delete_folder(path):
+    shutil.rmtree(path.parent)
+
+
+@posix
+@pytest.mark.parametrize("attack", [delete, replace_by_copy, replace_by_link, delete_log, delete_folder])
+def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path, attack):
+    project = Project(digits[0], tmp_path / "p")
+    client = client_of(project)
+    classes = show(client, digits[1], (0, 1))
+    before = client.get("/project").json()
+    attack(project.store.path)
+    for path, body in (
+        ("/labels", {"items": [5], "class": 0}),
+        ("/classes", {"name": "owl"}),
+        ("/undo", None),
+        ("/labels", {"items": [6, 7], "class": classes[0]}),
+    ):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 503, answer.text
+        assert "deleted or replaced" in answer.json()["error"]
+    assert client.post("/run", json={}).status_code in (202, 503)
+    assert project.worker.wait(60)
+    after = client.get("/project").json()
+    assert after["run"] is None
+    assert {k: after[k] for k in ("classes", "undo", "redo")} == {k: before[k] for k in ("classes", "undo", "redo")}
+    exported = client.post("/export", json={"formats": ["csv"]}).json()  # as the sentence says
+    assert Path(exported["folder"], "labels.csv").read_text().count("person") == 10
+    assert not project.store.path.exists() or attack in (replace_by_copy, replace_by_link, delete_log)
+    project.close()
+
+
+@posix
+def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_acknowledged(digits, tmp_path):
+    project = Project(digits[0], tmp_path / "p")
+
+    def make(tx):
+        project.store.path.unlink()
+        return Change("labelled", ((1, None, 0),))
+
+    with pytest.raises(Refusal) as refusal:
+        project._do(make)
+    assert refusal.value.status == 503
+    assert (project.state.given == -1).all()
+    project.close()
+
+
+@posix
+def test_a_run_whose_file_was_deleted_says_so(digits, tmp_path):
+    project = Project(digits[0], tmp_path / "p")
+    client = client_of(project)
+    show(client, digits[1], (0, 1))
+    with project._lock:  # it is asked for, and cannot end before the file is gone
+        project.run()
+        project.store.path.unlink()
+    assert project.worker.wait(60)
+    job = client.get("/project").json()["job"]
+    assert job["state"] == "failed"
+    assert "deleted or replaced" in job["message"]
+    project.close()
+
+
+# ---- the disk is full
+
+
+def fill(project):
+    """SQLite's own way to be full: not a page more."""
+    db = project.store._writer
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.execute(f"PRAGMA max_page_count={db.execute('PRAGMA page_count').fetchone()[0]}")
+
+
+def test_a_run_that_a_full_disk_cannot_keep_says_so_and_the_one_before_stays(digits, tmp_path):
+    project = Project(digits[0], tmp_path / "p")
+    client = client_of(project)
+    show(client, digits[1], (0, 1, 2))
+    before = run(client, project)["run"]
+    kept = contents(project)
+    fill(project)
+    after = run(client, project)
+    assert after["job"]["state"] == "failed"
+    assert "could not be kept" in after["job"]["message"]
+    assert "disk" in after["job"]["message"]
+    assert "report" not in after["job"]["message"]
+    assert after["run"] == before
+    assert contents(project) == kept
+    project.store._writer.execute("PRAGMA max_page_count=1000000")
+    assert run(client, project)["run"]["id"] > before["id"]
+    project.close()
+
+
+def test_uploads_that_a_full_disk_cannot_keep_leave_no_file(pictures):
+    project = Project(pictures, backbone="pixels")
+    client = client_of(project)
+    assert project.worker.wait(60)
+    fill(project)
+    data = (pictures / "d0000.png").read_bytes()
+    for _ in range(40):
+        files = [("f", (f"{'x' * 70}{i}.png", data)) for i in range(20)]
+        answer = client.post("/upload", files=files)
+        if answer.status_code != 200:
+            break
+    assert answer.status_code == 507, answer.text
+    names = {row[2] for row in contents(project)["items"] if row[1] == "uploads"}
+    assert {path.name for path in project.source.uploads.iterdir()} == names
+    assert client.get("/project").json()["items"] == 6 + len(names)
+    project.close()
+
+
+def tmpfs(folder, size):
+    """What runs a program with a small disk of its own at `folder`; None where that is not allowed."""
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        return None
+    command = f'mount -t tmpfs -o size={size} tmpfs "{folder}" && exec "$@"'
+    before = ["unshare", "-Urm", "sh", "-c", command, "sh"]
+    return before if subprocess.run([*before, "true"], capture_output=True).returncode == 0 else None
+
+
+def test_what_a_really_full_disk_acknowledged_is_there(digits, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    before = tmpfs(disk, "1500k")
+    if before is None:
+        pytest.skip("needs a small disk of its own")
+    server = Server(digits[0], "--project", disk / "p", before=before)
+    number = server.client.post("/classes", json={"name": "cat"}).json()["id"]
+    ids = server.client.get("/ids").json()["ids"]
+    said, answer = {}, None
+    for k in range(400):
+        code = (number, 0)[k % 2]
+        items = ids[k % 7 :]
+        answer = server.client.post("/labels", json={"items": items, "class": code})
+        if answer.status_code != 200:
+            break
+        said |= dict.fromkeys(items, code)
+    assert answer.status_code == 507, answer.text
+    assert "could not be written" in answer.json()["error"]
+    shown = {i["id"]: i["class"] for i in server.client.get("/items?limit=1000").json()["items"]}
+    assert shown == said
+    exported = server.client.post("/export", json={"formats": ["csv", "parquet", "coco"]})
+    assert exported.status_code in (200, 507)
+    inside = Path(f"/proc/{server.process.pid}/root{disk}/p")
+    for end in ("", "-wal"):  # as a kill would leave it
+        shutil.copy(f"{inside / 'workbench.sqlite'}{end}", f"{tmp_path / 'kept.sqlite'}{end}")
+    left = [path.name for path in (inside / "exports").iterdir()] if (inside / "exports").exists() else []
+    assert not [name for name in left if name.startswith(".")]
+    server.kill()
+    assert labels_in(tmp_path / "kept.sqlite") == said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_disk_that_is_full_at_the_start_is_told_in_a_sentence(digits, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    before = tmpfs(disk, "16k")
+    if before is None:
+        pytest.skip("needs a small disk of its own")
+    line = [*before, sys.executable, "-m", "handful", "workbench", digits[0], "--project", disk / "p", "--no-browser"]
+    done = subprocess.run(list(map(str, line)), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("handful: ")
+    assert done.stderr.count("\n") == 1
+    assert "disk" in done.stderr
+
+
+# ---- what a kill leaves
+
+
+def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
+    Project(pictures, backbone="pixels").close()
+    folder = pictures / ".handful-workbench"
+    outside = pictures.parent / "outside"
+    outside.mkdir()
+    (outside / "mine.png").write_bytes(b"mine")
+    for name in ("uploads/.incoming-abc", "exports/.making-xyz"):
+        (folder / name / "made").mkdir(parents=True)
+        (folder / name / "0").write_bytes(b"half a picture")
+        (folder / name / "link").symlink_to(outside)
+    (folder / "uploads" / ".incoming-link").symlink_to(outside)
+    (folder / "exports" / "2026-01-01").mkdir()
+    project = Project(pictures)
+    assert not list((folder / "uploads").glob(".incoming-[!l]*"))
+    assert [path.name for path in (folder / "exports").iterdir()] == ["2026-01-01"]
+    assert (outside / "mine.png").read_bytes() == b"mine"
+    project.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_upload_that_is_killed_leaves_nothing_for_ever(pictures):
+    server = Server(pictures, "--backbone", "pixels")
+    arrived = threading.Event()
+
+    def body():
+        yield b'--x\r\ncontent-disposition: form-data; name="f"; filename="a.png"\r\n\r\n' + b"\0" * 200_000
+        arrived.wait(20)
+
+    def send():
+        with pytest.raises(Exception, match=r".*"):
+            server.client.post(
+                "/upload", content=body(), headers={"content-type": "multipart/form-data; boundary=x"}
+            ).raise_for_status()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    uploads = Path(server.facts["project"]) / "uploads"
+    try:
+        for _ in range(200):
+            if list(uploads.glob(".incoming-*/0")):
+                break
+            sender.join(0.05)
+        assert list(uploads.glob(".incoming-*"))
+        server.kill()
+    finally:
+        arrived.set()
+        sender.join()
+    assert list(uploads.glob(".incoming-*"))
+    Project(pictures).close()
+    assert not list(uploads.iterdir())
+
+
+# ---- how much is uploaded
+
+
+def noise(side, seed=0):
+    """A picture that is about three bytes a pixel."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_uploads_are_counted_in_all(pictures):
+    data = noise(100)
+    project = Project(pictures, backbone="pixels", max_upload=3 * (len(data) + FILE_BYTES) + 1000)
+    client = client_of(project)
+    assert client.post("/upload", files=[("f", ("a.png", data)), ("f", ("b.png", data))]).json()["added"] == 2
+    answer = client.post("/upload", files=[("f", ("c.png", data)), ("f", ("d.png", data))])
+    assert answer.status_code == 413, answer.text
+    assert "--max-upload" in answer.json()["error"]
+    assert {path.name for path in project.source.uploads.iterdir()} == {"a.png", "b.png"}
+    assert client.post("/upload", files=[("f", ("c.png", data))]).json()["added"] == 1
+    assert client.post("/upload", files=[("f", ("d.png", data))]).status_code == 413
+    assert client.post("/upload", files=[("f", (f"{i}.png", b"x")) for i in range(30)]).status_code == 413
+    (project.source.uploads / "a.png").unlink()  # what was deleted makes room
+    assert client.post("/upload", files=[("f", ("d.png", data))]).json()["added"] == 1
+    assert client.get("/project").json()["items"] == 6 + 4
+    project.close()
+
+
+def test_uploads_that_come_in_at_once_share_the_quota(tmp_path):
+    (tmp_path / "there").write_bytes(b"x" * 1000)
+    (tmp_path / ".incoming-x").mkdir()
+    (tmp_path / ".incoming-x" / "0").write_bytes(b"x" * 5000)  # counted by who brings it
+    every = Quota(tmp_path, FILE_BYTES + 10_000)
+    one, two = every.begin(), every.begin()
+    one.take(5000)
+    two.take(4000)
+    with pytest.raises(Refusal) as refusal:
+        two.take(1)
+    assert refusal.value.status == 413
+    one.end(kept=0)
+    two.take(5000)
+    two.end(kept=9000)
+    with pytest.raises(Refusal):
+        one.take(1)
+    (tmp_path / "there").unlink()
+    every.begin().take(9000)
+
+
+def test_uploads_leave_some_of_the_disk_free(pictures, monkeypatch):
+    project = Project(pictures, backbone="pixels")
+    client = client_of(project)
+    free = shutil.disk_usage(project.folder).free
+    monkeypatch.setattr(quota, "MIN_FREE_BYTES", free * 2)
+    answer = client.post("/upload", files=[("f", ("a.png", noise(50)))])
+    assert answer.status_code == 507, answer.text
+    assert "free some space" in answer.json()["error"]
+    assert list(project.source.uploads.iterdir()) == []
+    project.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_quota_is_an_option(pictures):
+    server = Server(pictures, "--backbone", "pixels", "--max-upload", "0.0001")
+    try:
+        answer = server.client.post("/upload", files=[("f", ("a.png", noise(250)))])
+        assert answer.status_code == 413, answer.text
+        assert "0.0001 GB" in answer.json()["error"]
+        assert server.client.post("/upload", files=[("f", ("a.png", noise(50)))]).json()["added"] == 1
+    finally:
+        server.close()
+
+
+def test_projects_of_the_first_version_are_opened(digits, tmp_path):
+    """A file as version 0.1.0 left it: the same tables, in a log that was not brought home."""
+    project = Project(digits[0], tmp_path / "p")
+    client = client_of(project)
+    show(client, digits[1], (0, 1))
+    run(client, project)
+    kept = contents(project)
+    shutil.copytree(tmp_path / "p", tmp_path / "killed")
+    project.close()
+    with closing(sqlite3.connect(tmp_path / "killed" / "workbench.sqlite")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    again = Project(digits[0], tmp_path / "killed")
+    assert contents(again) == kept
+    again.close()

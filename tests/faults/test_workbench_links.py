@@ -1,0 +1,234 @@
+"""Links that are swapped in at the moment a picture is opened: what lies outside of the folder is never shown."""
+
+import io
+import json
+import os
+import shutil
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from workbenches import client_of
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+
+from PIL import Image
+
+from handful.workbench import Project
+from handful.workbench.domain.safe_open import LeadsOut, open_below
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
+
+SWAPS = []  # what happens when a file is opened; an audit hook cannot be taken away again
+
+
+def _on_open(event, arguments):
+    if event == "open" and SWAPS:
+        SWAPS[-1](arguments[0])
+
+
+sys.addaudithook(_on_open)
+
+
+@contextmanager
+def swapping(swap):
+    """`swap(path)` is called between the system calls: before each file is opened, after all that was checked."""
+    SWAPS.append(swap)
+    try:
+        yield
+    finally:
+        SWAPS.remove(swap)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """White pictures in a folder and in one below it, beside a secret that is all red."""
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
+    pictures, secret = tmp_path / "pictures", tmp_path / "secret"
+    (pictures / "below").mkdir(parents=True)
+    secret.mkdir()
+    Image.new("RGB", (20, 20), "red").save(secret / "a.png")
+    for name in ("a.png", "below/a.png"):
+        Image.new("RGB", (40, 30), "white").save(pictures / name)
+    (pictures / "link.png").symlink_to("below/a.png")
+    return pictures, secret
+
+
+@pytest.fixture
+def project(place):
+    project = Project(place[0], backbone="pixels")
+    assert project.worker.wait(60)
+    yield project
+    project.close()
+
+
+def ids_of(project):
+    pile = project.state.pile
+    return dict(zip(pile.names, pile.ids.tolist(), strict=True))
+
+
+def is_secret(answer):
+    """Whether a picture that was sent is the red one."""
+    if answer.status_code != 200:
+        assert answer.status_code == 404, answer.text
+        return False
+    red, green, _ = np.asarray(Image.open(io.BytesIO(answer.content))).reshape(-1, 3).mean(axis=0)
+    assert red > 200
+    return green < 100
+
+
+def replace_by_link(path, target):
+    """Once; a folder goes aside."""
+    if not path.is_symlink():
+        os.rename(path, path.with_name(f".{path.name}.aside"))
+        os.symlink(target, path)
+
+
+def test_links_that_stay_in_the_folder_are_served(place, project):
+    client, ids = client_of(project), ids_of(project)
+    assert set(ids) == {"a.png", "below/a.png", "link.png"}
+    for item in ids.values():
+        assert not is_secret(client.get(f"/pictures/{item}?size=96"))
+        assert client.get(f"/pictures/{item}?size=96").status_code == 200
+        assert client.get(f"/items/{item}").json()["width"] == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "swapped", "target"),
+    [("a.png", "a.png", "a.png"), ("below/a.png", "below", "."), ("below/a.png", "below/a.png", "a.png"),
+     ("link.png", "below/a.png", "a.png"), ("link.png", "below", "."), ("link.png", "link.png", "a.png")],
+)  # fmt: skip
+@pytest.mark.parametrize("turn", [1, 2, 3, 4])
+def test_a_link_swapped_in_before_any_open_shows_nothing(place, project, name, swapped, target, turn):
+    pictures, secret = place
+    client, item = client_of(project), ids_of(project)[name]
+    for path, word in ((f"/pictures/{item}?size=96", "picture"), (f"/items/{item}", "size")):
+        count = 0
+
+        def swap(opened):
+            nonlocal count
+            count += str(opened).endswith((".png", "below", "pictures"))
+            if count == turn:
+                replace_by_link(pictures / swapped, secret / target)
+
+        with swapping(swap):
+            answer = client.get(path)
+        aside = (pictures / swapped).with_name(f".{Path(swapped).name}.aside")
+        if aside.exists():
+            (pictures / swapped).unlink()
+            aside.rename(pictures / swapped)
+        if word == "picture":
+            assert not is_secret(answer)
+        else:
+            assert answer.json()["width"] in (0, 40)
+
+
+def test_a_link_that_comes_and_goes_all_the_time_shows_nothing(place, project):
+    pictures, secret = place
+    client, item = client_of(project), ids_of(project)["a.png"]
+    file, aside = pictures / "a.png", pictures / ".aside"
+    stop = threading.Event()
+
+    def keep_swapping():
+        while not stop.is_set():
+            os.rename(file, aside)
+            os.symlink(secret / "a.png", file)
+            os.replace(aside, file)
+
+    swapper = threading.Thread(target=keep_swapping)
+    swapper.start()
+    try:
+        served = 0
+        for _ in range(300):
+            answer = client.get(f"/pictures/{item}?size=96")
+            assert not is_secret(answer)
+            served += answer.status_code == 200
+            assert client.get(f"/items/{item}").json()["width"] in (0, 40)
+            shutil.rmtree(project.folder / "thumbnails", ignore_errors=True)
+    finally:
+        stop.set()
+        swapper.join()
+    assert served
+
+
+@pytest.mark.parametrize("swapped", ["a.png", "below"])
+def test_a_link_swapped_in_while_pictures_are_embedded_is_not_embedded(place, swapped):
+    pictures, secret = place
+
+    def swap(opened):
+        if str(opened).endswith((".png", "below")):
+            replace_by_link(pictures / swapped, secret / ("." if swapped == "below" else "a.png"))
+
+    project = Project(pictures, backbone="pixels")
+    assert project.worker.wait(60)
+    project.close()
+    shutil.rmtree(os.environ["HANDFUL_CACHE"])
+    with swapping(swap):
+        project = Project(pictures)
+        assert project.worker.wait(60)
+    pile = project.state.pile
+    red = 0.299
+    assert np.abs(pile.features[pile.ready & pile.there] - red).min() > 0.5  # grey values: white is 1
+    assert project.state.skipped
+    project.close()
+
+
+def test_an_export_does_not_measure_what_lies_outside(place, project):
+    pictures, secret = place
+    client, item = client_of(project), ids_of(project)["a.png"]
+    client.post("/labels", json={"items": [item], "class": 0})
+
+    def swap(opened):
+        if str(opened).endswith("a.png"):
+            replace_by_link(pictures / "a.png", secret / "a.png")
+
+    with swapping(swap):
+        answer = client.post("/export", json={"formats": ["coco"]}).json()
+    (image,) = json.loads(Path(answer["folder"], "coco.json").read_text())["images"]
+    assert (image["width"], image["height"]) == (0, 0)
+
+
+def test_thumbnails_that_came_with_the_project_cannot_lead_out(place, project):
+    secret = place[1]
+    client, item = client_of(project), ids_of(project)["a.png"]
+    assert client.get(f"/pictures/{item}?size=96").status_code == 200
+    (kept,) = (project.folder / "thumbnails" / "96").rglob("*.jpg")
+    good = kept.read_bytes()
+    (secret / "key").write_text("a private key")
+    for content in (None, b"<script>alert(1)</script>", b""):
+        kept.unlink()
+        if content is None:
+            kept.symlink_to(secret / "key")
+        else:
+            kept.write_bytes(content)
+        assert client.get(f"/pictures/{item}?size=96").content == good
+    shutil.rmtree(project.folder / "thumbnails")
+    (project.folder / "thumbnails").mkdir()
+    (project.folder / "thumbnails" / "96").symlink_to(secret)
+    assert client.get(f"/pictures/{item}?size=96").content == good
+    assert sorted(path.name for path in secret.iterdir() if path.is_file()) == ["a.png", "key"]
+
+
+def test_only_regular_files_below_the_folder_are_opened(place, tmp_path):
+    pictures, secret = place
+    os.mkfifo(pictures / "pipe.png")
+    (pictures / "out").symlink_to(secret)
+    (pictures / "loop.png").symlink_to("loop.png")
+    for name in ("../secret/a.png", str(secret / "a.png"), "out/a.png", "below/../../secret/a.png", "", ".", "/"):
+        with pytest.raises(LeadsOut):
+            open_below(pictures, name)
+    for name in ("pipe.png", "loop.png", "nothing.png", "below", "a.png/b.png"):
+        with pytest.raises(OSError, match=r".+"):
+            open_below(pictures, name)
+    with pytest.raises(ValueError, match="null"):
+        open_below(pictures, "a\0b.png")
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for name in ("a.png", "below/a.png", "link.png", str(pictures / "a.png"), "below/../a.png"):
+        os.close(open_below(pictures, name))
+        with suppress(OSError):
+            open_below(pictures, "out/a.png")
+    assert not before or len(os.listdir("/proc/self/fd")) == before  # none is left open

@@ -1,0 +1,933 @@
+"""Feature sets: what is written comes back, what is wrong is named, and no file can run anything."""
+
+import functools
+import json
+import operator
+import os
+import pickle
+import sys
+import zipfile
+from collections import OrderedDict, defaultdict
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from handful.features import FeatureSet, Protocol, describe, draw, read, read_partly, write
+from handful.features.columns import Columns
+from handful.features.parts import part_name, write_mean, write_part
+
+WRITABLE = ["set.parquet", "set.npz", "set.npy", "set.safetensors", "set"]
+HOLDS_PATHS = [name for name in WRITABLE if name != "set.npy"]
+light = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def birds() -> FeatureSet:
+    rng = np.random.default_rng(0)
+    return FeatureSet(
+        rng.normal(size=(6, 4)).astype(np.float32),
+        ["hen", "owl", "hen", "tit", "owl", "hen"],
+        [f"birds/{i}.jpg" for i in range(6)],
+        ["train", "train", "test", "test", "train", "test"],
+        "birds",
+        rng.normal(size=4),
+    )
+
+
+def assert_same(a: FeatureSet, b: FeatureSet) -> None:
+    assert a.features.dtype == b.features.dtype
+    np.testing.assert_array_equal(a.features, b.features)
+    assert a.labels.tolist() == b.labels.tolist()
+    for x, y in ((a.paths, b.paths), (a.splits, b.splits), (a.base_mean, b.base_mean)):
+        assert (x is None) == (y is None)
+        assert x is None or x.tolist() == y.tolist()
+
+
+def table(path: Path, **columns) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def error(path: Path, **names) -> str:
+    """What `read` says; the file's name must be in it."""
+    with pytest.raises(ValueError) as caught:
+        read(path, **names)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+# ---- round trips
+
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+
+
+@st.composite
+def sets(draw, paths: bool):
+    n, dimension = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    features = np.random.default_rng(draw(st.integers(0, 99))).normal(size=(n, dimension)).astype(dtype)
+    kind = draw(st.sampled_from([words, st.integers(-(2**63), 2**63 - 1)]))
+    labels = draw(st.lists(kind, min_size=n, max_size=n))
+    beside = st.none() | st.lists(words, min_size=n, max_size=n) if paths else st.none()
+    numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    mean = draw(st.none() | st.lists(numbers, min_size=dimension, max_size=dimension))
+    return FeatureSet(features, labels, draw(beside), draw(beside), base_mean=mean)
+
+
+@pytest.mark.parametrize("name", WRITABLE)
+@light
+@given(data=st.data())
+def test_what_is_written_comes_back(tmp_path, name, data):
+    original = data.draw(sets(paths=name in HOLDS_PATHS))
+    assert write(original, tmp_path / name) == tmp_path / name
+    assert_same(read(tmp_path / name), original)
+    left = {file.name for file in tmp_path.iterdir()}
+    beside = {"set.labels.npy"} | ({"set.base_mean.npy"} if original.base_mean is not None else set())
+    assert left == {name} | (beside if name == "set.npy" else set())
+
+
+@pytest.mark.parametrize("name", HOLDS_PATHS)
+def test_paths_and_splits_come_back(tmp_path, birds, name):
+    again = read(write(birds, tmp_path / name))
+    assert_same(again, birds)
+    assert again.name == "set"
+    assert again.features.flags.writeable
+    assert again.features.flags.c_contiguous
+
+
+def test_a_file_that_was_there_is_replaced(tmp_path, birds):
+    for name in WRITABLE:
+        plain = FeatureSet(birds.features, birds.labels)
+        write(plain, tmp_path / name)
+        write(FeatureSet(birds.features[:2], [1, 2]), tmp_path / name)
+        assert read(tmp_path / name).labels.tolist() == [1, 2]
+
+
+def test_suffixes_may_be_capital(tmp_path, birds):
+    assert_same(read(write(birds, tmp_path / "A.NPZ")), birds)
+
+
+# ---- the mean of the base classes
+
+
+def test_a_base_mean_lies_where_other_tools_find_it_or_pass_over_it(tmp_path, birds):
+    mean = birds.base_mean.tolist()
+    frame = pd.read_parquet(write(birds, tmp_path / "a.parquet"))
+    assert frame.columns.tolist() == ["embedding", "label", "path", "split"]
+    assert pl.read_parquet(tmp_path / "a.parquet")["label"].to_list() == birds.labels.tolist()
+    said = pq.read_schema(tmp_path / "a.parquet").metadata[b"handful.base_mean"]
+    assert json.loads(said) == {"base_mean": mean}
+    with np.load(write(birds, tmp_path / "a.npz")) as arrays:
+        assert arrays["base_mean"].dtype == np.float32
+        assert arrays["base_mean"].tolist() == mean
+    assert load_file(write(birds, tmp_path / "a.safetensors"))["base_mean"].tolist() == mean
+    write(FeatureSet(birds.features, birds.labels, base_mean=birds.base_mean), tmp_path / "a.npy")
+    assert np.load(tmp_path / "a.base_mean.npy").tolist() == mean
+    folder = write(birds, tmp_path / "set")
+    assert json.loads((folder / "base_mean.json").read_text()) == {"base_mean": mean}
+    with pa.memory_map(str(folder / "data-00000-of-00001.arrow")) as source:
+        assert set(pa.ipc.open_stream(source).schema.metadata) == {b"huggingface"}
+
+
+@pytest.mark.parametrize("name", WRITABLE)
+def test_a_base_mean_that_is_no_more_goes_with_what_it_was_stored_with(tmp_path, birds, name):
+    write(FeatureSet(birds.features, birds.labels, base_mean=birds.base_mean), tmp_path / name)
+    write(FeatureSet(birds.features, birds.labels), tmp_path / name)
+    assert read(tmp_path / name).base_mean is None
+
+
+def test_a_folder_of_parts_has_the_mean_of_the_folder_or_that_of_its_parts(tmp_path, birds):
+    columns = Columns(birds.features, birds.labels)
+    for i in range(2):
+        write_part(columns, tmp_path / part_name(i), {})
+    assert read(tmp_path).base_mean is None
+    write_mean(tmp_path, birds.base_mean)
+    assert read(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
+    assert read_partly(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
+    write_mean(tmp_path, None)
+    write_part(columns._replace(base_mean=birds.base_mean), tmp_path / part_name(0), {})
+    assert "part-00001.parquet has another base mean" in error(tmp_path)
+    write_part(columns._replace(base_mean=birds.base_mean), tmp_path / part_name(1), {})
+    assert read(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
+
+
+def test_a_base_mean_of_other_features_is_refused(tmp_path, birds):
+    for mean, words in (
+        (np.ones(3), r"base_mean has shape \(3,\) but items have 4 features"),
+        ([1.0, 2.0, np.nan, 4.0], "base_mean contains NaN"),
+        ([1.0, 2.0, 1e39, 4.0], "base_mean contains NaN or infinity"),  # beyond float32
+        (["a"] * 4, "base_mean is not a row of numbers"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            FeatureSet(birds.features, birds.labels, base_mean=mean)
+    wide = pq.read_table(write(birds, tmp_path / "a.parquet"))
+    for said, words in (
+        (b'{"base_mean": [1.0]}', "has shape (1,)"),
+        (b"[1", "holds no base mean"),
+        (b"7", "no base mean"),
+    ):
+        pq.write_table(wide.replace_schema_metadata({b"handful.base_mean": said}), tmp_path / "b.parquet")
+        assert words in error(tmp_path / "b.parquet")
+        with pytest.raises(ValueError, match=r"b\.parquet"):
+            read_partly(tmp_path / "b.parquet")
+
+
+# ---- what others write
+
+
+def test_tables_of_pandas_and_polars(tmp_path):
+    rows = {"embedding": [[1.0, 2.0], [3.0, 4.0]], "label": ["hen", "owl"]}
+    frame = pd.DataFrame(rows)
+    frame["label"] = frame["label"].astype("category")
+    frame.to_parquet(tmp_path / "pandas.parquet")
+    schema = {"embedding": pl.Array(pl.Float32, 2), "label": pl.String}
+    pl.DataFrame(rows, schema=schema).write_parquet(tmp_path / "polars.parquet")
+    for name, dtype in (("pandas", np.float64), ("polars", np.float32)):
+        found = read(tmp_path / f"{name}.parquet")
+        assert found.features.dtype == dtype
+        assert found.features.tolist() == rows["embedding"]
+        assert found.labels.tolist() == rows["label"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (pa.list_(pa.float16()), np.float32),
+        (pa.list_(pa.uint8(), 2), np.float32),
+        (pa.list_(pa.int16()), np.float32),
+        (pa.large_list(pa.int32()), np.float64),  # float32 has no place for its digits
+    ],
+)
+def test_embeddings_of_other_types_are_widened(tmp_path, kind, dtype):
+    path = table(tmp_path / "a.parquet", embedding=pa.array([[1, 2], [3, 4]], kind), label=[b"h\xc3\xa9n", b"owl"])
+    found = read(path)
+    assert found.features.dtype == dtype
+    assert found.features.tolist() == [[1, 2], [3, 4]]
+    assert found.labels.tolist() == ["hén", "owl"]
+
+
+def test_columns_and_arrays_may_have_other_names(tmp_path):
+    path = table(tmp_path / "a.parquet", clip=[[1.0], [2.0]], species=[3, 4], junk=["x", "y"])
+    assert read(path, embedding="clip", label="species").labels.tolist() == [3, 4]
+    np.savez(tmp_path / "a.npz", X=np.eye(2), y=np.array([b"a", b"b"]))
+    found = read(tmp_path / "a.npz", embedding="X", label="y")
+    assert found.labels.tolist() == ["a", "b"]
+    assert found.features.dtype == np.float64
+
+
+def test_a_parquet_file_in_many_row_groups(tmp_path, birds):
+    whole = pq.read_table(write(birds, tmp_path / "a.parquet"))
+    pq.write_table(whole, tmp_path / "b.parquet", row_group_size=2)
+    assert_same(read(tmp_path / "b.parquet"), birds)
+
+
+def test_class_names_that_datasets_leaves_in_parquet(tmp_path):
+    about = {"info": {"features": {"label": {"names": ["hen", "owl"], "_type": "ClassLabel"}}}}
+    rows = pa.table({"embedding": [[1.0], [2.0]], "label": [1, 0]})
+    pq.write_table(rows.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").labels.tolist() == ["owl", "hen"]
+
+
+def test_half_precision_big_endian_and_integers_in_npz(tmp_path):
+    values = np.array([[1, 2], [3, 4]])
+    for code, dtype in (("<f2", np.float32), (">f4", np.float32), (">f8", np.float64), ("<i8", np.float32)):
+        np.savez(tmp_path / "a.npz", features=values.astype(code), labels=np.arange(2, dtype=">i4"))
+        found = read(tmp_path / "a.npz")
+        assert found.features.dtype == np.dtype(dtype)
+        assert found.features.tolist() == values.tolist()
+        assert found.labels.tolist() == [0, 1]
+
+
+def test_labels_beside_npy(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3, dtype=np.float32))
+    np.save(tmp_path / "a_labels.npy", np.array([5, 6, 7]))
+    assert read(tmp_path / "a.npy").labels.tolist() == [5, 6, 7]
+    text = tmp_path / "a.labels.txt"
+    text.write_bytes("\ufeffhen\r\né\u2028x\r\nowl\r\n".encode())
+    assert read(tmp_path / "a.npy").labels.tolist() == ["hen", "é\u2028x", "owl"]
+    text.write_text("3\n-1\n20")
+    assert read(tmp_path / "a.npy").labels.tolist() == [3, -1, 20]
+    text.write_text("007\n1\n20\n")
+    assert read(tmp_path / "a.npy").labels.tolist() == ["007", "1", "20"]
+    np.save(tmp_path / "a.labels.npy", np.array(["x", "y", "z"]))
+    assert read(tmp_path / "a.npy").labels.tolist() == ["x", "y", "z"]
+
+
+def test_plain_safetensors_have_integer_labels(tmp_path):
+    save_file({"features": np.eye(2, dtype=np.float16), "labels": np.array([4, 2])}, tmp_path / "a.safetensors")
+    found = read(tmp_path / "a.safetensors")
+    assert found.features.dtype == np.float32
+    assert found.labels.tolist() == [4, 2]
+
+
+def test_a_dataset_folder_is_as_datasets_would_have_it(tmp_path, birds):
+    """Field for field what `datasets` 5.2 loads and writes; it is an Arrow stream, not an Arrow file."""
+    folder = write(birds, tmp_path / "set")
+    state, info = (json.loads((folder / f"{name}.json").read_text()) for name in ("state", "dataset_info"))
+    assert {k: v for k, v in state.items() if k != "_fingerprint"} == {
+        "_data_files": [{"filename": "data-00000-of-00001.arrow"}],
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": None,
+    }
+    assert len(bytes.fromhex(state["_fingerprint"])) == 8
+    value = {"dtype": "float32", "_type": "Value"}
+    assert info["features"] == {
+        "embedding": {"feature": value, "length": 4, "_type": "Sequence"},
+        "label": {"names": ["hen", "owl", "tit"], "_type": "ClassLabel"},
+        "path": {"dtype": "string", "_type": "Value"},
+        "split": {"dtype": "string", "_type": "Value"},
+    }
+    with pa.memory_map(str(folder / "data-00000-of-00001.arrow")) as source:
+        rows = pa.ipc.open_stream(source).read_all()
+    assert rows.schema.field("embedding").type == pa.list_(pa.float32(), 4)
+    assert rows["label"].to_pylist() == [0, 1, 0, 2, 1, 0]
+    assert json.loads(rows.schema.metadata[b"huggingface"])["info"]["features"] == info["features"]
+    other = write(FeatureSet(birds.features + 1, birds.labels), tmp_path / "other")
+    assert json.loads((other / "state.json").read_text())["_fingerprint"] != state["_fingerprint"]
+
+
+def test_a_dataset_of_several_shards(tmp_path, birds):
+    folder = write(birds, tmp_path / "set")
+    source = folder / "data-00000-of-00001.arrow"
+    rows = pa.ipc.open_stream(source.read_bytes()).read_all()
+    source.unlink()
+    names = ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"]
+    for name, part in zip(names, (rows.slice(0, 4), rows.slice(4)), strict=True):
+        with pa.ipc.new_stream(str(folder / name), part.schema) as stream:
+            stream.write_table(part)
+    state = json.loads((folder / "state.json").read_text())
+    state["_data_files"] = [{"filename": name} for name in names]
+    (folder / "state.json").write_text(json.dumps(state))
+    assert_same(read(folder), birds)
+
+
+def test_real_features(shared):
+    found = read(shared / "data" / "tiny_imagenet_val.npz")
+    assert found.features.shape == (1600, 1280)
+    assert found.features.dtype == np.float32
+    assert list(found.counts.values()) == [100] * 16
+    assert found.name == "tiny_imagenet_val"
+    said = describe(found)
+    assert said["ways"] == {1: 11, 5: 11, 10: 11}
+    assert said["norms"]["min"] > 0
+
+
+# ---- pickles
+
+
+class Calls:
+    """Unpickled, this calls a function."""
+
+    def __init__(self, function, *arguments):
+        self.made_of = function, arguments
+
+    def __reduce__(self):
+        return self.made_of
+
+
+def pickled(path: Path, content, protocol: int = 4) -> Path:
+    path.write_bytes(pickle.dumps(content, protocol))
+    return path
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_per_class_pickles_of_every_protocol(tmp_path, protocol):
+    hens, owls = np.arange(6, dtype=np.float32).reshape(3, 2), np.arange(10, 14, dtype=np.float32).reshape(2, 2)
+    lists = defaultdict(list, {np.str_("hen"): list(hens), "owl": list(owls)})
+    turned = {"hen": np.asfortranarray(hens), "owl": np.repeat(owls, 2, axis=1)[:, ::2]}
+    ordered = OrderedDict(hen=hens.astype(">f8"), owl=[owls[:1], owls[1:]])
+    for content in ({b"hen": hens, "owl": owls}, lists, turned, ordered, {"hen": hens.tolist(), "owl": owls}):
+        found = read(pickled(tmp_path / "a.pkl", content, protocol))
+        assert found.labels.tolist() == ["hen"] * 3 + ["owl"] * 2
+        np.testing.assert_array_equal(found.features, np.concatenate([hens, owls]))
+    found = read(pickled(tmp_path / "a.plk", {np.int64(3): hens.astype(np.float16), 1: owls.astype(int)}, protocol))
+    assert found.labels.tolist() == [3, 3, 3, 1, 1]
+    assert found.features.dtype == np.float32
+
+
+def test_pickles_of_numpy_1_and_python_2(tmp_path):
+    content = pickle.dumps({"hen": np.eye(2)}, 2).replace(b"numpy._core", b"numpy.core")
+    assert b"numpy.core.multiarray" in content
+    (tmp_path / "a.pickle").write_bytes(content)
+    assert read(tmp_path / "a.pickle").features.tolist() == np.eye(2).tolist()
+    data = np.array([[1, 2]], "<f4").tobytes()
+    python2 = (  # {'hen': array([[1, 2]], float32)} as Python 2 wrote it, strings being bytes
+        b"\x80\x02}U\x03hencnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
+        b"(K\x01K\x01K\x02\x86cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff"
+        b"K\x00tb\x89U\x08" + data + b"tbs."
+    )
+    (tmp_path / "a.pickle").write_bytes(python2)
+    found = read(tmp_path / "a.pickle")
+    assert found.features.tolist() == [[1, 2]]
+    assert found.labels.tolist() == ["hen"]
+
+
+@pytest.mark.torch
+def test_pickles_of_torch_tensors(tmp_path):
+    import torch
+
+    rows = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+    content = {"hen": rows, "owl": rows.T[:2, :].T.repeat(1, 2), "tit": [rows[1].bfloat16(), rows[2].double()]}
+    for protocol in (2, 4, 5):
+        found = read(pickled(tmp_path / "a.pkl", content, protocol))
+        np.testing.assert_array_equal(found.features[:3], rows.numpy())
+        np.testing.assert_array_equal(found.features[3:6], rows[:, [0, 1, 0, 1]].numpy())
+        np.testing.assert_array_equal(found.features[6:], rows[1:].numpy())
+    view = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).T
+    np.testing.assert_array_equal(read(pickled(tmp_path / "a.pkl", {0: view})).features, [[1, 3], [2, 4]])
+
+
+@pytest.mark.torch
+def test_a_tensor_larger_than_its_storage_is_refused(tmp_path):
+    import torch
+
+    content = pickle.dumps({"hen": torch.ones(2, 3)}, 2)
+    size = b"K\x02K\x03\x86"
+    assert content.count(size) == 1
+    (tmp_path / "a.pkl").write_bytes(content.replace(size, b"K\x63K\x03\x86"))
+    assert "damaged" in error(tmp_path / "a.pkl")
+
+
+def test_tensors_are_read_without_torch(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    path = pickled(tmp_path / "a.pkl", {"hen": torch.arange(6.0).reshape(3, 2).T}, 2)
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    np.testing.assert_array_equal(read(path).features, [[0, 2, 4], [1, 3, 5]])
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_that_calls_the_shell_is_refused_and_nothing_runs(tmp_path, protocol):
+    trace = tmp_path / "ran"
+    hostile = {"hen": np.eye(2), "owl": Calls(os.system, f"touch {trace}")}
+    path = pickled(tmp_path / "a.pkl", hostile, protocol)
+    said = error(path)
+    assert f"{os.system.__module__}.system" in said
+    assert "was not called" in said
+    assert not trace.exists()
+    pickle.loads(path.read_bytes())  # Python's own would have run it
+    assert trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("hostile", "name"),
+    [
+        (Calls(eval, "1/0"), "eval"),
+        (Calls(exec, "1/0"), "exec"),
+        (Calls(getattr, Calls(getattr, "", "__class__"), "__mro__"), "getattr"),
+        (Calls(__import__, "os"), "__import__"),
+        (Calls(open, "/etc/passwd"), "open"),
+        (functools.partial(print, "hen"), "functools.partial"),
+        (operator.attrgetter("x"), "operator.attrgetter"),
+        (np.load, "numpy.load"),
+        (np.random.default_rng(0), "numpy.random"),
+        (pd.DataFrame({"a": [1]}), "pandas"),
+        (Path("x"), "pathlib"),
+        (bytearray(b"x"), "bytearray"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_pickle_that_asks_for_anything_else_is_refused_by_name(tmp_path, hostile, name):
+    assert name in error(pickled(tmp_path / "a.pkl", {"hen": hostile}))
+
+
+def test_the_words_a_pickle_may_use_cannot_be_misused(tmp_path):
+    def said(content: bytes) -> str:
+        (tmp_path / "a.pkl").write_bytes(content)
+        return error(tmp_path / "a.pkl")
+
+    assert "tries to change" in said(b"\x80\x02cnumpy\ndtype\n}U\x01xK\x01sb.")
+    assert "numpy.dtype.newbyteorder" in said(b"\x80\x04\x8c\x05numpy\x8c\x12dtype.newbyteorder\x93.")
+    assert "'zlib'" in said(b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x04\x00\x00\x00zlib\x86R.")
+    assert "without data" in said(b"\x80\x02cnumpy\nndarray\nJ\xff\xff\xff\x7f\x85\x85R.")
+    assert "damaged" in said(b"\x80\x02cbuiltins\nbytes\nJ\xff\xff\xff\x7f\x85R.")
+    unborn = b"\x80\x02}K\x01cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87Rs."
+    assert "without data" in said(unborn)
+    records = pickle.dumps({"hen": np.zeros(2, [("a", "f4"), ("b", "O")])}, 2)
+    assert "only numbers and strings" in said(records)
+    assert "only numbers and strings" in said(pickle.dumps({"hen": np.array([None, "x"], object)}))
+    assert read(pickled(tmp_path / "a.pkl", {"hen": np.eye(2)})).labels.tolist() == ["hen", "hen"]  # nothing stuck
+
+
+def test_lists_that_hold_each_other_are_not_unrolled(tmp_path):
+    laughs = [0.0]
+    for _ in range(60):
+        laughs = [laughs, laughs]
+    assert "row 0 of class 'hen' is a list" in error(pickled(tmp_path / "a.pkl", {"hen": laughs}))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([np.eye(2)], "holds a list"),
+        (np.eye(2), "holds a ndarray"),
+        ({}, "no classes"),
+        ({"hen": []}, "class 'hen' is empty"),
+        ({"hen": 3}, "class 'hen' is a int"),
+        ({"hen": np.ones(3)}, r"class 'hen' is an array of shape \(3,\)"),
+        ({"hen": [np.ones((2, 2, 2))]}, r"row 0 of class 'hen' is an array of shape \(2, 2, 2\)"),
+        ({"hen": [np.ones(2), np.ones(3)]}, "class 'hen' has 2 features in row 0 but 3 in row 1"),
+        ({"hen": np.eye(2), "owl": np.eye(3)}, "class 'owl' has 3 features in a row, but class 'hen' has 2"),
+        ({"hen": np.eye(2), "owl": np.array([[0, 1], [np.nan, 1]])}, "class 'owl' contains NaN at row 1, column 0"),
+        ({("hen", 1): np.eye(2)}, r"a class \('hen', 1\)"),
+        ({"hen": np.array([["a", "b"]])}, "class 'hen'"),
+        ({"hen": np.eye(1), 1: np.eye(1)}, "several types"),
+    ],
+)
+def test_pickles_of_another_shape_are_named(tmp_path, content, said):
+    with pytest.raises(ValueError, match=said):
+        read(pickled(tmp_path / "a.pkl", content))
+
+
+def test_damaged_pickles_and_archives_of_torch(tmp_path):
+    whole = pickle.dumps({"hen": np.eye(9)})
+    for content in (b"", b"hello", whole[: len(whole) // 2], whole[:-1]):
+        (tmp_path / "a.pkl").write_bytes(content)
+        assert "damaged" in error(tmp_path / "a.pkl")
+    with zipfile.ZipFile(tmp_path / "a.pkl", "w") as archive:
+        archive.writestr("archive/data.pkl", b"")
+    assert "torch.load(..., weights_only=True)" in error(tmp_path / "a.pkl")
+
+
+def test_pickles_are_never_written(tmp_path, birds):
+    for name in ("a.pkl", "a.pickle", "a.plk"):
+        with pytest.raises(ValueError, match=r"never written.*write .npz or .parquet"):
+            write(birds, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- what is wrong with a file
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_values_that_are_not_finite_are_found(tmp_path, birds, value):
+    features = birds.features.copy()
+    features[3, 1] = float(value)
+    kind = {"nan": "NaN", "inf": "infinity"}[value]
+    table(tmp_path / "a.parquet", embedding=list(features), label=birds.labels.tolist())
+    np.savez(tmp_path / "a.npz", features=features, labels=birds.labels)
+    np.save(tmp_path / "a.npy", features)
+    np.save(tmp_path / "a.labels.npy", birds.labels)
+    save_file({"features": features, "labels": np.arange(6)}, tmp_path / "a.safetensors")
+    for suffix in ("parquet", "npz", "npy", "safetensors"):
+        assert f"{kind} at row 3, column 1" in error(tmp_path / f"a.{suffix}")
+
+
+def test_missing_columns_and_arrays_are_named_with_those_there(tmp_path):
+    path = table(tmp_path / "a.parquet", embedding=[[1.0]], species=["hen"])
+    assert "no column 'label', only 'embedding', 'species': name the right one with label=" in error(path)
+    assert "no column 'vector', only" in error(path, embedding="vector", label="species")
+    np.savez(tmp_path / "a.npz", features=np.eye(2), y=[1, 2])
+    assert "no array 'labels', only 'features', 'y'" in error(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", X=np.eye(2))
+    assert "no array 'features', only 'X'" in error(tmp_path / "a.npz")
+    save_file({"a": np.eye(2)}, tmp_path / "a.safetensors")
+    assert "no tensor 'features', only 'a'" in error(tmp_path / "a.safetensors")
+    twice = pa.Table.from_arrays([pa.array([[1.0]]), pa.array([1]), pa.array([2])], ["embedding", "label", "label"])
+    pq.write_table(twice, tmp_path / "a.parquet")
+    assert "more than one column 'label'" in error(tmp_path / "a.parquet")
+
+
+def test_tables_with_unusable_embeddings(tmp_path):
+    def said(embedding, label=(1, 2, 3)) -> str:
+        return error(table(tmp_path / "a.parquet", embedding=embedding, label=list(label)))
+
+    assert "2 numbers in row 0 but 3 in row 2" in said([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0, 7.0]])
+    assert "no embedding in row 1" in said([[1.0], None, [2.0]])
+    assert "no embedding in row 1" in said(pa.array([[1.0], None, [2.0]], pa.list_(pa.float32(), 1)))
+    assert "no number in row 2, position 1" in said([[1.0, 2.0], [3.0, 4.0], [5.0, None]])
+    assert "holds double: a list of numbers" in said([1.0, 2.0, 3.0])
+    assert "holds list<" in said([["a"], ["b"], ["c"]])
+    assert "no features" in said(pa.array([[], [], []], pa.list_(pa.float32())))
+    assert "holds list<element: null>" in said([[], [], []])
+    assert "no label in row 1" in said([[1.0], [2.0], [3.0]], ["a", None, "b"])
+    assert "row 2 is 1.5: labels are integers or strings" in said([[1.0], [2.0], [3.0]], [1.0, 2.0, 1.5])
+
+
+def test_row_numbers_count_through_row_groups(tmp_path):
+    rows = pa.table({"embedding": [[1.0, 2.0]] * 5 + [[1.0]], "label": range(6)})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=2)
+    assert "1 in row 5" in error(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("name", [*WRITABLE, "set.labels.npy"])
+def test_files_cut_off_or_of_another_kind(tmp_path, birds, name):
+    target = tmp_path / name
+    asked = tmp_path / "set.npy" if "npy" in name else target
+    write(FeatureSet(birds.features, birds.labels), asked)
+    if target.is_dir():
+        target = next(target.glob("*.arrow"))
+    whole = target.read_bytes()
+    for content in (b"", whole[:3], whole[: len(whole) // 2], b"hello, this is text and nothing else" * 9):
+        target.write_bytes(content)
+        assert "damaged" in error(asked)
+
+
+def test_a_damaged_array_inside_an_npz(tmp_path, birds):
+    path = write(birds, tmp_path / "a.npz")
+    content = bytearray(path.read_bytes())
+    content[content.index(birds.features.tobytes()) + 5] ^= 255
+    path.write_bytes(content)
+    assert "damaged or cut off: array 'features': Bad CRC" in error(path)
+
+
+@pytest.mark.parametrize("name", [*WRITABLE, "set.pkl"])
+@settings(light, max_examples=40)
+@given(at=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
+def test_one_wrong_byte_is_refused_or_read_but_nothing_worse(tmp_path, name, at, byte):
+    path = tmp_path / name
+    if name.endswith(".pkl"):
+        pickled(path, {"hen": np.eye(2), "owl": [np.ones(2)]}, 5)
+    else:
+        write(FeatureSet(np.eye(3), ["hen", "owl", "hen"]), path)
+    target = next(path.glob("*.arrow")) if path.is_dir() else path
+    whole = bytearray(target.read_bytes())
+    whole[int(at * len(whole))] = byte
+    target.write_bytes(whole)
+    with suppress(ValueError):  # anything else fails here
+        assert len(read(path)) >= 1
+
+
+def test_wrong_offsets_in_an_arrow_file_do_not_end_the_process(tmp_path, birds):
+    folder = write(birds, tmp_path / "set")
+    file = folder / "data-00000-of-00001.arrow"
+    offsets = np.arange(0, 77, 11, dtype=np.int32)  # of six paths of eleven characters
+    whole = file.read_bytes()
+    assert whole.count(offsets.tobytes()) == 1
+    wrong = offsets.copy()
+    wrong[3:] += 2**30
+    file.write_bytes(whole.replace(offsets.tobytes(), wrong.tobytes()))
+    assert "damaged" in error(folder)
+
+
+def test_arrays_of_objects_are_refused_unread(tmp_path):
+    trace = tmp_path / "ran"
+    hostile = np.array([Calls(os.system, f"touch {trace}"), "owl"], object)
+    np.savez(tmp_path / "a.npz", features=np.eye(2), labels=hostile)
+    np.save(tmp_path / "b.npy", np.eye(2))
+    np.save(tmp_path / "b.labels.npy", hostile)
+    np.save(tmp_path / "c.npy", hostile)
+    np.save(tmp_path / "c.labels.npy", np.arange(2))
+    for name, what in (("a.npz", "array 'labels'"), ("b.npy", "b.labels.npy"), ("c.npy", "the file")):
+        assert f"{what} is an array of Python objects" in error(tmp_path / name)
+    assert not trace.exists()
+
+
+def test_labels_that_are_not_one_for_each_row(tmp_path):
+    np.savez(tmp_path / "a.npz", features=np.eye(3), labels=np.arange(2))
+    assert "3 rows of features but 2 labels" in error(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", features=np.eye(3), labels=np.ones((3, 1)))
+    assert "labels have shape (3, 1)" in error(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", features=np.eye(3), labels=np.arange(3), paths=np.array(["a"]))
+    assert "3 rows of features but 1 paths" in error(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", features=np.eye(3), labels=np.array([b"a", b"b", b"\xff"]))
+    assert "label of row 2 is b'\\xff', which is not UTF-8" in error(tmp_path / "a.npz")
+    np.save(tmp_path / "b.npy", np.eye(3))
+    assert "b.labels.npy, b.labels.txt, b_labels.npy" in error(tmp_path / "b.npy")
+    (tmp_path / "b.labels.txt").write_text("hen\n\nowl\n")
+    assert "b.labels.txt is empty in line 2" in error(tmp_path / "b.npy")
+
+
+def test_empty_sets(tmp_path):
+    kind = pa.list_(pa.float32(), 4)
+    table(tmp_path / "a.parquet", embedding=pa.array([], kind), label=pa.array([], pa.string()))
+    np.savez(tmp_path / "a.npz", features=np.empty((0, 4)), labels=np.empty(0, int))
+    for name in ("a.parquet", "a.npz"):
+        assert "is empty" in error(tmp_path / name)
+    with pytest.raises(ValueError, match="is empty"):
+        FeatureSet([], [])
+
+
+def test_paths_that_do_not_lead_to_features(tmp_path, birds):
+    with pytest.raises(FileNotFoundError, match=r"no file or folder .*gone.npz"):
+        read(tmp_path / "gone.npz")
+    (tmp_path / "a.csv").write_text("1,2")
+    assert "suffix '.csv': features are read from .parquet, .npz, .npy, .safetensors" in error(tmp_path / "a.csv")
+    (tmp_path / "b").write_text("1,2")
+    assert "has no suffix" in error(tmp_path / "b")
+    (tmp_path / "folder").mkdir()
+    assert "no Hugging Face dataset, state.json is missing" in error(tmp_path / "folder")
+    with pytest.raises(ValueError, match=r"suffix '.csv': write .parquet"):
+        write(birds, tmp_path / "a.csv")
+    with pytest.raises(FileNotFoundError, match="no folder .*nowhere.* make it first"):
+        write(birds, tmp_path / "nowhere" / "a.npz")
+
+
+def test_safetensors_with_a_strange_header(tmp_path):
+    def said(about: str, labels=(0, 1), dtype=np.float32) -> str:
+        arrays = {"features": np.eye(2, dtype=dtype), "labels": np.array(labels)}
+        save_file(arrays, tmp_path / "a.safetensors", metadata={"handful": about})
+        return error(tmp_path / "a.safetensors")
+
+    assert "code 2 in row 1, but there are 2 names" in said('{"classes": ["a", "b"]}', [0, 2])
+    assert "code -1 in row 0" in said('{"classes": ["a", "b"]}', [-1, 0])
+    assert "is not JSON" in said("{")
+    assert "handful.load reads it" in said('{"method": "eol"}')
+    assert "pip install -U handful" in said('{"format": 99}')
+    assert "2 rows of features but 1 paths" in said('{"paths": ["x"]}')
+    assert "`paths` are a str, not a list" in said('{"paths": "x"}')
+
+
+@pytest.mark.torch
+def test_bfloat16_says_what_to_do(tmp_path):
+    import torch
+    from safetensors.torch import save_file as save_torch
+
+    rows = {"features": torch.ones(2, 2, dtype=torch.bfloat16), "labels": torch.arange(2)}
+    save_torch(rows, tmp_path / "a.safetensors")
+    assert "save it as float32" in error(tmp_path / "a.safetensors")
+    pytest.importorskip("onnx")  # which makes bfloat16 a type of NumPy's
+    assert "save it as float32" in error(tmp_path / "a.safetensors")
+
+
+def test_datasets_that_are_incomplete_or_reach_outside(tmp_path, birds):
+    folder = write(birds, tmp_path / "set")
+    state = json.loads((folder / "state.json").read_text())
+
+    def said(**changed) -> str:
+        (folder / "state.json").write_text(json.dumps(state | changed))
+        return error(folder)
+
+    assert "data-9.arrow is missing" in said(_data_files=[{"filename": "data-9.arrow"}])
+    assert "outside its folder" in said(_data_files=[{"filename": "../secret.arrow"}])
+    assert "names no data files" in said(_data_files=[])
+    assert "flatten_indices" in said(_indices_data_files=[{"filename": "indices.arrow"}])
+    (folder / "state.json").write_text("[1]")
+    assert "state.json holds a list" in error(folder)
+    (folder / "state.json").write_text("{")
+    assert "state.json is not JSON" in error(folder)
+    (folder / "state.json").write_text(json.dumps(state))
+    info = json.loads((folder / "dataset_info.json").read_text())
+    info["features"]["label"]["names"] = ["hen"]
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    assert "column 'label' has code 1 in row 1, but there are 1 names" in error(folder)
+    (folder / "dataset_info.json").unlink()
+    assert "dataset_info.json is missing" in error(folder)
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert "several datasets" in error(folder)
+
+
+# ---- writing never destroys
+
+
+@contextmanager
+def full_disk():
+    """No file may grow beyond 4 kB. Only around the call under test: the limit holds for pytest's own output too."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+@pytest.fixture(params=WRITABLE)
+def written(request, tmp_path):
+    """A small set on disk, in each format; and what its folder held then."""
+    path = write(FeatureSet(np.eye(2), ["hen", "owl"], base_mean=[1.0, 2.0]), tmp_path / request.param)
+    return path, contents(tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_there(written):
+    path, before = written
+    large = FeatureSet(np.random.default_rng(0).normal(size=(500, 40)), np.arange(500))
+    message = "the features were not written: (File too large|.* disk full)"
+    with pytest.raises(OSError, match=message) as caught, full_disk():
+        write(large, path)
+    assert caught.value.filename == str(path)
+    assert contents(path.parent) == before
+    assert read(path).labels.tolist() == ["hen", "owl"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission(written):
+    path, before = written
+    path.parent.chmod(0o500)
+    try:
+        with pytest.raises(PermissionError, match="the features were not written"):
+            write(read(path), path)
+    finally:
+        path.parent.chmod(0o700)
+    assert contents(path.parent) == before
+
+
+def test_names_that_are_no_unicode(tmp_path):
+    """Names of files that are not UTF-8 come as surrogates; tables cannot hold them, arrays can."""
+    odd = FeatureSet(np.eye(2), ["hen", "owl"], ["a.jpg", os.fsdecode(b"\xff.jpg")])
+    path = write(FeatureSet(np.eye(2), ["hen", "owl"]), tmp_path / "a.parquet")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"a.parquet': path .* of row 1 is no valid Unicode: rename it, or write .npz"):
+        write(odd, path)
+    assert contents(tmp_path) == before
+    assert_same(read(write(odd, tmp_path / "a.npz")), odd)
+
+
+def test_npy_refuses_what_it_cannot_hold(tmp_path, birds):
+    with pytest.raises(ValueError, match=r"no place for paths or splits: write .npz"):
+        write(birds, tmp_path / "a.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_and_labels_of_npy_are_replaced_together(tmp_path):
+    """The features are moved, then the labels cannot be: the features come back."""
+    write(FeatureSet(np.eye(2), ["hen", "owl"]), tmp_path / "a.npy")
+    (tmp_path / "a.labels.npy").unlink()
+    before = contents(tmp_path)
+    assert set(before) == {"a.npy"}
+    for name in ("a", "b"):  # one was there before, the other was not
+        (tmp_path / f"{name}.labels.npy").mkdir()
+        with pytest.raises(OSError, match="the features were not written"):
+            write(FeatureSet(np.ones((3, 2)), [1, 2, 3]), tmp_path / f"{name}.npy")
+        assert (tmp_path / f"{name}.labels.npy").is_dir()
+    assert contents(tmp_path) == before
+
+
+def test_folders_and_files_of_the_user_are_not_replaced_by_a_dataset(tmp_path, birds):
+    mine = tmp_path / "photos"
+    mine.mkdir()
+    (mine / "state.json").write_text("{}")
+    (mine / "hen.jpg").write_bytes(b"jpg")
+    (tmp_path / "parts.parquet").mkdir()
+    (tmp_path / "parts.parquet" / "0.parquet").write_bytes(b"PAR1")
+    for folder in (mine, tmp_path / "parts.parquet"):
+        with pytest.raises(ValueError, match="holds other things than a dataset: it was not replaced"):
+            write(birds, folder)
+    (tmp_path / "LICENSE").write_text("MIT")
+    with pytest.raises(OSError, match="the features were not written: Not a directory"):
+        write(birds, tmp_path / "LICENSE")
+    photos = {"photos/state.json": b"{}", "photos/hen.jpg": b"jpg"}
+    assert contents(tmp_path) == {**photos, "parts.parquet/0.parquet": b"PAR1", "LICENSE": b"MIT"}
+
+
+def test_a_link_to_a_dataset_stays_a_link(tmp_path, birds):
+    write(FeatureSet(np.eye(2), [1, 2]), tmp_path / "real")
+    (tmp_path / "link").symlink_to("real")
+    write(birds, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert_same(read(tmp_path / "real"), birds)
+
+
+# ---- in memory
+
+
+def test_labels_of_every_kind():
+    def labels(values) -> list:
+        return FeatureSet(np.eye(2), values).labels.tolist()
+
+    assert labels([b"hen", "owl"]) == ["hen", "owl"]
+    assert labels(np.array([1.0, 2.0])) == [1, 2]
+    assert labels([True, False]) == [1, 0]
+    assert labels(pd.Series(["a", "b"], dtype="category")) == ["a", "b"]
+    assert labels(pl.Series(["a", "b"])) == ["a", "b"]
+    assert labels(np.array(["a", "b"], dtype=np.dtypes.StringDType())) == ["a", "b"]
+    for missing in ([1, None], ["a", None], np.array([1, np.nan]), pd.Series(["a", pd.NA]), np.array([1, np.inf])):
+        with pytest.raises(ValueError, match="label of row 1 is missing"):
+            labels(missing)
+    for wrong, said in ((["a", 1], "several types"), ([2**70, 1], "64-bit"), ([(1,), (2,)], "shape"), ("ab", "shape")):
+        with pytest.raises(ValueError, match=said):
+            labels(wrong)
+
+
+def test_missing_paths_are_empty():
+    assert FeatureSet(np.eye(3), [1, 2, 3], ["a", None, b"c"]).paths.tolist() == ["a", "", "c"]
+    with pytest.raises(ValueError, match="path of row 1 is a list"):
+        FeatureSet(np.eye(2), [1, 2], np.array(["a", ["b"]], dtype=object))
+
+
+def test_features_must_be_rows():
+    with pytest.raises(ValueError, match=r"shape \(2, 2, 2\): rows of features"):
+        FeatureSet(np.ones((2, 2, 2)), [1, 2])
+
+
+def test_classes_and_counts_agree_with_a_count_by_hand(birds):
+    assert birds.classes.tolist() == ["hen", "owl", "tit"]
+    assert birds.counts == {"hen": 3, "owl": 2, "tit": 1}
+    assert len(birds) == 6
+    assert birds.dimension == 4
+    assert repr(birds) == "<FeatureSet birds: 6 items of 3 classes, 4 features>"
+
+
+def test_the_mean_is_summed_in_double_precision():
+    """A float32 running sum of 2^24 and ones stays at 2^24."""
+    features = np.ones((5001, 1), np.float32)
+    features[0] = 2.0**24
+    mean = FeatureSet(features, np.zeros(5001, int)).mean
+    assert mean.dtype == np.float32
+    assert mean[0] == np.float32((2.0**24 + 5000) / 5001)
+
+
+def test_select_keeps_rows_together(birds):
+    part = birds.select(split="train", classes=["owl"])
+    assert part.paths.tolist() == ["birds/1.jpg", "birds/4.jpg"]
+    np.testing.assert_array_equal(part.features, birds.features[[1, 4]])
+    assert part.base_mean.tolist() == birds.base_mean.tolist()
+    assert birds.select(classes="tit").labels.tolist() == ["tit"]
+    assert birds.select(split=["train", "test"]).labels.tolist() == birds.labels.tolist()
+    numbers = FeatureSet(np.eye(3), [5, 6, 5])
+    assert numbers.select(classes=np.array([5])).labels.tolist() == [5, 5]
+    assert numbers.select(classes={6}).labels.tolist() == [6]
+
+
+def test_select_names_what_is_not_there(birds):
+    with pytest.raises(ValueError, match="birds has no split 'val': there are 'test', 'train'"):
+        birds.select(split="val")
+    with pytest.raises(ValueError, match="no class 'cat': there are 'hen', 'owl', 'tit'"):
+        birds.select(classes=["hen", "cat"])
+    with pytest.raises(ValueError, match="no split 'train': there are none"):
+        FeatureSet(np.eye(2), [1, 2]).select(split="train")
+    with pytest.raises(ValueError, match="nothing is left"):
+        birds.select(split="train", classes="tit")
+
+
+def test_describe_counts_what_was_put_in():
+    features = np.array([[3.0, 4.0], [0.0, 0.0], [3.0, 4.0], [-0.0, 0.0], [6.0, 8.0]])
+    labels, splits = ["a", "a", "b", "c", "a"], ["x", "x", "y", "y", "y"]
+    said = describe(FeatureSet(features, labels, splits=splits, name="n", base_mean=[5.0, 12.0]))
+    assert said == {
+        "name": "n",
+        "items": 5,
+        "classes": 3,
+        "counts": {"a": 3, "b": 1, "c": 1},
+        "items_per_class": {"min": 1, "median": 1.0, "max": 3},
+        "dimension": 2,
+        "dtype": "float64",
+        "norms": {"min": 0.0, "median": 5.0, "max": 10.0},
+        "mean_norm": pytest.approx(np.hypot(12 / 5, 16 / 5)),
+        "base_mean_norm": 13.0,
+        "zero_rows": 2,
+        "duplicate_rows": 2,  # zero is zero, whatever its sign
+        "ways": {1: 0, 5: 0, 10: 0},
+        "paths": False,
+        "splits": {"x": 2, "y": 3},
+    }
+    assert json.loads(json.dumps(said))["items"] == 5
+
+
+def test_the_tasks_described_can_be_drawn_and_no_larger_ones():
+    counts = [16] * 2 + [20] * 3 + [25] * 7  # 12 classes with enough items for 1 shot, 10 for 5, 7 for 10
+    labels = np.repeat(np.arange(12), counts)
+    found = FeatureSet(np.random.default_rng(0).normal(size=(len(labels), 3)), labels)
+    ways = describe(found)["ways"]
+    assert ways == {1: 7, 5: 5, 10: 2}
+    for shots, most in ways.items():
+        enough = found.select(classes=[k for k, count in found.counts.items() if count >= shots + 15])
+        task = draw(enough.features, enough.labels, Protocol(ways=most, shots=shots), tasks=1).task
+        assert task.ways == most
+        with pytest.raises(ValueError, match="need"):
+            draw(enough.features, enough.labels, Protocol(ways=most + 1, shots=shots), tasks=1)

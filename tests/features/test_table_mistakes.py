@@ -1,0 +1,291 @@
+"""Tables as people really have them: read right, or refused by a sentence that says where the mistake is."""
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from handful.features import read_partly
+from handful.label.summary import almost_alike
+
+HEADER = "path,label,a,b,c"
+ROWS = ["p0,x,4,0.5,0.25", "p1,y,0.5,4,0.25", "p2,,4,0.25,0.5"]
+FEATURES = [[4, 0.5, 0.25], [0.5, 4, 0.25], [4, 0.25, 0.5]]
+
+
+def text(folder, *lines, start="", end="\n", encoding="utf-8"):
+    (folder / "t.csv").write_bytes((start + "\n".join(lines) + end).encode(encoding))
+    return folder / "t.csv"
+
+
+def save(folder, columns, name="t.parquet"):
+    parquet.write_table(pa.table(columns), folder / name)
+    return folder / name
+
+
+# ---- CSV
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"start": "\ufeff"}, {"end": "\n\n\n"}, {"end": ""}],
+    ids=["a byte order mark", "blank lines at the end", "no end of the last line"],
+)
+def test_what_editors_add_changes_nothing(parts, tmp_path):
+    found = read_partly(text(tmp_path, HEADER, *ROWS, **parts))
+    np.testing.assert_array_equal(found.features, FEATURES)
+    assert found.labels == ["x", "y", None]
+    assert found.paths == ["p0", "p1", "p2"]
+
+
+MISTAKES = {
+    "semicolons": ([line.replace(",", ";") for line in (HEADER, *ROWS)], "separated by ';'"),
+    "tabs": ([line.replace(",", "\t") for line in (HEADER, *ROWS)], r"separated by '\\t'"),
+    "a word among numbers": ([HEADER, *ROWS, "p3,,1,abc,2"], "column 'b' holds numbers, but 'abc' in row 3"),
+    "decimal commas": ([HEADER, 'p0,x,"4,5","0,5",1', 'p1,y,"1,5","4,5",2'], "'a' has numbers with a comma, as '4,5'"),
+    "one decimal comma": ([HEADER, *ROWS, 'p3,,1,"0,5",2'], "'b' has numbers with a comma"),
+    "no number in a cell": ([HEADER, *ROWS, "p3,,1,,2"], "NaN at row 3, column 1"),
+    "the word nan": ([HEADER, *ROWS, "p3,,1,nan,2"], "NaN at row 3, column 1"),
+    "a short row": ([HEADER, *ROWS, "p3,,1"], "Expected 5 columns, got 3"),
+    "a comment above": (["# mine", HEADER, *ROWS], "Expected 1 columns"),
+    "a comment below": ([HEADER, *ROWS, "# mine"], "Expected 5 columns, got 1"),
+    "blanks in the header": ([HEADER.replace(",", ", "), *ROWS], "a column ' label', but no 'label'"),
+    "capitals in the header": ([HEADER.title(), *ROWS], "a column 'Label', but no 'label'"),
+    "two columns of labels": (["label,label,a", "x,y,1"], "more than one column 'label'"),
+    "no header": (ROWS, "the first line holds numbers"),
+    "no header of whole numbers": (["3,3,4", "1,2,3"], "the first line holds numbers"),
+    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like one that is missing"),
+    "a label of Python": ([HEADER, *ROWS, "p3,None,1,2,3"], "the label 'None' of row 3"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_said(name, tmp_path):
+    lines, said = MISTAKES[name]
+    with pytest.raises(ValueError, match=said) as raised:
+        read_partly(text(tmp_path, *lines))
+    assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_another_encoding_is_refused(encoding, tmp_path):
+    with pytest.raises(ValueError, match="t.csv"):
+        read_partly(text(tmp_path, HEADER, "é,x,1,2,3", encoding=encoding))
+
+
+def test_the_index_that_pandas_writes_to_csv_is_no_feature(tmp_path):
+    for name in ("", "Unnamed: 0", " "):
+        found = read_partly(text(tmp_path, f"{name},f,label", "0,5,x", "1,6,y"))
+        np.testing.assert_array_equal(found.features, [[5], [6]])
+
+
+def test_columns_that_pandas_numbers_are_features(tmp_path):
+    found = read_partly(text(tmp_path, "0,1,2,label", "5,6,7,x"))
+    assert found.columns == ["0", "1", "2"]
+
+
+def test_words_and_dates_beside_the_features_are_passed_over(tmp_path):
+    path = text(tmp_path, "f,note,when,code,empty", "1,good,2024-01-01,A1,", "2,bad,2024-01-02,7,", "3,,,B2,")
+    np.testing.assert_array_equal(read_partly(path).features, [[1], [2], [3]])
+
+
+def test_paths_are_kept_to_the_last_blank(tmp_path):
+    path = text(tmp_path, "path,f", '" a.jpg ",1', "1.0,2", "  ,3", '"b\nc.jpg",4')
+    assert read_partly(path).paths == [" a.jpg ", "1.0", "row 2", "b\nc.jpg"]
+
+
+# ---- labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "read"),
+    [
+        ([" x", "x ", "\u00a0x"], ["x"] * 3),
+        (["e\u0301", "\u00e9", None], ["\u00e9", "\u00e9", None]),
+        (["1", "1.0", "2"], ["1", "1", "2"]),
+        (["1.0", "1.50", None], ["1.0", "1.50", None]),
+        (["007", "7", None], ["007", "7", None]),
+        (["x", "X", None], ["x", "X", None]),
+        ([b"x", b"\xc3\xa9", None], ["x", "\u00e9", None]),
+        ([1.0, float("nan"), 2.0], ["1", None, "2"]),
+        ([True, False, None], ["True", "False", None]),
+    ],
+    ids=str,
+)
+def test_labels_are_compared_as_people_see_them(labels, read, tmp_path):
+    assert read_partly(save(tmp_path, {"embedding": [[1.0], [2.0], [3.0]], "label": labels})).labels == read
+
+
+def test_names_that_are_almost_alike_are_told():
+    assert almost_alike(["cat", "Cat", "c at", "dog", "\uff44og"]) == [
+        ("cat", "Cat"),
+        ("cat", "c at"),
+        ("dog", "\uff44og"),
+    ]
+    assert almost_alike(["1.0", "1", "10", "a.0"]) == [("1.0", "1")]
+    assert almost_alike(["cat", "dog"]) == []
+
+
+def rows(n=6):
+    rng = np.random.default_rng(0)
+    return np.concatenate([4 * np.eye(4)[k] + rng.normal(scale=0.2, size=(n, 4)) for k in (0, 1, 2)])
+
+
+def table(tmp_path, features, first="x", second="y", name="t.parquet"):
+    labels = [first] * 3 + [None] * 3 + [second] * 3 + [None] * 9
+    return save(tmp_path, {"embedding": list(features), "label": labels}, name)
+
+
+def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
+    done = handful("label", table(tmp_path, rows(), "a", "A"), "-o", "out", "--outlier-share", "0.5")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "The classes a and A have almost the same name, and were taken for two" in said
+    assert set(parquet.read_table("out/labels.parquet")["label"].to_pylist()) == {"a", "A", "unknown"}
+
+
+@pytest.mark.parametrize("name", ["unknown", "Unknown", "UNKNOWN"])
+def test_no_class_is_called_unknown(handful, name, tmp_path):
+    done = handful("label", table(tmp_path, rows(), name), "-o", "out")
+    assert done.returncode == 1
+    assert f'a class is called "{name}"' in done.stderr
+
+
+def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
+    from PIL import Image
+
+    from handful.label.items import read_examples
+
+    class Backbone:
+        name, fingerprint, dimension, base = "mean", "1", 3, None
+
+    def embed(folder, paths, backbone, what, progress, strict):
+        from types import SimpleNamespace
+
+        files = list(map(str, paths))
+        return SimpleNamespace(paths=files, features=np.eye(len(files)), hashes=files, skipped=[])
+
+    for i, folder in enumerate(["e\u0301", "\u00e9", "x"]):
+        (tmp_path / folder).mkdir()
+        Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / folder / "a.png")
+    items = read_examples(tmp_path, Backbone(), progress=lambda *_: None, embedder=embed)
+    assert sorted(items.labels) == ["x", "\u00e9", "\u00e9"]
+
+
+# ---- features
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_examples_that_are_all_the_same_are_refused(handful, value, tmp_path):
+    done = handful("label", table(tmp_path, np.full((18, 4), value)), "-o", "out")
+    assert done.returncode == 1
+    assert "all examples have the same features" in done.stderr
+
+
+def test_a_pile_of_one_item_is_labelled(handful, tmp_path):
+    features = rows()
+    save(tmp_path, {"embedding": list(features[:12]), "label": ["x"] * 6 + ["y"] * 6}, "examples.parquet")
+    for row, wanted in ((features[3] + 0.01, "x"), (features[17], "unknown")):
+        save(tmp_path, {"embedding": [row]}, "pile.parquet")
+        done = handful("label", "examples.parquet", "pile.parquet", "-o", "out", "--overwrite")
+        assert done.returncode == 0, done.stderr
+        assert parquet.read_table("out/labels.parquet")["label"].to_pylist() == [wanted]
+
+
+def test_copies_of_examples_in_the_pile_get_their_label(handful, tmp_path):
+    features = rows()
+    features[3:6], features[9:12] = features[:3], features[6:9]
+    done = handful("label", table(tmp_path, features), "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert parquet.read_table("out/labels.parquet")["label"].to_pylist()[:6] == ["x"] * 3 + ["y"] * 3
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint16(), pa.float16(), pa.float32()], ids=str)
+def test_numbers_of_any_kind_are_features(kind, tmp_path):
+    values = np.array([[1, 2], [3, 100]])
+    convert = np.float16 if pa.types.is_float16(kind) else int
+    lists = pa.array([[convert(v) for v in row] for row in values.tolist()], pa.list_(kind))
+    np.testing.assert_array_equal(read_partly(save(tmp_path, {"embedding": lists})).features, values)
+
+
+def test_large_whole_numbers_keep_their_digits(tmp_path):
+    values = [[2**40 + 1, 5], [2**40 + 3, 5]]
+    lists = read_partly(save(tmp_path, {"embedding": pa.array(values, pa.list_(pa.int64()))}))
+    columns = read_partly(save(tmp_path, {"a": [2**40 + 1, 2**40 + 3], "b": [5, 5]}))
+    np.testing.assert_array_equal(lists.features, values)
+    np.testing.assert_array_equal(columns.features, values)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ([[1.0], None], "no embedding in row 1"),
+        ([[1.0, 2.0], [1.0, None]], "no number in row 1, position 1"),
+        ([[[1.0]], [[2.0]]], "a list of numbers in each row is needed"),
+        ([[True], [False]], "a list of numbers in each row is needed"),
+    ],
+    ids=["a missing row", "a missing number", "lists of lists", "truths"],
+)
+def test_lists_that_are_no_features_are_refused(column, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        read_partly(save(tmp_path, {"embedding": column}))
+
+
+def test_columns_of_any_kind_of_number_are_read(tmp_path):
+    columns = {
+        "a": [decimal.Decimal("1.5"), decimal.Decimal("2.5")], "b": pa.array([1, 2], pa.uint8()), "c": [0.5, 0.25],
+        "when": pa.array([1, 2], pa.timestamp("s")), "kind": pa.array(["u", "v"]).dictionary_encode(),
+        "label": pa.array(["x", None]).dictionary_encode(),
+    }  # fmt: skip
+    found = read_partly(save(tmp_path, columns))
+    np.testing.assert_array_equal(found.features, [[1.5, 1, 0.5], [2.5, 2, 0.25]])
+    assert found.columns == ["a", "b", "c"]
+    assert found.labels == ["x", None]
+
+
+def test_numbers_as_text_in_a_parquet_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="column 'b' holds numbers as text"):
+        read_partly(save(tmp_path, {"a": [1.0, 2.0], "b": ["1", "2"]}))
+    with pytest.raises(ValueError, match="NaN at row 1, column 0"):
+        read_partly(save(tmp_path, {"a": pa.array([1, None], pa.int64())}))
+
+
+# ---- columns of two tables
+
+
+def wide(folder, features, order, name, labels=None, names="abcd"):
+    columns = {names[k]: features[:, k] for k in order}
+    return save(folder, columns | ({} if labels is None else {"label": labels}), name)
+
+
+def test_columns_in_another_order_are_found_by_their_names(handful, tmp_path):
+    features = rows()
+    wide(tmp_path, features[[0, 1, 2, 6, 7, 8]], (0, 1, 2, 3), "examples.parquet", ["x"] * 3 + ["y"] * 3)
+    found = {}
+    for name, order in (("same", (0, 1, 2, 3)), ("other", (1, 0, 3, 2))):
+        wide(tmp_path, features, order, "pile.parquet")
+        done = handful("label", "examples.parquet", "pile.parquet", "-o", name)
+        assert done.returncode == 0, done.stderr
+        done = handful("predict", "same/model.safetensors", "pile.parquet", "-o", f"{name}-predicted.parquet")
+        assert done.returncode == 0, done.stderr
+        files = (f"{name}/labels.parquet", f"{name}-predicted.parquet")
+        found[name] = [parquet.read_table(file)["label"].to_pylist() for file in files]
+    assert found["other"] == found["same"]
+    assert found["same"][0][:12] == ["x"] * 6 + ["y"] * 6
+
+
+def test_other_columns_are_refused(handful, tmp_path):
+    features = rows()
+    labels = ["x"] * 6 + ["y"] * 6 + [None] * 6
+    wide(tmp_path, features, (0, 1, 2, 3), "examples.parquet", labels)
+    wide(tmp_path, features, (0, 1, 2, 3), "pile.parquet", names="abce")
+    assert handful("label", "examples.parquet", "-o", "out").returncode == 0
+    for command in (
+        ["label", "examples.parquet", "pile.parquet", "-o", "out2"],
+        ["predict", "out/model.safetensors", "pile.parquet"],
+    ):
+        done = handful(*command)
+        assert done.returncode == 1
+        assert "'pile.parquet': its columns of numbers are not those of the examples, as 'e'" in done.stderr

@@ -1,0 +1,175 @@
+"""EOL: what b means, and what must not change the answer."""
+
+import numpy as np
+import pytest
+from conftest import random_task
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import handful
+from handful.features import Protocol, digits, draw
+from handful.methods.eol import balance, share_of
+
+CLOSE = {"rtol": 0, "atol": 2e-5}
+
+
+def test_share_of_b_is_the_table_of_the_closed_form():
+    expected = [0.041, 0.097, 0.181, 0.314, 0.5, 0.686, 0.819, 0.903, 0.959]
+    np.testing.assert_allclose(share_of(np.arange(1, 10) / 10), expected, atol=5e-4)
+
+
+@given(st.floats(1e-6, 1 - 1e-6))
+def test_balance_inverts_share_of(share):
+    assert share_of(balance(share)) == pytest.approx(share, rel=1e-9)
+
+
+@pytest.mark.parametrize("b", [0.2, 0.5, 0.7])
+def test_share_of_b_is_where_the_marginal_term_is_smallest(b):
+    """Independent of the derivation: minimise MA over the outlier share on a fine grid."""
+    share = np.linspace(1e-4, 1 - 1e-4, 200001)
+    m, m_out = (1 - share) / (1 - b), share / b
+    best = share[np.argmin(m * np.log(m) + m_out * np.log(m_out))]
+    assert share_of(b) == pytest.approx(best, abs=1e-4)
+
+
+def landing(share, ways, shots, seed):
+    """The mean predicted share where `share` of the pile is unknown and EOL is told so, over draws of the digits."""
+    outlier_ways = min(5, 10 - ways)
+    known, outliers = max(1, round(150 * (1 - share) / ways)), max(1, round(150 * share / outlier_ways))
+    tasks = draw(*digits(), Protocol(ways, shots, known, outlier_ways, outliers), seed=seed, tasks=5).task
+    return handful.solve("eol", tasks, outlier_share=share, backend="array").outlier_scores.mean()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+def test_over_random_ways_and_shots_the_predicted_share_lands_where_it_was_asked(share):
+    rng = np.random.default_rng(int(100 * share))
+    landed = [landing(share, int(rng.integers(2, 9)), int(rng.integers(1, 11)), seed) for seed in range(12)]
+    assert np.mean(landed) == pytest.approx(share, abs=0.05)
+
+
+@settings(max_examples=12, deadline=None)
+@given(share=st.floats(0.1, 0.9), ways=st.integers(2, 8), shots=st.integers(1, 10), seed=st.integers(0, 1000))
+def test_at_any_ways_and_shots_it_lands_near(share, ways, shots, seed):
+    """The support's pull shows most at ten shots and high shares, where it falls five to six points short."""
+    assert landing(share, ways, shots, seed) == pytest.approx(share, abs=0.08)
+
+
+@pytest.mark.parametrize("backend", ["array", "fast"])
+def test_a_task_does_not_depend_on_its_neighbours(episodes, backend):
+    if backend == "fast":
+        pytest.importorskip("numba")
+    task = episodes.task
+    together = handful.solve("eol", task, backend=backend)
+    for i in (0, 7, 19):
+        alone = handful.solve("eol", task[i : i + 1], backend=backend)
+        np.testing.assert_allclose(alone.outlier_scores[0], together.outlier_scores[i], **CLOSE)
+        np.testing.assert_allclose(alone.probabilities[0], together.probabilities[i], **CLOSE)
+
+
+def test_permuting_queries_permutes_results(episodes):
+    task = episodes.task
+    order = np.random.default_rng(0).permutation(task.query.shape[1])
+    plain = handful.solve("eol", task, dtype="float64")
+    moved = handful.solve("eol", handful.Task(task.support, names(task), task.query[:, order]), dtype="float64")
+    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores[:, order], **CLOSE)
+    np.testing.assert_allclose(moved.probabilities, plain.probabilities[:, order], **CLOSE)
+
+
+def test_permuting_support_items_changes_nothing(episodes):
+    task = episodes.task
+    order = np.random.default_rng(1).permutation(task.support.shape[1])
+    plain = handful.solve("eol", task, dtype="float64")
+    moved = handful.solve("eol", task.support[:, order], names(task)[:, order], task.query, dtype="float64")
+    np.testing.assert_allclose(moved.probabilities, plain.probabilities, **CLOSE)
+
+
+def test_permuting_class_names_permutes_columns(episodes):
+    task = episodes.task
+    renamed = np.array([3, 0, 4, 1, 2])  # the class in column j gets this name, and so this column
+    plain = handful.solve("eol", task.support, task.labels, task.query, dtype="float64")
+    moved = handful.solve("eol", task.support, renamed[task.labels], task.query, dtype="float64")
+    np.testing.assert_allclose(moved.probabilities[..., renamed], plain.probabilities, **CLOSE)
+    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
+
+
+def test_a_constant_added_to_all_features_changes_nothing_under_task_centring():
+    """On features that all vary: of a constant one Adam sees only rounding, and takes its sign for a direction."""
+    rng = np.random.default_rng(2)
+    support, labels, query = random_task(rng, 5, [5] * 5, 60, 64)
+    shift = rng.normal(size=64) * 100
+    told = {"outlier_share": 0.5, "dtype": "float64"}
+    plain = handful.solve("eol", support, labels, query, **told)
+    moved = handful.solve("eol", support + shift, labels, query + shift, **told)
+    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
+    other = handful.solve("eol", support + shift, labels, query + shift, **told, preparation="l2")
+    assert np.abs(other.outlier_scores - plain.outlier_scores).max() > 0.01
+
+
+def test_an_item_far_from_every_class_still_has_a_closest_one():
+    rng = np.random.default_rng(3)
+    support = rng.normal(scale=0.1, size=(10, 6)) + np.repeat(np.eye(6)[:2], 5, axis=0)
+    query = np.concatenate([-5 * support[5:8], support])
+    result = handful.solve(
+        "eol", support, ["a"] * 5 + ["b"] * 5, query, outlier_share=0.3, temperature=60.0, preparation="l2"
+    )
+    assert np.isfinite(result.confidence).all()
+    assert result.unknown[:3].all()
+    assert np.all(result.probabilities[:3].sum(axis=1) > 0)
+
+
+def test_telling_b_or_the_share_it_means_is_the_same(episodes):
+    told = handful.solve("eol", episodes.task, outlier_share=float(share_of(0.3)))
+    given_b = handful.solve("eol", episodes.task, b=0.3)
+    np.testing.assert_allclose(told.outlier_scores, given_b.outlier_scores, **CLOSE)
+    assert given_b.outlier_share == pytest.approx(0.1812, abs=1e-4)
+
+
+def test_a_share_for_each_task_is_used_for_that_task(episodes):
+    shares = np.linspace(0.2, 0.8, 20)
+    together = handful.solve("eol", episodes.task, outlier_share=shares)
+    alone = handful.solve("eol", episodes.task[13:14], outlier_share=float(shares[13]))
+    np.testing.assert_allclose(together.outlier_scores[13], alone.outlier_scores[0], **CLOSE)
+    np.testing.assert_array_equal(together.outlier_share, shares)
+
+
+def test_class_weights_by_ways_and_shots_agree_only_where_both_are_equal(episodes):
+    five = [handful.solve("eol", episodes.task, class_weight=w).outlier_scores for w in ("ways", "shots")]
+    np.testing.assert_allclose(*five, **CLOSE)
+    one_shot = draw(*digits(), Protocol(shots=1), tasks=2).task
+    one = [handful.solve("eol", one_shot, class_weight=w).outlier_scores for w in ("ways", "shots")]
+    assert np.abs(one[0] - one[1]).max() > 0.1
+
+
+def test_class_weights_by_shots_follow_each_class_where_shots_are_unequal(episodes):
+    task = episodes.task
+    keep = np.r_[0:5, 5:6, 10:15, 15:20, 20:25]  # one class is left with a single example
+    some = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, class_weight="shots")
+    same = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, class_weight="ways")
+    assert np.abs(some.probabilities - same.probabilities).max() > 0.01
+
+
+def test_history_is_kept_when_asked_and_falls(episodes):
+    result = handful.solve("eol", episodes.task, history=True, steps=20)
+    assert result.history.shape == (20, 21)
+    assert np.all(result.history[:, -1] < result.history[:, 0])
+    assert result[4].history.shape == (21,)
+    assert handful.solve("eol", episodes.task).history is None
+
+
+def test_it_beats_both_yardsticks_on_the_digits():
+    from handful.core import metrics
+
+    tasks = draw(*digits(), Protocol(), seed=11, tasks=60)
+    figures = {}
+    for name in ("eol", "knn", "simpleshot"):
+        r = handful.solve(name, tasks.task)
+        figures[name] = metrics.figures(r.probabilities, r.outlier_scores, tasks.truth)
+    for other in ("knn", "simpleshot"):
+        for figure in ("accuracy", "auroc", "aupr", "prec@0.9"):
+            difference = figures["eol"][figure] - figures[other][figure]
+            mean, half_width = metrics.mean_and_half_width(difference)
+            assert mean - half_width > 0, (other, figure, mean, half_width)
+
+
+def names(task):
+    return np.take_along_axis(task.classes, task.labels, axis=1)

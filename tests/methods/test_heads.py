@@ -1,0 +1,463 @@
+"""What base classes leave behind, and the methods that need it: FEAT, SnaTCHer-F, PEELER, POODLE."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from bases import base_for, needed
+from conftest import random_task
+from safetensors.numpy import load_file, save_file
+
+import handful
+from handful.bench import BENCHMARKS, Store, parse_methods, run
+from handful.bench.report import perform
+from handful.core.arrays import one_hot, unit
+from handful.core.base import Base, is_base, read_base
+from handful.features import FeatureSet, Protocol, write
+from handful.methods import feat, get, poodle
+
+NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Tasks this small are not worth torch's threads."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def task():
+    return random_task(np.random.default_rng(4), 3, [4, 5, 3], 12, 10)
+
+
+def solve(name, task, base, **options):
+    return handful.solve(name, *task, base=base, preparation="none", dtype="float64", threads=1, **options)
+
+
+# ------------------------------------------------------------------------------------------------------ the base file
+
+
+def test_a_base_comes_back_bit_for_bit(tmp_path):
+    base = base_for(7)
+    again = read_base(base.save(tmp_path / "b.safetensors"))
+    assert again.arrays.keys() == base.arrays.keys()
+    assert all(np.array_equal(again.arrays[name], value) for name, value in base.arrays.items())
+    assert all(value.dtype == np.float32 for value in again.arrays.values())
+    assert (again.about, again.mark, repr(again)) == (base.about, base.mark, repr(base))
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path):
+    path = base_for(7).save(tmp_path / "b.safetensors")
+    first = read_base(path)
+    assert read_base(str(path)) is first
+    base_for(8).save(path)
+    assert read_base(path).dimension == 8
+
+
+def test_the_mark_is_of_the_arrays_and_of_nothing_else():
+    base = base_for(5)
+    renamed = Base(base.mean, base.heads, base.negatives, {"name": "other"})
+    moved = Base(base.mean + np.float32(1e-6), base.heads, base.negatives, base.about)
+    assert renamed.mark == base.mark != moved.mark
+    assert base.mark[:16] in repr(base)
+
+
+def test_what_is_no_base_is_refused_in_words(tmp_path):
+    base = base_for(5)
+    path = base.save(tmp_path / "b.safetensors")
+    features = write(FeatureSet(np.eye(3), [0, 1, 2]), tmp_path / "f.safetensors")
+    assert is_base(path)
+    assert not is_base(features)
+    with pytest.raises(ValueError, match=r"not a base: `handful base FEATURES"):
+        read_base(features)
+    with pytest.raises(FileNotFoundError, match="there is no base file"):
+        read_base(tmp_path / "none.safetensors")
+    with pytest.raises(ValueError, match="base is a int"):
+        read_base(3)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        read_base(path)
+    header = {"handful.base": json.dumps({"format": 99, "about": {}, "arrays": []})}
+    save_file({"mean": base.mean}, path, metadata=header)
+    with pytest.raises(ValueError, match=r"format 99.*upgrade"):
+        read_base(path)
+    save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps({"format": 1, "arrays": ["negatives"]})})
+    with pytest.raises(ValueError, match="'negatives' is missing"):
+        read_base(path)
+    with pytest.raises(ValueError, match="finite"):
+        Base(np.array([1.0, np.nan]))
+    with pytest.raises(ValueError, match=r"\[items, 2\] is needed"):
+        Base(np.zeros(2), negatives=np.zeros((4, 3)))
+
+
+def test_a_base_needs_no_torch():
+    code = "import sys, handful; handful.Base([0.0]); handful.list_methods(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+# --------------------------------------------------------------------------------------------------- what all have
+
+
+@pytest.mark.parametrize("name", NEED_BASE)
+def test_without_a_base_it_says_what_it_is_and_how_it_is_made(name, task):
+    with pytest.raises(ValueError, match=rf"{name} needs what .*handful\.Base.*`handful base FEATURES"):
+        handful.solve(name, *task)
+    with pytest.raises(ValueError, match="for 6 features, and items have 10: give the base of the same backbone"):
+        handful.solve(name, *task, base=base_for(6))
+    with pytest.raises(ValueError, match=r"has no (head|negatives).*it has the mean alone"):
+        handful.solve(name, *task, base=Base(np.zeros(10)))
+
+
+@pytest.mark.parametrize("name", [*NEED_BASE, "simpleshot+snatcher_f", "feat+knn"])
+def test_its_own_mean_is_what_it_centres_on_and_a_path_will_do(name, task, tmp_path):
+    base = base_for(10)
+    path = base.save(tmp_path / "b.safetensors")
+    found = handful.solve(name, *task, base=path, outlier_share=0.5)
+    told = handful.solve(name, *task, base=base, base_mean=base.mean, outlier_share=0.5)
+    other = handful.solve(name, *task, base=base, base_mean=base.mean + 1, outlier_share=0.5)
+    np.testing.assert_array_equal(found.outlier_scores, told.outlier_scores)
+    assert np.abs(found.outlier_scores - other.outlier_scores).max() > 1e-4
+    assert found.made_by["parameters"]["base"] == repr(base)
+    json.dumps(found.made_by)
+
+
+@pytest.mark.parametrize("name", NEED_BASE)
+def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
+    support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
+    np.save(tmp_path / "pile.npy", query[0])
+    given = support[0], labels[0]
+    whole = handful.solve(name, *given, query[0], base=base_for(6), outlier_share=0.5)
+    pieces = handful.solve(name, *given, tmp_path / "pile.npy", base=base_for(6), outlier_share=0.5, chunk=400)
+    np.testing.assert_allclose(pieces.probabilities, whole.probabilities, atol=1e-6)
+    np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["finetune", "proser", "rpl"])
+def test_methods_that_train_on_the_examples_read_a_pile_in_pieces_too(name, tmp_path):
+    support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
+    np.save(tmp_path / "pile.npy", query[0])
+    whole = handful.solve(name, support[0], labels[0], query[0], outlier_share=0.5)
+    pieces = handful.solve(name, support[0], labels[0], tmp_path / "pile.npy", outlier_share=0.5)
+    np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*NEED_BASE, "simpleshot+snatcher_f"])
+def test_a_saved_model_needs_the_base_file_no_more(name, tmp_path):
+    support, labels, query = random_task(np.random.default_rng(6), 1, [4, 5], 30, 6)
+    X, y = np.concatenate([support[0], query[0]]), np.concatenate([labels[0], np.full(30, -1)])
+    path = base_for(6).save(tmp_path / "b.safetensors")
+    model = handful.make_estimator(name, base=str(path)).fit(X, y)
+    model.save(tmp_path / "m.safetensors", items=True)
+    path.unlink()
+    new = random_task(np.random.default_rng(7), 1, [4, 5], 30, 6)[2][0]
+    again = handful.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.score_samples(new), model.score_samples(new))
+    np.testing.assert_array_equal(again.partial_fit(new).predict(new), again.predict(new))
+    assert len(again.outlier_scores_) == len(X) + len(new)
+    kept = {name for name in load_file(tmp_path / "m.safetensors") if name.startswith("base.")}
+    assert not any("peeler" in name for name in kept) or name == "peeler"  # what it does not need is not kept
+
+
+# ------------------------------------------------------------------------------------ each by a computation of its own
+
+
+def feat_by_hand(prototypes, arrays):
+    """FEAT's adapted prototypes, one at a time, by the four projections of which the head keeps the products."""
+    D = prototypes.shape[1]
+    adapted = []
+    for c in prototypes:
+        e = np.array([np.exp(D**0.5 * (c @ arrays["attention"] @ k)) for k in prototypes])
+        r = c + sum(a * (k @ arrays["output"]) for a, k in zip(e / e.sum(), prototypes, strict=True))
+        r = (r - r.mean()) / r.std() / D**0.5  # layer normalisation has length sqrt(D)
+        adapted.append(arrays["gain"] * r + arrays["shift"])
+    return np.array(adapted)
+
+
+def means_of(support, labels):
+    return np.array([support[labels == j].mean(axis=0) for j in range(labels.max() + 1)])
+
+
+def test_feat_and_snatcher_item_by_item(task):
+    base = base_for(10, strength=0.8)
+    arrays = {name: value.astype(np.float64) for name, value in base.heads["feat"].items()}
+    found, snatched = solve("feat", task, base), solve("snatcher_f", task, base)
+    for i, (support, labels, query) in enumerate(zip(*task, strict=True)):
+        means = means_of(support, labels)
+        adapted = feat_by_hand(means, arrays)
+        for j, q in enumerate(query):
+            logits = -((q - adapted) ** 2).sum(axis=1) / np.exp(arrays["log_temperature"][0])
+            p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+            np.testing.assert_allclose(found.probabilities[i, j], p, atol=1e-9)
+            np.testing.assert_allclose(found.outlier_scores[i, j], -p.max(), atol=1e-9)
+            replaced = means.copy()
+            replaced[p.argmax()] = q
+            moved = np.linalg.norm(feat_by_hand(replaced, arrays) - adapted) ** 2
+            np.testing.assert_allclose(snatched.outlier_scores[i, j], moved, rtol=1e-8)
+    np.testing.assert_array_equal(snatched.probabilities, found.probabilities)
+
+
+def test_a_head_without_output_is_the_nearest_prototype(task):
+    """Where learning starts: SimpleShot, but for the mean over features, which layer normalisation takes off."""
+    base = base_for(10, strength=0)
+    support, labels, query = task
+    support, query = (x - x.mean(axis=-1, keepdims=True) for x in (support, query))
+    found = handful.solve("feat", support, labels, unit(query), base=base, preparation="none", temperature=2.0)
+    plain = handful.solve("simpleshot", support, labels, query, preparation="none")
+    np.testing.assert_allclose(found.probabilities, plain.probabilities, atol=1e-6)
+    np.testing.assert_allclose(
+        feat.adapt(support, {**Base.part(base, "feat"), "gain": 1, "shift": 0}), unit(support), atol=1e-6
+    )
+
+
+def test_snatcher_gives_the_same_whatever_the_slab(task, monkeypatch):
+    from handful.methods import snatcher_f
+
+    whole = solve("snatcher_f", task, base_for(10)).outlier_scores
+    monkeypatch.setattr(snatcher_f, "SLAB", 1)
+    np.testing.assert_allclose(solve("snatcher_f", task, base_for(10)).outlier_scores, whole, rtol=1e-10)
+
+
+def test_peeler_item_by_item(task):
+    base = base_for(10, strength=0.5)
+    arrays = {name: value.astype(np.float64) for name, value in base.heads["peeler"].items()}
+    found = solve("peeler", task, base)
+    for i, (support, labels, query) in enumerate(zip(*task, strict=True)):
+        spreads = np.array(
+            [np.exp(arrays["log_precision"] + np.tanh(z @ arrays["inner"]) @ arrays["outer"]) for z in support]
+        )
+        means, precision = means_of(support, labels), means_of(spreads, labels)
+        for j, q in enumerate(query):
+            logits = np.array([-(q - m) @ np.diag(a) @ (q - m) for m, a in zip(means, precision, strict=True)])
+            p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+            np.testing.assert_allclose(found.probabilities[i, j], p, atol=1e-9)
+            np.testing.assert_allclose(found.outlier_scores[i, j], -p.max(), atol=1e-9)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_slopes_of_poodle_are_those_of_autograd(task, shared):
+    import torch
+
+    support, labels, _ = (torch.tensor(x) for x in task)
+    rng = np.random.default_rng(8)
+    negatives = torch.tensor(rng.normal(size=(1 if shared else 3, 9, 10)))
+    onehot = one_hot(labels, 3, like=support)
+    prototypes = torch.tensor(rng.normal(size=(3, 3, 10)), requires_grad=True)
+    scale = torch.tensor(rng.uniform(0.2, 2, size=(3, 1, 1)), requires_grad=True)
+
+    def logits(x):
+        return -scale / 2 * ((x[:, :, None] - prototypes[:, None]) ** 2).sum(-1)
+
+    def weighted(l):
+        return -(torch.softmax(l, -1).detach() * l).sum(-1).mean(1)
+
+    ce = -(onehot * torch.log_softmax(logits(support), -1)).sum(-1).mean(1)
+    loss = ce + 0.7 * weighted(logits(support)) - 0.4 * weighted(logits(negatives.expand(3, -1, -1)))
+    wanted = torch.autograd.grad(loss.sum(), (prototypes, scale))
+    with torch.no_grad():
+        found = poodle.slopes(support, onehot, negatives, prototypes, scale, 0.7, 0.4)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_poodle_without_steps_is_the_nearest_mean_and_negatives_push(task):
+    start = solve("poodle", task, base_for(10), steps=0, scale=2.0)
+    for support, labels, query, p in zip(*task, start.probabilities, strict=True):
+        d = ((query[:, None] - means_of(support, labels)) ** 2).sum(-1)
+        np.testing.assert_array_equal(p.argmax(-1), d.argmin(-1))
+        np.testing.assert_allclose(np.log(p[:, 0] / p[:, 1]), d[:, 1] - d[:, 0], atol=1e-8)
+    beside = Base(np.zeros(10), negatives=task[0][0, :1] + 0.5)  # near one class of the first task
+    knobs = {"steps": 50, "learning_rate": 0.01, "preparation": "none"}
+    found = [handful.solve("poodle", *(x[:1] for x in task), base=beside, beta=b, **knobs) for b in (0.0, 1.0)]
+    near = [((r.state["prototypes"][0, 0] - beside.negatives[0]) ** 2).sum() for r in found]
+    assert near[1] > near[0]
+
+
+def test_negatives_are_prepared_as_the_task_is(task):
+    """Centred on each task's own mean they differ between tasks: as when each task is solved alone."""
+    base = base_for(10)
+    together = handful.solve("poodle", *task, base=base, preparation="task, l2", dtype="float64")
+    for i in range(3):
+        alone = handful.solve("poodle", *(x[i] for x in task), base=base, preparation="task, l2", dtype="float64")
+        np.testing.assert_allclose(alone.probabilities, together.probabilities[i], atol=1e-7)
+
+
+# ------------------------------------------------------------------------------------------------- learned on classes
+
+
+def crowded(n_classes=40, n_items=12, seed=0, dimension=16):
+    """Classes that differ in a few features only; the rest is the same large noise for all."""
+    rng = np.random.default_rng(seed)
+    spread = np.where(np.arange(dimension) < 6, 0.5, 3.0)
+    centres = np.where(np.arange(dimension) < 6, 1.0, 0.0) * rng.normal(size=(n_classes, dimension))
+    features = centres[:, None] + spread * rng.normal(size=(n_classes, n_items, dimension))
+    labels = np.repeat(np.arange(n_classes), n_items)
+    return FeatureSet(features.reshape(-1, dimension).astype(np.float32), labels, name=f"crowded{seed}")
+
+
+@pytest.fixture(scope="module")
+def learned(torch):
+    from handful.training.heads import learn_base
+
+    return learn_base(crowded(), episodes=6000)
+
+
+def test_learning_helps_where_the_noise_can_be_told(learned):
+    """On held-out base classes as it says, and on classes of another draw as well."""
+    from handful.core.metrics import figures
+    from handful.features import draw
+
+    for head in ("feat", "peeler"):
+        said = learned.about["heads"][head]
+        assert said["after"]["accuracy"] > said["before"]["accuracy"] + 5
+    novel = crowded(seed=1)
+    episodes = draw(novel.features, novel.labels, Protocol(ways=5, shots=5, queries=7, outlier_queries=7), tasks=60)
+    accuracy = {}
+    for name in ("simpleshot", "feat", "snatcher_f", "peeler"):
+        given = {"base": learned} if name != "simpleshot" else {"base_mean": learned.mean}
+        result = handful.solve(name, episodes.task, outlier_share=0.5, **given)
+        accuracy[name] = figures(result.probabilities, result.outlier_scores, episodes.truth)["accuracy"].mean()
+    assert min(accuracy["feat"], accuracy["peeler"]) > accuracy["simpleshot"] + 0.05
+    assert accuracy["snatcher_f"] == accuracy["feat"]
+
+
+def test_the_seed_decides_all_of_it(learned):
+    from handful.training.heads import learn_base
+
+    few = {"episodes": 320, "heads": ("feat",), "negatives": 20}
+    first, again, other = (learn_base(crowded(), seed=seed, **few) for seed in (3, 3, 4))
+    assert first.mark == again.mark != other.mark
+    assert len(first.negatives) == 20
+    assert {tuple(row) for row in first.negatives.tolist()} <= {tuple(row) for row in crowded().features.tolist()}
+
+
+@pytest.mark.torch
+def test_a_head_that_gains_nothing_stays_at_the_prototypes():
+    """Features without classes in them: a step may be better by chance, and none is kept that is worse."""
+    from handful.training.heads import learn_base
+
+    rng = np.random.default_rng(0)
+    noise = FeatureSet(rng.normal(size=(240, 8)).astype(np.float32), np.repeat(np.arange(20), 12))
+    for said in learn_base(noise, episodes=640).about["heads"].values():
+        before, after = (sum(said[when][name] for name in ("accuracy", "auroc")) for when in ("before", "after"))
+        assert after >= before
+
+
+@pytest.mark.torch
+def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp_path):
+    from handful.training.heads import learn_base
+
+    plain = learn_base(crowded(4), heads=())
+    assert (plain.heads, len(plain.negatives)) == ({}, 48)
+    np.testing.assert_allclose(plain.mean, crowded(4).features.mean(axis=0), atol=1e-6)
+    with pytest.raises(ValueError, match="no head 'x'"):
+        learn_base(crowded(4), heads=("x",))
+    with pytest.raises(ValueError, match="has 4 classes of more than 5 items"):
+        learn_base(crowded(4), heads=("feat",))
+
+
+@pytest.mark.torch
+def test_the_command_learns_tells_and_writes(tmp_path):
+    features = write(crowded(), tmp_path / "f.npz")
+    command = [sys.executable, "-m", "handful", "base", str(features), "-o", str(tmp_path / "b.safetensors")]
+    done = subprocess.run([*command, "--episodes", "320", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    found = read_base(tmp_path / "b.safetensors")
+    assert (said["mark"], said["features"], said["held_out"]) == (found.mark, 16, 10)
+    assert set(found.heads) == {"feat", "peeler"}
+    missing = subprocess.run([*command[:-1], str(tmp_path / "no" / "b.safetensors")], capture_output=True, text=True)
+    assert missing.returncode == 1
+    assert "make it first" in missing.stderr
+
+
+# -------------------------------------------------------------------------------------------------------- the tables
+
+SMALL = {"protocol": Protocol(ways=3, shots=2, queries=4, outlier_ways=3, outlier_queries=4), "tasks": 3}
+
+
+@pytest.mark.torch
+def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
+    methods, features, base = "feat,snatcher_f,poodle,simpleshot", crowded(seed=1), crowded()
+    found = perform("balanced", features, base, output=tmp_path, methods=methods, **SMALL)
+    (file,) = tmp_path.glob("base-*.safetensors")
+    changed = file.stat().st_mtime_ns
+    again = perform("balanced", features, base, output=tmp_path, methods=methods, **SMALL)
+    assert file.stat().st_mtime_ns == changed
+    for cell, figures in found.results[0].figures.items():
+        np.testing.assert_array_equal(again.results[0][cell]["auroc"], figures["auroc"])
+    by_file = perform("balanced", features, read_base(file), output=tmp_path / "2", methods=methods, **SMALL)
+    for cell, figures in found.results[0].figures.items():
+        np.testing.assert_array_equal(by_file.results[0][cell]["auroc"], figures["auroc"])
+    with pytest.raises(ValueError, match="feat learns from base classes: give --base"):
+        perform("balanced", features, output=tmp_path / "3", methods=methods, **SMALL)
+    with pytest.raises(ValueError, match="has no head 'feat'"):
+        perform("balanced", features, Base(base.mean), output=tmp_path / "3", methods=methods, **SMALL)
+    with pytest.raises(ValueError, match="must come from the same backbone"):
+        perform("balanced", features, base_for(9), output=tmp_path / "3", methods=methods, **SMALL)
+
+
+def test_results_are_kept_by_what_is_in_the_base(tmp_path):
+    """Another base of the same name and mean is another configuration, and a method that needs none does not mind."""
+    features, store = crowded(seed=1), Store(tmp_path)
+    one, other = base_for(16), base_for(16)
+    other.heads["feat"]["output"][0, 0] += 1
+    for base in (one, Base(other.mean, other.heads, other.negatives, other.about)):
+        make, _ = BENCHMARKS["balanced"]
+        run(make(SMALL["protocol"], parse_methods("feat,simpleshot")), features, base, store, tasks=3)
+    kept = [json.loads(path.read_text()) for path in tmp_path.rglob("cell.json")]
+    assert sorted(about["method"] for about in kept) == ["feat", "feat", "simpleshot"]
+
+
+def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
+    features = crowded(seed=1)
+    path = base_for(16).save(tmp_path / "b.safetensors")
+    make, _ = BENCHMARKS["balanced"]
+    both = make(SMALL["protocol"], parse_methods(f"feat,feat:base={path},simpleshot"))
+    carrying = FeatureSet(features.features, features.labels, base_mean=base_for(16).mean)
+    given = run(both, carrying, base_for(16, seed=1), Store(tmp_path), tasks=3)
+    rows = [row for _, row in given.figures]
+    assert rows == ["FEAT", f"FEAT (base={path})", "SimpleShot"]
+    column = both.columns[0]
+    assert not np.array_equal(given[column, rows[0]]["auroc"], given[column, rows[1]]["auroc"])
+    plain = make(SMALL["protocol"], parse_methods("simpleshot"))
+    by_mean = [
+        run(plain, features, Base(base_for(16).mean + 1), Store(tmp_path), tasks=3),
+        run(
+            plain,
+            FeatureSet(features.features, features.labels, base_mean=base_for(16).mean + 1),
+            None,
+            Store(tmp_path),
+            tasks=3,
+        ),
+        run(plain, features, None, Store(tmp_path), tasks=3),
+    ]
+    found = [r[column, "SimpleShot"]["auroc"] for r in by_mean]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NEED_BASE)
+def test_torch_gives_what_numpy_gives(name, task):
+    import torch
+
+    support, labels, query = task
+    given = needed(name, 10) | {"dtype": "float64"}
+    a = handful.solve(name, *task, **given)
+    b = handful.solve(name, torch.tensor(support), labels, torch.tensor(query), **given)
+    np.testing.assert_allclose(b.probabilities.numpy(), a.probabilities, atol=1e-9)
+    np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
+    assert get(name).info.needs == "base"

@@ -1,0 +1,142 @@
+"""KDO against the same equations written out item by item in double precision, and what its blend with EOL is."""
+
+import math
+
+import numpy as np
+import pytest
+
+import handful
+from handful.core.metrics import auroc
+from handful.features import Protocol, digits, draw
+
+
+def kdo_by_hand(support, labels, query, share, k=10, passes=11):
+    """The equations of `handful.engines.density`, with loops: probabilities [Q, N], log-odds of an outlier [Q]."""
+    x = [np.sign(z) * np.abs(z) ** 0.6 for z in np.concatenate([support, query]).astype(float)]
+    x = np.array([z / np.linalg.norm(z) for z in x])
+    x = np.array([z / np.linalg.norm(z) for z in x - x.mean(axis=0)])
+    n, n_support, ways = len(x), len(support), max(labels) + 1
+    nearest = np.zeros((n, n))
+    for i in range(n):
+        for j in sorted((j for j in range(n) if j != i), key=lambda j: -(x[i] @ x[j]))[:k]:
+            nearest[i, j] = max(x[i] @ x[j], 0)
+    graph = nearest + nearest.T
+    degree = graph.sum(axis=1)
+    y = np.empty_like(x)
+    for i in range(n):
+        pulled = x[i] + sum(graph[i, j] / math.sqrt(degree[i] * degree[j]) * x[j] for j in range(n)) / 2
+        y[i] = pulled / np.linalg.norm(pulled)
+    queries = range(n_support, n)
+    beta = 12 * math.sqrt(0.18 / np.std([y[i] @ y[j] for i in queries for j in queries if i != j]))
+    kernel = {(i, j): math.exp(beta * (y[i] @ y[j] - 1)) for i in queries for j in range(n) if i != j}
+    e0 = np.mean([kernel[i, j] for i in queries for j in queries if i != j])
+    p = np.zeros((n, ways + 1))
+    for s, label in enumerate(labels):
+        p[s, label] = 2 + 4 / list(labels).count(label)
+    target = np.array([(1 - share) / ways] * ways + [share])
+    bias = np.zeros(ways + 1)
+    for t in range(passes):
+        prototypes = p.T @ y
+        logits = np.empty((len(query), ways + 1))
+        for row, i in enumerate(queries):
+            mass = sum(kernel[i, j] * p[j] for j in range(n) if j != i)
+            for c in range(ways):
+                cosine = y[i] @ prototypes[c] / np.linalg.norm(prototypes[c])
+                logits[row, c] = (beta * cosine + math.log(mass[c])) / 2
+            logits[row, ways] = math.log(mass[ways] + 5 * e0)
+        bias = np.zeros(ways + 1) if t < 2 else bias
+        for _ in range(10 if t in (0, 1, passes - 1) else 1):
+            bias += np.log(target) - np.log(softmax(logits + bias).mean(axis=0))
+            bias -= bias[:-1].mean()
+            bias[:-1] = np.clip(bias[:-1], -0.7, 0.7)
+        p[n_support:] = softmax(logits + bias)
+    z = logits + bias
+    return p[n_support:, :ways], z[:, ways] - np.log(np.exp(z[:, :ways]).sum(axis=1))
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Two ways, so that forty queries are enough to hold shares by."""
+    return draw(*digits(), Protocol(ways=2, shots=3, queries=12, outlier_ways=4, outlier_queries=5), seed=4, tasks=2)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.45])
+def test_it_is_the_equations_written_out(few, share):
+    found = handful.solve("kdo", few.task, outlier_share=share, dtype="float64")
+    for i in range(2):
+        p, odds = kdo_by_hand(few.task.support[i], few.task.labels[i].tolist(), few.task.query[i], share)
+        np.testing.assert_allclose(found.probabilities[i], p, atol=1e-5)  # prepared in single precision
+        np.testing.assert_allclose(found.outlier_scores[i], 1 / (1 + np.exp(-odds)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
+    found = handful.solve(name, episodes.task, outlier_share=share)
+    limit = 0.01 if name == "kdo" else 0.1  # a mean of log-odds is not quite a mean of shares
+    assert found.outlier_scores.mean(axis=1) == pytest.approx(share, abs=limit)
+
+
+def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_forced():
+    protocol = Protocol(queries=20, outlier_queries=10)
+    equal = draw(*digits(), protocol, seed=1, tasks=20)
+    found = handful.solve("kdo", equal.task, outlier_share=1 / 3)
+    spread = found.probabilities.mean(axis=1).std(axis=1).mean()
+    assert spread < 0.01  # of 2 / 15 each
+    unequal = draw(*digits(), Protocol(queries=20, outlier_queries=10, unequal_queries=1.0), seed=1, tasks=20)
+    found = handful.solve("kdo", unequal.task, outlier_share=1 / 3)
+    sizes = (unequal.truth[..., None] == np.arange(5)).mean(axis=1)
+    assert found.probabilities.mean(axis=1).std(axis=1).mean() > 2 * spread
+    assert np.corrcoef(found.probabilities.mean(axis=1).ravel(), sizes.ravel())[0, 1] > 0.5
+
+
+def test_the_blend_averages_log_odds_and_class_probabilities(episodes):
+    blend, kdo = (handful.solve(name, episodes.task, outlier_share=0.5, dtype="float64") for name in ("eol_kdo", "kdo"))
+    n = episodes.task.support.shape[1]
+    y = kdo.state["smooth"]
+    eol = handful.solve(
+        "eol", y[:, :n], episodes.task.labels, y[:, n:], outlier_share=0.5, preparation="none", dtype="float64"
+    )
+
+    def logit(p):
+        return np.log(p / (1 - p))
+
+    expected = (logit(eol.outlier_scores) + logit(kdo.outlier_scores)) / 2
+    inside = np.abs(expected) < 12  # beyond, 1 - p has lost its digits
+    assert inside.mean() > 0.5
+    np.testing.assert_allclose(logit(blend.outlier_scores)[inside], expected[inside], atol=1e-3)
+    classes = sum(r.probabilities / r.probabilities.sum(axis=-1, keepdims=True) for r in (eol, kdo)) / 2
+    np.testing.assert_allclose(blend.probabilities / (1 - blend.outlier_scores)[..., None], classes, atol=1e-4)
+
+
+@pytest.mark.parametrize(("known", "outlier"), [(25, 5), (5, 25)])
+def test_not_told_the_share_it_ranks_unknowns_well_above_eol_that_takes_one_half(known, outlier):
+    tasks = draw(*digits(), Protocol(queries=known, outlier_queries=outlier), seed=2, tasks=40)
+    found, half = handful.solve(tasks.task), handful.solve("eol", tasks.task, outlier_share=0.5)
+    best, eol = (auroc(result.outlier_scores, tasks.outlier).mean() for result in (found, half))
+    assert found.made_by["method"] == "kdo"
+    assert best > eol + 0.02
+
+
+@pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
+def test_a_pile_of_one_query_still_finds_its_class(name):
+    features, labels = digits()
+    support = np.concatenate([features[labels == k][:5] for k in range(4)])
+    for k in range(4):
+        found = handful.solve(name, support, np.repeat(range(4), 5), features[labels == k][7:8], outlier_share=0.3)
+        assert found.closest.tolist() == [k]
+
+
+@pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
+def test_new_items_are_scored_much_as_those_of_the_pile(episodes, name):
+    X = np.concatenate([episodes.task.support[0], episodes.task.query[0]])
+    y = np.concatenate([episodes.task.labels[0], np.full(150, -1)])
+    model = handful.make_estimator(name, outlier_share=0.5).fit(X, y)
+    pile = np.arange(len(X)) >= 25
+    assert np.mean(model.predict(X[pile]) == model.transduction_[pile]) > 0.93
+    assert np.corrcoef(-model.score_samples(X[pile]), model.outlier_scores_[pile])[0, 1] > 0.93

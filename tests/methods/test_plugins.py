@@ -1,0 +1,194 @@
+"""Methods from outside: a package that is installed beside handful and names a module in the group `handful.methods`.
+
+The packages here are what pip leaves behind, a module and its metadata in a folder on the path, found by the real
+`importlib.metadata` in a fresh interpreter.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+MANHATTAN = '''
+"""The nearest example by Manhattan distance."""
+
+import numpy as np
+from handful import Solution, register
+from handful.core.parameters import Number
+
+
+@register(
+    "manhattan",
+    rules={"scale": Number(0), "floor": Number(0, closed=True, optional=True)},
+    info={
+        "estimator": "Manhattan",
+        "title": "Manhattan distance",
+        "authors": "A User",
+        "year": 2026,
+        "paper": "none",
+        "paradigm": "inductive",
+        "setting": "detector",
+        "preparation": ["none"],
+        "score": "rank",
+        "summary": "Outlier score: Manhattan distance to the nearest example.",
+        "new_items": "by the stored examples",
+        "by_shots": {"floor": {"1": 0.0, "5": 0.5}},
+    },
+)
+def manhattan(support, labels, query, *, scale=1.0, floor=None):
+    away = scale * np.abs(query[:, :, None] - support[:, None]).sum(axis=-1)  # [B, Q, S]
+    nearest = np.take_along_axis(labels, away.argmin(axis=-1), axis=1)
+    return Solution(np.eye(labels.max() + 1)[nearest], np.maximum(away.min(axis=-1), floor))
+'''
+
+
+def install(folder, name, module, source):
+    """A distribution as it lies in site-packages."""
+    (folder / f"{module}.py").write_text(source)
+    about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[handful.methods]\n{name} = {module}\n")
+
+
+def python(folder, *arguments):
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+
+
+def answers(folder, script):
+    """What a script, run where the folder is on the path, prints as JSON."""
+    done = python(folder, "-c", dedent(script))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    install(tmp_path, "handful-manhattan", "handful_manhattan", MANHATTAN)
+    return tmp_path
+
+
+def test_a_method_from_outside_works_everywhere_by_its_name(folder):
+    said, warnings = answers(
+        folder,
+        """
+        import json, pickle
+        import numpy as np
+        import handful
+
+        support, labels = [[0.0, 0.0], [4.0, 0.0]], ["ant", "bee"]
+        query = [[1.0, 2.0], [4.0, -1.0], [9.0, 9.0]]
+        result = handful.solve("manhattan", support, labels, query, outlier_share=1 / 3)
+        model = handful.make_estimator("manhattan", scale=2.0, outlier_share=1 / 3)
+        model.fit(support + query, labels + [None] * 3)
+        pair = handful.solve("simpleshot+manhattan", support, labels, query, manhattan_floor=3.5)
+        path = model.save("MODEL")
+        five = handful.solve("manhattan", np.repeat(support, 5, axis=0), np.repeat(labels, 5), query)
+        print(json.dumps({
+            "scores": result.outlier_scores.tolist(),
+            "labels": result.labels.tolist(),
+            "transduction": model.transduction_.tolist(),
+            "new": model.predict([[4.0, 3.0]]).tolist(),
+            "score": -model.score_samples([[4.0, 3.0]])[0],
+            "class": type(model) is handful.Manhattan and "Manhattan" in dir(handful),
+            "loaded": type(handful.load(path)) is handful.Manhattan,
+            "pickled": pickle.loads(pickle.dumps(model)).predict([[4.0, 3.0]]).tolist(),
+            "pair": pair.outlier_scores.tolist(),
+            "floors": [r.made_by["parameters"]["floor"] for r in (result, five)],
+            "listed": [info.name for info in handful.list_methods()],
+        }))
+        """.replace("MODEL", str(folder / "model.safetensors")),
+    )
+    assert warnings == ""
+    assert said["scores"] == [3, 1, 14]
+    assert said["labels"] == ["ant", "bee", "unknown"]
+    assert said["transduction"] == ["ant", "bee", "ant", "bee", "unknown"]
+    assert (said["new"], said["score"], said["pickled"]) == (["bee"], 6.0, ["bee"])
+    assert said["class"]
+    assert said["loaded"]
+    assert said["pair"] == [3.5, 3.5, 14]
+    assert said["floors"] == [0.0, 0.5]
+    assert said["listed"] == sorted(said["listed"])
+    assert {"manhattan", "eol"} <= set(said["listed"])
+
+
+def test_its_parameters_are_checked_by_its_rules(folder):
+    done = python(folder, "-c", "import handful; handful.solve('manhattan', [[0.0]], [1], [[1.0]], scale=-1.0)")
+    assert "scale of manhattan must be a number above 0, got -1.0" in done.stderr
+
+
+def test_the_command_line_lists_it(folder):
+    done = python(folder, "-m", "handful", "methods", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert rows["manhattan"]["title"] == "Manhattan distance"
+    assert rows["manhattan"]["parameters"] == {"scale": 1.0, "floor": None}
+    assert rows["eol"]["year"] == 2024
+    table = python(folder, "-m", "handful", "methods")
+    assert "manhattan" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import a_module_that_is_not_there", "ModuleNotFoundError"),
+        ("import handful\n@handful.register('half', info={'tittle': 'Half'})\ndef half(s, l, q): ...\n", "TypeError"),
+        ("def broken(:", "SyntaxError"),
+    ],
+    ids=["an import that fails", "something said that is not known", "no Python"],
+)
+def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, source, reason):
+    install(folder, "handful-broken", "handful_broken", source)
+    said, warnings = answers(
+        folder,
+        """
+        import json
+        import handful
+
+        for _ in range(2):
+            labels = handful.solve("manhattan", [[0.0], [4.0]], ["ant", "bee"], [[1.0], [3.5]]).closest.tolist()
+        by_eol = handful.solve("eol", [[0.0, 1.0], [4.0, 1.0]], ["ant", "bee"], [[1.0, 1.0], [3.5, 1.0]])
+        print(json.dumps([labels, by_eol.closest.tolist(), "half" in [i.name for i in handful.list_methods()]]))
+        """,
+    )
+    assert said == [["ant", "bee"], ["ant", "bee"], False]
+    assert warnings.count("RuntimeWarning") == 1
+    assert "methods of 'handful_broken' could not be loaded" in warnings
+    assert reason in warnings
+
+
+def test_a_method_may_say_no_more_than_its_name(tmp_path):
+    source = """
+import numpy as np
+from handful import Solution, register
+
+@register("all_alike")
+def all_alike(support, labels, query):
+    \"\"\"Knows nothing.\"\"\"
+    return Solution(np.full((*query.shape[:2], labels.max() + 1), 0.5), np.zeros(query.shape[:2]))
+"""
+    install(tmp_path, "handful-alike", "handful_alike", source)
+    said, warnings = answers(
+        tmp_path,
+        """
+        import json
+        import handful
+
+        info = {i.name: i for i in handful.list_methods()}["all_alike"]
+        p = handful.solve("all_alike", [[0.0], [4.0]], ["ant", "bee"], [[1.0]]).probabilities.tolist()
+        print(json.dumps([info.summary, info.estimator, info.paradigm, p, type(handful.AllAlike()).__name__]))
+        """,
+    )
+    assert said == ["Knows nothing.", "AllAlike", "inductive", [[0.5, 0.5]], "AllAlike"]
+    assert not warnings
+
+
+def test_a_package_that_is_gone_is_gone(tmp_path):
+    done = python(tmp_path, "-c", "import handful; handful.solve('manhattan', [[0.0]], [1], [[1.0]])")
+    assert "there is no method 'manhattan'; there are: auto, bdcspn" in done.stderr

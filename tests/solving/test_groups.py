@@ -1,0 +1,476 @@
+"""Groups of unknowns: found, told of, made into classes, from Python and from the command line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from piles import PIXELS, assert_refused, contents, fill, rows_of
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+import handful as package
+from handful.features import Protocol, digits, draw, read
+from handful.label import Items, Job, label_items, promote_groups
+from handful.solving.groups import Group, find_groups, lower_share
+
+
+def clouds(rng, sizes, dimension=32, noise=0.5):
+    centres = 2 * rng.normal(size=(len(sizes), dimension))
+    kinds = np.repeat(np.arange(len(sizes)), sizes)
+    return centres[kinds] + noise * rng.normal(size=(len(kinds), dimension)), kinds
+
+
+def of_outliers(episodes, result):
+    """Over the tasks: how well the groups of the outliers that were found fit their classes, and how many there are."""
+    for i, kinds in enumerate(episodes):
+        one = result[i]
+        codes = np.full(len(one), -1)
+        for group in one.groups:
+            codes[group.items] = group.number
+        yield kinds, codes, len(one.groups)
+
+
+# Finding
+
+
+@pytest.mark.parametrize("sizes", [(30,), (20, 20), (40, 15, 8, 5), (12,) * 9])
+def test_clear_groups_are_found_with_their_number_and_the_largest_comes_first(sizes):
+    fits, counts = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x, kinds = clouds(rng, sizes)
+        shuffled = rng.permutation(len(x))
+        codes = find_groups(x[shuffled], 2 * rng.normal(size=(40, 32)))
+        fits.append(adjusted_rand_score(kinds[shuffled], codes))
+        counts.append(codes.max() + 1)
+        size = np.bincount(codes[codes >= 0])
+        assert size.tolist() == sorted(size, reverse=True)
+    assert np.mean(fits) > 0.97
+    assert np.mean(np.array(counts) == len(sizes)) >= 0.8
+
+
+def test_most_strangers_among_them_are_in_no_group_and_no_member_is_lost():
+    left_out = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x, kinds = clouds(rng, (15, 15))
+        strangers = 2 * rng.normal(size=(4, 32))
+        codes = find_groups(np.concatenate([x, strangers]), 2 * rng.normal(size=(40, 32)))
+        assert adjusted_rand_score(kinds, codes[:30]) == 1
+        assert codes[:30].min() == 0
+        left_out.append(np.mean(codes[30:] < 0))
+    assert np.mean(left_out) > 0.75
+
+
+def test_items_that_have_nothing_in_common_are_no_group():
+    x = np.random.default_rng(0).normal(size=(40, 256))
+    assert find_groups(x).tolist() == [-1] * 40
+
+
+def test_the_order_of_the_items_changes_nothing():
+    x, _ = clouds(np.random.default_rng(3), (15, 14, 9), noise=1.5)
+    back = np.arange(len(x))[::-1]
+    assert adjusted_rand_score(find_groups(x), find_groups(x[back])[back]) == 1
+    assert find_groups(x).tolist() == find_groups(x).tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_fewer_than_three_items_are_no_group(n):
+    assert find_groups(np.ones((n, 4)), np.eye(4)).tolist() == [-1] * n
+
+
+@pytest.mark.parametrize("context", [None, np.eye(4)])
+def test_identical_items_are_one_group(context):
+    assert find_groups(np.ones((7, 4)), context).tolist() == [0] * 7
+    twins = np.repeat(np.eye(4), 6, axis=0)
+    assert adjusted_rand_score(np.repeat(range(4), 6), find_groups(twins, context)) == 1
+
+
+def test_features_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="give \\[n, D\\] and \\[m, D\\]"):
+        find_groups(np.ones((5, 3)), np.ones((5, 4)))
+    with pytest.raises(ValueError, match="NaN"):
+        find_groups(np.full((5, 3), np.nan))
+
+
+def test_a_large_pile_is_grouped_by_a_sample_and_all_its_items_are_in():
+    x, kinds = clouds(np.random.default_rng(0), (2500, 1500, 1000), dimension=16)
+    codes = find_groups(x)
+    assert len(codes) == 5000
+    assert adjusted_rand_score(kinds, codes) > 0.99
+
+
+def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_number():
+    x, y = digits()
+    episodes = draw(x, y, Protocol(), seed=5, tasks=10)
+    result = package.solve("eol_kdo", episodes.task, outlier_share=0.5)
+    own, told, counts = [], [], []
+    for i, (kinds, codes, count) in enumerate(of_outliers(y[episodes.query_items], result)):
+        here = np.asarray(result[i].unknown) & episodes.outlier[i]
+        pile = episodes.task.query[i][here]
+        own.append(adjusted_rand_score(kinds[here], codes[here]))
+        told.append(adjusted_rand_score(kinds[here], KMeans(5, n_init=3, random_state=0).fit_predict(pile)))
+        counts.append(count)
+    assert np.mean(own) > np.mean(told) - 0.05, (np.mean(own), np.mean(told))
+    assert 4 <= np.mean(counts) <= 6
+
+
+def test_on_pictures_the_groups_fit_the_classes(shared):
+    features = read(shared / "data" / "tiny_imagenet_val.npz")
+    episodes = draw(features.features, features.labels, Protocol(), tasks=10)
+    result = package.solve("eol_kdo", episodes.task, outlier_share=0.5)
+    fits, counts = [], []
+    for i, (kinds, codes, count) in enumerate(of_outliers(features.labels[episodes.query_items], result)):
+        here = np.asarray(result[i].unknown) & episodes.outlier[i]
+        fits.append(adjusted_rand_score(kinds[here], codes[here]))
+        counts.append(count)
+    assert np.mean(fits) > 0.65
+    assert 4 <= np.mean(counts) <= 6
+
+
+# From a result
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Two known kinds; of the pile 20 are of these, 12 and 8 of two others."""
+    x, kinds = clouds(np.random.default_rng(1), (15, 15, 12, 8))
+    shown = np.r_[0:5, 15:20]
+    pile = np.setdiff1d(np.arange(50), shown)
+    labels = np.array(["cat", "dog"])[kinds[shown]]
+    return package.solve("kdo", x[shown], labels, x[pile], outlier_share=0.5), kinds[pile]
+
+
+def test_a_result_tells_its_groups_by_place_in_the_pile(solved):
+    result, kinds = solved
+    first, second = result.groups
+    assert (first.number, first.name, first.size) == (1, "group 1", 12)
+    assert sorted(first.items) == np.flatnonzero(kinds == 2).tolist()
+    assert sorted(second.items) == np.flatnonzero(kinds == 3).tolist()
+    assert 0.15 < first.cohesion <= 1
+    assert repr(first) == f"<Group 1: 12 items, item {first.representative} the most central>"
+
+
+def test_the_most_central_items_come_first(solved):
+    result, _ = solved
+    for group in result.groups:
+        x = result.task.query[0][group.items]
+        far = np.linalg.norm(x - x.mean(axis=0), axis=1)
+        assert far[: group.size // 2].mean() < far[group.size // 2 :].mean()
+        assert group.representative == group.items[0]
+
+
+def test_a_batch_is_told_to_take_one_task():
+    episodes = draw(*digits(), Protocol(ways=2, outlier_ways=2), tasks=3)
+    result = package.solve("kdo", episodes.task)
+    with pytest.raises(ValueError, match="take result\\[i\\]"):
+        _ = result.groups
+    np.testing.assert_array_equal(result[1].task.query[0], episodes.task.query[1])
+    alone = package.solve("kdo", episodes.task[1])
+    assert [g.items.tolist() for g in result[1].groups] == [g.items.tolist() for g in alone.groups]
+
+
+def test_a_result_without_its_task_or_without_unknowns(solved):
+    result, _ = solved
+    bare = package.Result(
+        result.probabilities, result.outlier_scores, result.unknown, result.classes, result.threshold, 0.5
+    )
+    with pytest.raises(ValueError, match="does not hold its task"):
+        _ = bare.groups
+    nobody = package.solve("kdo", result.task, threshold=1e9)
+    assert nobody.groups == []
+
+
+def test_a_promoted_group_is_a_class_of_the_next_task(solved):
+    result, kinds = solved
+    new = result.promote({1: "hen"}, examples=4)
+    assert new.task.classes.tolist() == ["cat", "dog", "hen"]
+    assert new.task.shots.tolist() == [[5, 5, 4]]
+    taken = np.setdiff1d(np.arange(40), new.rest)
+    assert sorted(taken) == sorted(result.groups[0].items[:4])
+    np.testing.assert_array_equal(new.task.query[0], result.task.query[0][new.rest])
+    assert new.outlier_share == pytest.approx(0.5 * (8 / 20) / (36 / 40))
+    again = package.solve("kdo", new.task, outlier_share=new.outlier_share)
+    names = np.array(["cat", "dog", "hen", "unknown"])
+    assert again.labels.tolist() == names[kinds[new.rest]].tolist()
+    last = again.promote({1: "owl"})
+    assert last.task.classes.tolist() == ["cat", "dog", "hen", "owl"]
+    assert last.outlier_share == 0.01
+
+
+def test_a_share_that_was_estimated_is_estimated_again(solved):
+    task, kinds = solved[0].task, solved[1]
+    result = package.solve(task)
+    assert result.outlier_share_interval is not None
+    new = result.promote({1: "hen"}, examples=4)
+    assert new.outlier_share == "auto"
+    again = package.solve(new.task, outlier_share=new.outlier_share)
+    assert again.labels.tolist() == np.array(["cat", "dog", "hen", "unknown"])[kinds[new.rest]].tolist()
+    low, high = again.outlier_share_interval
+    assert low <= 8 / 36 <= high
+
+
+@pytest.mark.parametrize(("share", "part", "kept", "left"), [(0.9, 0.05, 0.8, 0.99), (0.3, 1, 0.9, 0.01)])
+def test_a_share_that_is_lowered_stays_one_that_a_method_takes(solved, share, part, kept, left):
+    assert lower_share(share, part, kept) == left
+    assert package.solve("kdo", solved[0].task, outlier_share=left).outlier_share == left
+
+
+def test_two_groups_of_one_name_are_one_class(solved):
+    new = solved[0].promote({1: "bird", 2: "bird"}, examples=3)
+    assert new.task.shots.tolist() == [[6, 5, 5]]
+
+
+@pytest.mark.torch
+def test_torch_in_torch_out(solved):
+    import torch
+
+    task = solved[0].task
+    names = task.classes[task.labels[0]]
+    result = package.solve("kdo", torch.tensor(task.support[0]), names, torch.tensor(task.query[0]))
+    assert torch.is_tensor(result.promote({1: "hen"}).task.query)
+    assert [g.size for g in result.groups] == [12, 8]
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "sentence"),
+    [
+        ({3: "hen"}, ValueError, "there is no group 3: they are numbered 1 to 2"),
+        ({1: "cat"}, ValueError, "there is a class 'cat' already"),
+        ({1: "unknown"}, ValueError, "means unknown"),
+        ({1: 7}, TypeError, "the classes are text"),
+        ({}, ValueError, "no group is named"),
+    ],
+)
+def test_names_that_do_not_do_are_refused(solved, names, error, sentence):
+    with pytest.raises(error, match=sentence):
+        solved[0].promote(names)
+
+
+def test_numbered_classes_need_a_number(solved):
+    task = solved[0].task
+    result = package.solve("kdo", task.support[0], task.labels[0], task.query[0])
+    assert result.promote({1: 7}).task.classes.tolist() == [0, 1, 7]
+    with pytest.raises(TypeError, match="the classes are numbers"):
+        result.promote({1: "hen"})
+    with pytest.raises(ValueError, match="there is a class 1 already"):
+        result.promote({1: 1})
+    with pytest.raises(ValueError, match="at least 1"):
+        result.promote({1: 7}, examples=0)
+
+
+# Labelled piles
+
+
+def table(path, seed=2, sizes=(16, 15, 12, 8), shown=4):
+    """Embeddings of four kinds, of which two have a few labels."""
+    x, kinds = clouds(np.random.default_rng(seed), sizes)
+    names = np.array(["cat", "dog", "hen", "owl"])[kinds]
+    lines = ["path,label," + ",".join(f"x{j}" for j in range(x.shape[1]))]
+    for i, (row, kind, name) in enumerate(zip(x, kinds, names, strict=True)):
+        place = i - int(np.flatnonzero(kinds == kind)[0])
+        label = name if kind < 2 and place < shown else ""
+        lines.append(f"{name}{place:02},{label}," + ",".join(f"{v:.6f}" for v in row))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def kind_of(row):
+    return row["path"].removesuffix(".png").rstrip("0123456789")
+
+
+LABEL = ("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
+
+
+@pytest.fixture
+def out(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    done = handful(*LABEL)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "The 20 unknowns fall into about 2 groups of 12 and 8." in said
+    assert "handful promote out 1=NAME" in said
+    return tmp_path / "out"
+
+
+def test_the_tables_and_the_record_hold_the_groups(out, handful):
+    number = {"hen": "1", "owl": "2"}
+    for row in rows_of(out / "labels.csv"):
+        assert row["group"] == number.get(kind_of(row), ""), row
+    said = json.loads(handful(*LABEL, "--overwrite", "--json").stdout)
+    assert [(g["number"], g["size"]) for g in said["groups"]] == [(1, 12), (2, 8)]
+    assert {name.rstrip("0123456789") for name in said["groups"][1]["items"]} == {"owl"}
+    record = json.loads((out / "results.json").read_text())
+    assert [[name for name, _ in g["items"]] for g in record["groups"]] == [g["items"] for g in said["groups"]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "unknown", "sentence"),
+    [
+        ([12], 12, "The 12 unknowns fall into one group of 12."),
+        ([12], 13, "The 13 unknowns fall into one group of 12; 1 belongs to none."),
+        ([41, 22, 20, 9], 97, "The 97 unknowns fall into about 4 groups of 41, 22, 20 and 9; 5 belong to none."),
+        ([*range(20, 4, -1)], 200, "The 200 unknowns fall into about 16 groups of 5 to 20."),
+        ([], 3, None),
+    ],
+)
+def test_sentences_count_the_groups_and_those_in_none(solved, sizes, unknown, sentence):
+    """Whatever the groups are: these are given."""
+    task = solved[0].task
+    x = np.concatenate([task.support[0], np.repeat(task.query[0], 6, axis=0)])
+    shown = Items(list("abcdefghij"), x[:10], [*"aaaaabbbbb"])
+    pile = Items([*map(str, range(240))], x[10:])
+    found = label_items(shown, pile, method="kdo", unknown_rate=0.5)
+    found.scores = np.where(np.arange(240) < unknown, 1.0, 0.0)
+    found.model.threshold_ = 0.5
+    ends = np.cumsum([0, *sizes])
+    found.groups = [Group(k + 1, np.arange(ends[k], ends[k + 1]), 0.5) for k in range(len(sizes))]
+    said = [line for line in found.sentences if "fall into" in line]
+    assert said == ([sentence] if sentence else [])
+
+
+def test_a_group_of_a_table_becomes_a_class_and_the_next_one_keeps_it(out, handful):
+    before = contents(out)
+    done = handful("promote", "out", "2=owl", "-o", "second")
+    assert done.returncode == 0, done.stderr
+    assert "3 classes were shown by 4 to 5 examples each; the pile holds 43 items." in " ".join(done.stdout.split())
+    assert "5 items of the pile are shown as owl." in done.stdout
+    for row in rows_of("second/labels.csv"):
+        assert row["label"] == {"hen": "unknown"}.get(kind_of(row), kind_of(row)), row
+    assert contents(out) == before
+    said = json.loads(handful("promote", "second", "1=hen", "--json", "--examples", 3).stdout)
+    assert said["unknown"] == 0
+    assert said["labels"] == {"cat": 12, "dog": 11, "hen": 12, "owl": 8}
+    assert said["files"]["labels.csv"].endswith("/second-2/labels.csv")
+    record = json.loads((out.parent / "second-2" / "results.json").read_text())
+    assert {name: len(items) for name, items in record["job"]["promoted"].items()} == {"owl": 5, "hen": 3}
+
+
+def test_the_share_of_unknowns_is_lowered_by_what_was_promoted_unless_another_is_given(out):
+    job = promote_groups(out, {1: "hen"}, out)
+    assert job.decision["outlier_share"] == pytest.approx(0.46 * (8 / 20) / (38 / 43))
+    assert promote_groups(out, {1: "hen"}, out, outlier_share=0.3).decision["outlier_share"] == 0.3
+    assert promote_groups(out, {1: "hen"}, out, outlier_share="auto").decision["outlier_share"] == "auto"
+
+
+def test_promote_estimates_again_what_label_estimated(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    first = json.loads(handful("label", "t.csv", "-o", "out", "--json").stdout)
+    low, high = first["outlier_share_interval"]
+    assert low < 20 / 43 < high
+    assert [group["size"] for group in first["groups"]] == [12, 8]
+    done = handful("promote", "out", "1=hen", "-o", "second")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "as estimated from the pile itself; --outlier-share sets it by hand." in said
+    assert "5 items of the pile are shown as hen." in said
+    second = json.loads((tmp_path / "second" / "results.json").read_text())
+    assert second["job"]["decision"]["outlier_share"] == "auto"
+    low, high = second["outlier_share_interval"]
+    assert low < 8 / 38 < high
+    for row in rows_of("second/labels.csv"):
+        assert row["label"] == {"owl": "unknown"}.get(kind_of(row), kind_of(row)), row
+    third = json.loads(handful("promote", "second", "1=owl", "--json", "--outlier-share", 0.02).stdout)
+    assert (third["outlier_share"], third["outlier_share_told"], third["unknown"]) == (0.02, True, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("out", "3=hen"), "there is no group 3: they are numbered 1 to 2"),
+        (("out", "1=cat"), "there is a class 'cat' already"),
+        (("out", "1=unknown"), "means unknown"),
+        (("out", "hen"), "'hen': give the number of a group and a name for its class, as 2=mushroom"),
+        (("out", "1="), "give the number of a group"),
+        (("out", "1=hen", "1=owl"), "group 1 is named twice"),
+        (("none", "1=hen"), "there is no folder 'none'"),
+        ((".", "1=hen"), "has no results.json"),
+        (("out", "1=hen", "-o", "out"), "is there already"),
+        (("out", "1=hen", "--outlier-share", "3"), "between 0 and 1"),
+        (("out", "1=hen", "--outlier-share", "few"), "--outlier-share 'few': give auto, or a number between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_promoted_is_refused_in_a_sentence(out, handful, words, sentence):
+    before = contents(out.parent)
+    assert_refused(handful("promote", *words), sentence)
+    assert contents(out.parent) == before
+
+
+def test_a_name_that_was_promoted_is_taken(out, handful):
+    assert handful("promote", "out", "2=owl", "-o", "second").returncode == 0
+    assert_refused(handful("promote", "second", "1=owl"), "there is a class 'owl' already")
+
+
+def test_results_without_groups_or_damaged_are_told_of(out, handful):
+    record = json.loads((out / "results.json").read_text())
+    (out / "results.json").write_text(json.dumps(record | {"groups": []}))
+    assert_refused(handful("promote", "out", "1=hen"), "fall into no groups")
+    (out / "results.json").write_text(json.dumps(record | {"job": None}))
+    assert_refused(handful("promote", "out", "1=hen"), "does not say what was labelled")
+    (out / "results.json").write_text("{")
+    assert_refused(handful("promote", "out", "1=hen"), "is damaged")
+
+
+def test_a_table_that_changed_or_went_is_told_of(out, handful):
+    table(out.parent / "t.csv", seed=3)
+    assert_refused(handful("promote", "out", "1=hen"), "which is to be an example of 'hen', has changed since")
+    (out.parent / "t.csv").unlink()
+    assert_refused(handful("promote", "out", "1=hen"), "which these results were made from, is gone")
+
+
+# Pictures
+
+
+def draw_picture(kind, seed):
+    rng = np.random.default_rng([len(kind), seed])
+    pixels = rng.integers(0, 60, (40, 48, 3))
+    {"top": pixels[:12], "grid": pixels[::8, ::2]}[kind][:] += 150
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    fill(tmp_path, count=8, kinds=("left", "right"))
+    for kind, count in (("top", 10), ("grid", 7)):
+        for i in range(count):
+            draw_picture(kind, i).save(tmp_path / "pile" / f"{kind}{i}.png")
+    return tmp_path
+
+
+def test_groups_of_pictures_are_promoted_twice_and_the_users_folders_stay_as_they_were(pictures, handful):
+    before = contents(pictures / "examples"), contents(pictures / "pile")
+    done = handful("label", "examples", "pile", "-o", "pile/out", "--outlier-share", 0.5, "--sort", "copy", *PIXELS)
+    assert done.returncode == 0, done.stderr
+    groups = json.loads((pictures / "pile" / "out" / "results.json").read_text())["groups"]
+    kinds = [{kind_of({"path": name}) for name, _ in group["items"]} for group in groups]
+    assert kinds == [{"top"}, {"grid"}]
+    done = handful("promote", "pile/out", "1=<b>top</b>", "--out", "pile/out2", "--sort", "copy")
+    assert done.returncode == 0, done.stderr
+    rows = rows_of("pile/out2/labels.csv")
+    assert len(rows) == 33  # the copies in pile/out are no pile
+    assert {row["label"] for row in rows if kind_of(row) == "top"} == {"<b>top</b>"}
+    page = (pictures / "pile" / "out2" / "report.html").read_text()
+    assert "<b>top</b>" not in page
+    assert len(list((pictures / "pile" / "out2" / "sorted").rglob("top*.png"))) == 10
+    done = handful("promote", "pile/out2", "1=grid", "--out", "third", "--json")
+    assert json.loads(done.stdout)["labels"] == {"<b>top</b>": 10, "grid": 7, "left": 8, "right": 8}
+    shutil.rmtree(pictures / "pile" / "out")
+    shutil.rmtree(pictures / "pile" / "out2")
+    assert (contents(pictures / "examples"), contents(pictures / "pile")) == before
+
+
+def test_pictures_that_went_or_changed_are_told_of(pictures, handful):
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--json")
+    first = json.loads(done.stdout)["groups"][0]["items"][0]
+    draw_picture("grid", 99).save(pictures / "pile" / first)
+    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, which is to be an example of 'top', has changed")
+    (pictures / "pile" / first).unlink()
+    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, which is to be an example of 'top', is gone")
+    assert not (pictures / "out-2").exists()
+
+
+def test_a_job_without_promotions_reads_as_label_does(pictures, own_cache):
+    job = Job(pictures / "examples", pictures / "pile", {}, "pixels")
+    shown, found, given = job.read(lambda *_: None)
+    assert (len(shown), len(found), given) == (6, 33, {})

@@ -1,0 +1,196 @@
+"""A classifier paired with an outlier score: each part answers as it would alone."""
+
+import pickle
+
+import numpy as np
+import pytest
+from conftest import random_task
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
+
+import handful
+from handful.estimators.classifier import EXPECTED_FAILED_CHECKS
+from handful.methods import get
+
+
+@pytest.fixture(scope="module")
+def task():
+    """Three tasks whose classes are not equally large, so that task and base centring differ."""
+    return random_task(np.random.default_rng(0), 3, [5, 3, 4], 18, 10)
+
+
+@pytest.fixture(scope="module")
+def pile(task):
+    support, labels, query = (x[0] for x in task)
+    return np.concatenate([query, support]), np.concatenate([np.full(18, -1), labels])
+
+
+def run(name, task, **options):
+    return handful.solve(name, *task, dtype="float64", **options)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("simpleshot", "knn"),
+        ("tim_gd", "knn"),
+        ("knn", "oslo"),
+        ("pt_map", "eol"),
+        ("eol", "eol"),
+        ("bdcspn", "pt_map"),
+    ],
+)
+def test_classes_are_the_first_ones_and_scores_the_second_ones(task, first, second):
+    """Though the parts prepare the features differently: PT-MAP by powers and a rotation, TIM-GD by the task mean."""
+    base_mean = np.linspace(-1, 1, 10)
+    both = run(f"{first}+{second}", task, base_mean=base_mean)
+    np.testing.assert_array_equal(both.probabilities, run(first, task, base_mean=base_mean).probabilities)
+    np.testing.assert_array_equal(both.outlier_scores, run(second, task, base_mean=base_mean).outlier_scores)
+    assert both.made_by["method"] == f"{first}+{second}"
+
+
+def test_a_preparation_that_is_asked_for_is_that_of_both(task):
+    both = run("tim_gd+knn", task, preparation="none")
+    np.testing.assert_array_equal(both.probabilities, run("tim_gd", task, preparation="none").probabilities)
+    np.testing.assert_array_equal(both.outlier_scores, run("knn", task, preparation="none").outlier_scores)
+    assert np.abs(both.outlier_scores - run("knn", task).outlier_scores).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["bdcspn", "eol"])
+def test_a_score_by_name_is_of_the_first_ones_probabilities(task, name):
+    p = run(name, task).probabilities
+    unsure, spread = run(f"{name}+maxprob", task), run(f"{name}+entropy", task)
+    np.testing.assert_array_equal(unsure.probabilities, p)
+    np.testing.assert_array_equal(unsure.outlier_scores, -p.max(axis=-1))
+    np.testing.assert_allclose(spread.outlier_scores, -(p * np.log(p)).sum(axis=-1), atol=1e-9)
+
+
+def test_parameters_reach_the_part_they_name(task):
+    both = run("simpleshot+knn", task, temperature=7.0, knn_k=2)
+    np.testing.assert_array_equal(both.probabilities, run("simpleshot", task, temperature=7.0).probabilities)
+    np.testing.assert_array_equal(both.outlier_scores, run("knn", task, k=2).outlier_scores)
+    twice = run("ostim+tim_gd", task, temperature=7.0, tim_gd_temperature=3.0, steps=4, tim_gd_steps=9)
+    np.testing.assert_array_equal(twice.probabilities, run("ostim", task, temperature=7.0, steps=4).probabilities)
+    np.testing.assert_array_equal(twice.outlier_scores, run("tim_gd", task, temperature=3.0, steps=9).outlier_scores)
+
+
+def test_parameters_have_the_rules_of_the_part_they_name(task):
+    with pytest.raises(ValueError, match=r"knn_k of simpleshot\+knn must be a whole number from 1"):
+        run("simpleshot+knn", task, knn_k=0)
+    with pytest.raises(TypeError, match=r"simpleshot\+knn has no parameter 'k'; it has: temperature, knn_k"):
+        run("simpleshot+knn", task, k=1)
+
+
+def test_defaults_follow_the_shots_in_both_parts():
+    for shots, k, temperature in ((1, 1, 1.0), (5, 3, 10.0)):
+        support, labels, query = random_task(np.random.default_rng(1), 1, [shots] * 3, 8, 6)
+        used = handful.solve("finetune+knn", support, labels, query).made_by["parameters"]
+        assert (used["knn_k"], used["temperature"]) == (k, temperature)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_the_share_of_unknowns_is_told_once_and_reaches_whichever_part_can_use_it(task, share):
+    scores = run("eol", task, outlier_share=share).outlier_scores
+    second = run("simpleshot+eol", task, outlier_share=share)
+    np.testing.assert_array_equal(second.outlier_scores, scores)
+    np.testing.assert_array_equal(second.outlier_share, [share] * 3)
+    both = run("eol+eol", task, outlier_share=share)
+    np.testing.assert_array_equal(both.outlier_scores, scores)
+    np.testing.assert_array_equal(both.probabilities, run("eol", task, outlier_share=share).probabilities)
+
+
+def test_scores_that_only_rank_call_the_share_unknown_that_was_told(task):
+    assert run("eol+maxprob", task, outlier_share=1 / 3).unknown.sum(axis=1).tolist() == [6, 6, 6]
+    each = run("eol+knn", task, outlier_share=[1 / 9, 1 / 3, 1 / 2], history=True)
+    assert each.unknown.sum(axis=1).tolist() == [2, 6, 9]
+    assert each.history.shape == (3, 51)
+
+
+def test_what_a_pair_is_follows_from_its_parts():
+    info = get("simpleshot+oslo").info
+    assert (info.paradigm, info.setting) == ("transductive", "closed-set")
+    assert get("simpleshot+knn").info.paradigm == "inductive"
+    assert info.score == get("oslo").info.score
+    assert get("eol+entropy").info.score == "rank"
+    assert get("simpleshot+pca").info.extra == "ood"
+    assert info.title == "SimpleShot + OSLO"
+
+
+# ---------------------------------------------------------------------------------------------- the scikit-learn face
+
+PAIRS = {
+    "simpleshot+knn": "SimpleShotWithKNN",
+    "tim_gd+oslo": "TIMGDWithOSLO",
+    "bdcspn+entropy": "BDCSPNWithEntropy",
+    "eol+maxprob": "EOLWithMaxprob",
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_is_an_estimator_with_a_class_of_its_own(pile, name, tmp_path):
+    X, y = pile
+    model = handful.make_estimator(name, outlier_share=0.4).fit(X, y)
+    assert type(model) is getattr(handful, PAIRS[name])
+    result = handful.solve(name, X[18:], y[18:], X[:18], outlier_share=0.4)
+    np.testing.assert_array_equal(model.transduction_[:18], result.labels)
+    np.testing.assert_array_equal(model.predict(X[:18]), model.transduction_[:18])
+    np.testing.assert_allclose(model.transform(X[:1])[0], model.transform(X)[0], atol=1e-5)
+    for again in (pickle.loads(pickle.dumps(model)), handful.load(model.save(tmp_path / "pair.safetensors"))):
+        assert type(again) is type(model)
+        np.testing.assert_array_equal(again.transform(X), model.transform(X))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "classes_")
+
+
+def test_parameters_of_both_parts_are_parameters_of_the_estimator(pile):
+    X, y = pile
+    model = handful.SimpleShotWithKNN(knn_k=1, temperature=4.0)
+    assert (model.get_params()["knn_k"], clone(model).knn_k) == (1, 1)
+    scores = model.fit(X, y).outlier_scores_[:18]
+    np.testing.assert_allclose(scores, handful.KNN(k=1).fit(X, y).outlier_scores_[:18])
+    assert np.abs(scores - handful.KNN(k=3).fit(X, y).outlier_scores_[:18]).max() > 1e-3
+    like = handful.SimpleShot(temperature=4.0).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(model.predict_proba(X), like)
+
+
+def test_parameters_of_the_second_part_can_be_set_and_searched(pile):
+    X, y = pile
+    assert handful.make_estimator("simpleshot+knn").set_params(knn_k=2).get_params()["knn_k"] == 2
+    search = GridSearchCV(handful.SimpleShotWithKNN(), {"knn_k": [1, 3]}, cv=2).fit(X[18:], y[18:])
+    assert search.best_params_["knn_k"] in (1, 3)
+
+
+@pytest.mark.parametrize("name", ["simpleshot+knn", "bdcspn+entropy"])
+def test_scikit_learns_own_checks_hold_for_pairs(name):
+    results = check_estimator(
+        handful.make_estimator(name, dtype="float64"),
+        on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILED_CHECKS,
+    )  # fmt: skip
+    assert len(results) > 40
+    assert [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"] == []
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda name: handful.solve(name, np.eye(2), [0, 1], np.eye(2)), handful.make_estimator]
+)
+def test_names_that_are_none_are_told_what_there_is(ask):
+    with pytest.raises(ValueError, match=r"'nothing' gives no outlier score; use maxprob, entropy or any of: bdcspn"):
+        ask("simpleshot+nothing")
+    with pytest.raises(ValueError, match=r"there is no method 'nothing'; there are: (auto, )?bdcspn"):
+        ask("nothing+knn")
+    with pytest.raises(ValueError, match=r"there is no method 'simpleshot\+knn\+eol'; there are: auto, bdcspn"):
+        ask("simpleshot+knn+eol")
+    with pytest.raises(ValueError, match="there is no method 'maxprob'"):
+        ask("maxprob+knn")
+
+
+@pytest.mark.parametrize("name", ["SimpleShotWithNothing", "NothingWithKNN", "KNNWith"])
+def test_classes_of_no_such_pair_do_not_exist(name):
+    with pytest.raises(AttributeError):
+        getattr(handful, name)

@@ -1,0 +1,674 @@
+"""Picture data sets: each published format is written here from random pictures and read back pixel for pixel."""
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from handful.backbones.preprocessing import Preprocessing
+from handful.training.datasets import PictureSet, catalogue, dataset_info, gathering, list_datasets, read_pictures
+from handful.training.datasets.splits import cub_split, published
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+PROTOCOLS = [2, pickle.HIGHEST_PROTOCOL]
+MINI = {"base": ["n01532829", "n13133613"], "val": ["n01855672", "n09256479"], "novel": ["n01930112", "n07613480"]}
+TIERED = {"base": ["n01530575"], "val": ["n02099267", "n04467665"], "novel": ["n03314780"]}
+FILES = {"base": "train", "val": "val", "novel": "test"}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def random_pixels(rng, n, size):
+    return rng.integers(0, 256, (n, size, size, 3), dtype=np.uint8)
+
+
+def png(pixels) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def save(path: Path, pixels) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(png(pixels))
+
+
+def as_python_2(content) -> bytes:
+    """A dictionary of arrays, lists and names as Python 2 wrote it: its strings are bytes, of protocol 2."""
+
+    def old(value):
+        if isinstance(value, str):
+            return b"U" + bytes([len(value)]) + value.encode()
+        if isinstance(value, int):
+            return b"J" + value.to_bytes(4, "little", signed=True)
+        if isinstance(value, list):
+            return b"](" + b"".join(map(old, value)) + b"e"
+        if isinstance(value, dict):
+            return b"}(" + b"".join(old(k) + old(v) for k, v in value.items()) + b"u"
+        shape = b"(" + b"".join(map(old, value.shape)) + b"t"
+        data = value.tobytes()
+        return (
+            b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01" + shape
+            + b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T"
+            + len(data).to_bytes(4, "little") + data + b"tb"
+        )  # fmt: skip
+
+    return b"\x80\x02" + old(content) + b"."
+
+
+def check(found: PictureSet, expected: dict[str, tuple[np.ndarray, list[str]]], name: str) -> None:
+    """The same pictures of the same classes in the same splits, in any order of classes."""
+    assert found.name == name
+    assert [split for split in ("base", "val", "novel") if split in found.splits] == list(expected)
+    for split, (pixels, labels) in expected.items():
+        part = found.select(split)
+        assert sorted(part.classes) == sorted(set(labels))
+        for label in part.classes:
+            rows = [i for i, other in enumerate(labels) if other == label]
+            np.testing.assert_array_equal(part.pixels[part.labels == label], pixels[rows])
+
+
+def some_of_each(rng, classes: dict[str, list[str]], size: int, each: int = 3):
+    return {
+        split: (random_pixels(rng, each * len(names), size), [name for name in names for _ in range(each)])
+        for split, names in classes.items()
+    }
+
+
+# ---- class splits, as published
+
+
+def test_class_splits_are_disjoint_and_of_the_published_sizes():
+    for info in list_datasets():
+        lists = published(info.name)
+        if lists is not None:
+            assert {s: list(lists.values()).count(s) for s in info.classes} == info.classes
+    mini, tiered = published("miniimagenet"), published("tieredimagenet")
+    assert len(mini) == 100
+    assert len(tiered) == 608
+    for lists, some in ((mini, MINI), (tiered, TIERED)):
+        for split, names in some.items():
+            assert {lists[name] for name in names} == {split}
+    assert sorted(published("cifar-fs")) == sorted(published("fc100"))
+    people = ("baby", "boy", "girl", "man", "woman")  # a superclass, whole in FC100 and torn in CIFAR-FS
+    assert {published("fc100")[name] for name in people} == {"novel"}
+    assert {published("cifar-fs")[name] for name in people} == {"base", "novel"}
+    birds = cub_split([f"{i:03d}.Bird" for i in range(1, 201)])
+    assert [birds[f"{i:03d}.Bird"] for i in (1, 2, 3, 4, 5, 6, 8)] == [
+        "base", "val", "base", "novel", "base", "val", "novel"
+    ]  # fmt: skip
+    assert {s: list(birds.values()).count(s) for s in FILES} == dataset_info("cub").classes
+
+
+# ---- the set itself
+
+
+def test_a_class_is_in_one_split_only(rng):
+    pixels = random_pixels(rng, 3, 4)
+    with pytest.raises(ValueError, match="'owl' is in the splits base and novel"):
+        PictureSet("x", pixels, np.array(["owl", "hen", "owl"]), np.array(["base", "base", "novel"]))
+    with pytest.raises(ValueError, match="no split 'test'"):
+        PictureSet("x", pixels, np.array(["owl", "hen", "owl"]), np.array(["base", "test", "base"]))
+    with pytest.raises(ValueError, match="3 pictures, 2 labels"):
+        PictureSet("x", pixels, np.array(["owl", "hen"]), np.array(["base"] * 3))
+    with pytest.raises(ValueError, match="float64"):
+        PictureSet("x", pixels / 255, np.array(["owl"] * 3), np.array(["base"] * 3))
+    found = PictureSet("x", pixels, np.array(["owl", "hen", "owl"]), np.array(["base", "novel", "base"]))
+    np.testing.assert_array_equal(found.select("base").pixels, pixels[[0, 2]])
+    with pytest.raises(ValueError, match="no split 'val': there is base, novel"):
+        found.select("val")
+    assert found.classes == ["hen", "owl"]
+    said = found.describe()
+    assert said["splits"] == {
+        "base": {"classes": 1, "pictures": 2, "pictures_per_class": [2, 2]},
+        "novel": {"classes": 1, "pictures": 1, "pictures_per_class": [1, 1]},
+    }
+    assert (said["pictures"], said["size"], said["channels"]) == (3, [4, 4], 3)
+    json.dumps(said)
+
+
+def test_a_split_that_stands_together_is_not_copied(rng):
+    pixels = random_pixels(rng, 4, 4)
+    found = PictureSet("x", pixels, np.array(["a", "a", "b", "c"]), np.array(["base", "base", "val", "novel"]))
+    assert np.shares_memory(found.select("base").pixels, pixels)
+
+
+# ---- Omniglot
+
+
+def packed(path: Path, drawings, labels, split) -> Path:
+    np.savez(path, packed=np.packbits(drawings.reshape(len(drawings), -1), axis=1), labels=labels, split=split)
+    return path
+
+
+@pytest.fixture
+def drawings(rng):
+    """Ink, [8, 105, 105], of four characters, two for learning."""
+    labels = np.repeat(["Latin/character01", "Latin/character02", "Keble/character01", "Keble/character03"], 2)
+    return rng.random((8, 105, 105)) < 0.3, labels, np.repeat(["background", "evaluation"], 4)
+
+
+def test_the_published_folders_zips_and_the_npz_of_omniglot_are_one(tmp_path, drawings):
+    ink, labels, split = drawings
+    names = [f"images_{s}/{label}/{i:04d}.png" for i, (label, s) in enumerate(zip(labels, split, strict=True))]
+    for drawing, name in zip(ink, names, strict=True):
+        path = tmp_path / "folders" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(~drawing).convert("1").save(path)  # ink is black there
+    (tmp_path / "zips").mkdir()
+    for half in ("background", "evaluation"):
+        with zipfile.ZipFile(tmp_path / "zips" / f"images_{half}.zip", "w") as archive:
+            archive.writestr(f"images_{half}/", "")
+            archive.writestr(f"__MACOSX/images_{half}/._x.png", b"x")
+            for name in names:
+                if half in name:
+                    archive.write(tmp_path / "folders" / name, name)
+    npz = packed(tmp_path / "small.npz", ink, labels, split)
+    for way in (tmp_path / "folders", tmp_path / "zips", npz):
+        found = read_pictures(way)
+        check(found, {s: (as_a_backbone_sees(ink[rows]), labels[rows].tolist())
+                      for s, rows in (("base", slice(4)), ("novel", slice(4, 8)))}, "omniglot")  # fmt: skip
+        whole = read_pictures(way, "omniglot", size=105, splits=["novel"])
+        assert set(whole.splits) == {"novel"}
+        for label in whole.classes:
+            np.testing.assert_array_equal(whole.pixels[whole.labels == label, :, :, 0], ~ink[labels == label] * 255)
+    alone = read_pictures(tmp_path / "zips" / "images_background.zip")
+    assert set(alone.splits) == {"base"}
+
+
+def as_a_backbone_sees(ink):
+    """Drawings [n, 105, 105] as pictures that `handful embed` would make ready: uint8 [n, 28, 28, 1]."""
+    how = Preprocessing((28, 28), (0.0,), (1.0,), "bilinear", None)
+    pictures = [how(Image.fromarray(~drawing).convert("RGB")) for drawing in ink]
+    return np.round(np.stack(pictures) * 255).astype(np.uint8).transpose(0, 2, 3, 1)
+
+
+def test_omniglot_as_it_is(shared):
+    found = read_pictures(shared / "data" / "omniglot.npz")
+    said = found.describe()
+    assert {s: (c["classes"], c["pictures"]) for s, c in said["splits"].items()} == {
+        "base": (964, 19280),
+        "novel": (659, 13180),
+    }
+    assert all(counts["pictures_per_class"] == [20, 20] for counts in said["splits"].values())
+    assert found.pixels.shape == (32460, 28, 28, 1)
+    assert 0.02 < (found.pixels < 128).mean() < 0.2  # ink is dark, and little
+    assert {len({label.split("/")[0] for label in found.select(s).classes}) for s in ("base", "novel")} == {30, 20}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"packed": np.zeros((2, 5), np.uint8)}, r"\[drawings, 1379\]"),
+        ({"labels": np.array(["a"])}, "one for each of 2"),
+        ({"split": np.array(["background", "test"])}, "'test': background and evaluation"),
+        ({"labels": np.array([{}, {}], dtype=object)}, "damaged"),
+    ],
+)
+def test_an_npz_of_another_kind_is_told_of(tmp_path, change, said):
+    content = {
+        "packed": np.zeros((2, 1379), np.uint8),
+        "labels": np.array(["a", "b"]),
+        "split": np.array(["background", "evaluation"]),
+    }
+    np.savez(tmp_path / "x.npz", **(content | change))
+    with pytest.raises(ValueError, match=said):
+        read_pictures(tmp_path / "x.npz")
+
+
+# ---- miniImageNet
+
+
+def mini_cache(pixels, labels) -> dict:
+    return {
+        "image_data": pixels,
+        "class_dict": {name: [i for i, other in enumerate(labels) if other == name] for name in dict.fromkeys(labels)},
+    }
+
+
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "python 2"])
+def test_the_caches_of_mini_imagenet(tmp_path, rng, protocol):
+    expected = some_of_each(rng, MINI, 84)
+    for split, name in (("base", "train"), ("val", "test"), ("novel", "validation")):  # val and test changed places
+        content = mini_cache(*expected[split])
+        raw = as_python_2(content) if protocol == "python 2" else pickle.dumps(content, protocol)
+        (tmp_path / f"mini-imagenet-cache-{name}.pkl").write_bytes(raw)
+    check(read_pictures(tmp_path), expected, "miniimagenet")
+    alone = read_pictures(tmp_path / "mini-imagenet-cache-train.pkl")
+    check(alone, {"base": expected["base"]}, "miniimagenet")
+    check(read_pictures(tmp_path, splits=["novel"]), {"novel": expected["novel"]}, "miniimagenet")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("key", [str, str.encode], ids=["text", "bytes"])
+def test_the_category_split_of_mini_imagenet(tmp_path, rng, protocol, key):
+    expected = some_of_each(rng, MINI, 84)
+    for split, name in {**FILES, "base": "train_phase_train"}.items():
+        pixels, labels = expected[split]
+        numbers = {label: 10 + i for i, label in enumerate(dict.fromkeys(labels))}
+        content = {
+            "data": pixels,
+            "labels": [np.int64(numbers[label]) for label in labels],
+            "catname2label": {key(label): number for label, number in numbers.items()},
+        }
+        path = tmp_path / f"miniImageNet_category_split_{name}.pickle"
+        path.write_bytes(pickle.dumps({key(k): v for k, v in content.items()}, protocol))
+    (tmp_path / "miniImageNet_category_split_train_phase_test.pickle").write_bytes(b"other pictures of base classes")
+    check(read_pictures(tmp_path), expected, "miniimagenet")
+
+
+def test_mini_imagenet_by_its_lists_and_by_class_folders(tmp_path, rng):
+    expected = some_of_each(rng, MINI, 84)
+    lists, folders = tmp_path / "lists", tmp_path / "folders"
+    (lists / "split").mkdir(parents=True)
+    for split, name in FILES.items():
+        rows = ["filename,label"]
+        for i, (pixels, label) in enumerate(zip(*expected[split], strict=True)):
+            save(lists / "images" / f"{label}{i:08d}.png", pixels)
+            save(folders / label / f"{i}.png", pixels)
+            rows.append(f"{label}{i:08d}.png,{label}")
+        (lists / "split" / f"{name}.csv").write_text("\n".join(rows))
+    check(read_pictures(lists), expected, "miniimagenet")
+    save(folders / "n01440764" / "tench.png", expected["base"][0][0])
+    with pytest.raises(ValueError, match="7 classes of ImageNet: say miniimagenet"):
+        read_pictures(folders)
+    found = read_pictures(folders, "miniimagenet")
+    check(found, expected, "miniimagenet")
+    assert "1 classes without a split, left out: n01440764" in str(found.skipped[0])
+    (lists / "split" / "val.csv").write_text("filename,label\n../x.png,n01855672\n")
+    with pytest.raises(ValueError, match="plain names"):
+        read_pictures(lists)
+
+
+def test_all_of_imagenet_is_not_taken_for_mini_imagenet(tmp_path, rng):
+    data = png(random_pixels(rng, 1, 4)[0])
+    (tmp_path / "n01532829").mkdir()
+    for i in range(601):
+        (tmp_path / "n01532829" / f"{i}.png").write_bytes(data)
+    with pytest.raises(ValueError, match="601 pictures, and miniImageNet 600"):
+        read_pictures(tmp_path, "miniimagenet")
+
+
+# ---- tieredImageNet
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("form", ["png", "npz", "compressed"])
+def test_the_files_of_tiered_imagenet(tmp_path, rng, protocol, form):
+    named = {split: [f"{name}, of {split}" for name in names] for split, names in TIERED.items()}
+    expected = some_of_each(rng, named, 84)
+    for split, name in FILES.items():
+        pixels, labels = expected[split]
+        content = {
+            "label_specific": np.array([named[split].index(label) for label in labels], np.int32),
+            "label_specific_str": named[split],
+            "label_general": np.zeros(len(labels), np.int32),
+        }
+        (tmp_path / f"{name}_labels.pkl").write_bytes(pickle.dumps(content, protocol))
+        if form == "png":  # arrays [bytes, 1], as OpenCV encodes
+            files = [np.frombuffer(png(p), np.uint8)[:, None] for p in pixels]
+            (tmp_path / f"{name}_images_png.pkl").write_bytes(pickle.dumps(files, protocol))
+        else:
+            saver = np.savez if form == "npz" else np.savez_compressed
+            saver(tmp_path / f"{name}_images.npz", images=pixels[..., ::-1])  # blue first, as OpenCV decodes
+    check(read_pictures(tmp_path), expected, "tieredimagenet")
+    one = "train_images_png.pkl" if form == "png" else "train_images.npz"
+    found = read_pictures(tmp_path / one)
+    check(found, {"base": expected["base"]}, "tieredimagenet")
+    with pytest.raises(ValueError, match="no split novel: there is base"):
+        read_pictures(tmp_path / one, splits=["novel"])
+    assert isinstance(found.pixels, np.memmap) == (form == "npz")
+    if form == "png":
+        files[1] = np.frombuffer(b"no picture", np.uint8)
+        (tmp_path / "test_images_png.pkl").write_bytes(pickle.dumps(files, protocol))
+        found = read_pictures(tmp_path, splits=["novel"])
+        assert "test_images_png.pkl: picture 1 is no" in str(found.skipped[0])
+        assert len(found) == len(files) - 1
+    (tmp_path / "val_labels.pkl").unlink()
+    with pytest.raises(ValueError, match="needs val_labels.pkl beside it"):
+        read_pictures(tmp_path)
+
+
+def test_tiered_imagenet_in_folders_follows_the_published_split(tmp_path, rng):
+    expected = some_of_each(rng, TIERED, 84, each=1)
+    for split, name in FILES.items():
+        for pixels, label in zip(*expected[split], strict=True):
+            save(tmp_path / name / label / "x.png", pixels)
+    check(read_pictures(tmp_path, "tieredimagenet"), expected, "tieredimagenet")
+    os.rename(tmp_path / "val" / "n02099267", tmp_path / "test" / "n02099267")
+    with pytest.raises(ValueError, match="n02099267 is in val as published"):
+        read_pictures(tmp_path, "tieredimagenet")
+
+
+# ---- CUB, CIFAR-100
+
+
+def test_cub_is_split_by_the_order_of_its_classes(tmp_path, rng):
+    pixels = random_pixels(rng, 200, 84)
+    names = [f"{i:03d}.Bird_{i}" for i in range(1, 201)]
+    for name, picture in zip(names, pixels, strict=True):
+        save(tmp_path / "CUB_200_2011" / "images" / name / "x.png", picture)
+    turns = {"base": slice(0, None, 2), "val": slice(1, None, 4), "novel": slice(3, None, 4)}
+    expected = {split: (pixels[rows], names[rows]) for split, rows in turns.items()}
+    check(read_pictures(tmp_path), expected, "cub")
+    check(read_pictures(tmp_path / "CUB_200_2011"), expected, "cub")
+    os.rename(tmp_path / "CUB_200_2011" / "images" / names[7], tmp_path / "away")
+    with pytest.raises(ValueError, match="199 folders"):
+        read_pictures(tmp_path)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("name", "files"), [("cifar-fs", "CIFAR_FS"), ("fc100", "FC100")])
+def test_the_pickles_of_cifar(tmp_path, rng, name, files, protocol):
+    expected = {}
+    for split, file in FILES.items():
+        pixels = random_pixels(rng, 4, 32)
+        content = {"data": pixels, "labels": [0, 7, 7, 0]}  # each file numbers its classes from 0
+        (tmp_path / f"{files}_{file}.pickle").write_bytes(pickle.dumps(content, protocol))
+        expected[split] = pixels, [f"{split}-000", f"{split}-007", f"{split}-007", f"{split}-000"]
+    check(read_pictures(tmp_path), expected, name)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", ["cifar-fs", "fc100"])
+def test_cifar_100_as_published(tmp_path, rng, name, protocol):
+    splits = published(name)
+    classes = sorted(splits)
+    pixels = random_pixels(rng, 200, 32)  # in the file: all of red, then green, then blue
+    numbers = [*range(100), *range(99, -1, -1)]
+    root = tmp_path / "cifar-100-python"
+    root.mkdir()
+    halves = {"train": slice(150), "test": slice(150, 200)}
+    for file, rows in halves.items():
+        data = pixels[rows].transpose(0, 3, 1, 2).reshape(-1, 3072)
+        content = {b"data": data, b"fine_labels": numbers[rows], b"filenames": [b"x.png"] * len(data)}
+        (root / file).write_bytes(pickle.dumps(content, protocol))
+    (root / "meta").write_bytes(pickle.dumps({b"fine_label_names": [c.encode() for c in classes]}, protocol))
+    with pytest.raises(ValueError, match="cifar-fs and fc100 are two splits"):
+        read_pictures(tmp_path)
+    expected = {}
+    for split in FILES:
+        rows = [i for i, number in enumerate(numbers) if splits[classes[number]] == split]
+        expected[split] = pixels[rows], [classes[numbers[i]] for i in rows]
+    check(read_pictures(tmp_path, name), expected, name)
+    check(read_pictures(root, name, splits=["val"]), {"val": expected["val"]}, name)
+
+
+def test_class_folders_of_cifar(tmp_path, rng):
+    pixels = random_pixels(rng, 3, 32)
+    for picture, label in zip(pixels, ("apple", "train", "whale"), strict=True):  # a class is called train
+        save(tmp_path / "cifar100" / "data" / label / "x.png", picture)
+    found = read_pictures(tmp_path, "cifar-fs")
+    check(found, {"base": (pixels[:2], ["apple", "train"]), "novel": (pixels[2:], ["whale"])}, "cifar-fs")
+
+
+# ---- one's own folders
+
+
+def test_a_folder_for_each_class(tmp_path, rng):
+    pixels = random_pixels(rng, 6, 84)
+    for i, name in enumerate(["hen", "owl", "tit"] * 2):
+        save(tmp_path / "plain" / name / f"{i}.png", pixels[i])
+        split = {"hen": "train", "owl": "validation", "tit": "Novel"}[name]
+        save(tmp_path / "nested" / split / name / f"{i}.png", pixels[i])
+    names = np.array(["hen", "owl", "tit"] * 2)
+    check(read_pictures(tmp_path / "plain"), {"base": (pixels, names.tolist())}, "folder")
+    each = {s: (pixels[names == n], [n, n]) for s, n in (("base", "hen"), ("val", "owl"), ("novel", "tit"))}
+    check(read_pictures(tmp_path / "nested"), each, "folder")
+    (tmp_path / "split.json").write_text('{"base": ["hen"], "val": ["owl"], "novel": ["tit"]}')
+    (tmp_path / "split.csv").write_text("class,split\nhen,base\nowl,val\ntit,test\n")
+    for own in ("split.json", "split.csv"):
+        check(read_pictures(tmp_path / "plain", split_file=tmp_path / own), each, "folder")
+    (tmp_path / "split.csv").write_text("hen,base\n")
+    found = read_pictures(tmp_path / "plain", split_file=tmp_path / "split.csv")
+    assert found.classes == ["hen"]
+    assert "owl, tit" in str(found.skipped[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("s.json", "{", "no JSON"),
+        ("s.json", '["hen"]', "is needed"),
+        ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
+        ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
+        ("s.csv", "hen;base", "row 1 has 1 cells"),
+        ("s.csv", "", "names no class"),
+        ("s.csv", "owl,base", "'owl', but"),
+    ],
+)
+def test_split_files_with_faults(tmp_path, rng, name, text, said):
+    save(tmp_path / "pictures" / "hen" / "x.png", random_pixels(rng, 1, 4)[0])
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_pictures(tmp_path / "pictures", split_file=tmp_path / name)
+
+
+def test_sizes_and_crops(tmp_path):
+    wide = np.zeros((60, 120, 3), np.uint8)
+    wide[:, 30:90] = 200  # the middle square is bright
+    save(tmp_path / "hen" / "x.png", wide)
+    found = read_pictures(tmp_path, size=20)
+    assert found.pixels.shape == (1, 20, 20, 3)
+    assert (found.pixels[:, :, 2:18] == 200).all()  # bicubic looks a little beyond the border
+    assert found.pixels.min() > 150
+    save(tmp_path / "mini" / "n01532829" / "x.png", wide)
+    squeezed = read_pictures(tmp_path / "mini", "miniimagenet").pixels[0, 42, :, 0]
+    assert squeezed.shape == (84,)
+    assert (squeezed[:18].max(), squeezed[24:60].min(), squeezed[66:].max()) == (0, 200, 0)
+    with pytest.raises(ValueError, match="size is 0"):
+        read_pictures(tmp_path, size=0)
+
+
+# ---- kept between runs
+
+
+def test_many_pictures_are_decoded_once(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(gathering, "MANY", 3)
+    pixels = random_pixels(rng, 6, 84)
+    for i in range(6):
+        save(tmp_path / "pictures" / f"class{i % 2}" / f"{i}.png", pixels[i])
+    (tmp_path / "pictures" / "class0" / "2.png").write_bytes(b"no picture")
+    told = []
+    first = read_pictures(tmp_path / "pictures", progress=lambda done, total: told.append((done, total)))
+    expected = {"base": (pixels[[0, 4, 1, 3, 5]], ["class0"] * 2 + ["class1"] * 3)}
+    check(first, expected, "folder")
+    assert told[-1] == (6, 6)
+    assert isinstance(first.pixels, np.memmap)
+    assert "2.png is no" in str(first.skipped[-1])
+
+    def never(*_):
+        raise AssertionError("decoded again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "decode", never)
+        again = read_pictures(tmp_path / "pictures")
+        check(again, expected, "folder")
+        assert str(again.skipped[-1]) == str(first.skipped[-1])
+    save(tmp_path / "pictures" / "class0" / "2.png", pixels[2])  # mended: other file, other key
+    mended = read_pictures(tmp_path / "pictures")
+    check(mended, {"base": (pixels[[0, 2, 4, 1, 3, 5]], ["class0"] * 3 + ["class1"] * 3)}, "folder")
+    assert not [name for name in os.listdir(Path(first.pixels.filename).parent) if name.endswith(".tmp")]
+
+
+def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(gathering, "MANY", 0)
+    monkeypatch.setattr(gathering, "BLOCK", 1)
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
+    for i in range(3):
+        save(tmp_path / "pictures" / "hen" / f"{i}.png", random_pixels(rng, 1, 84)[0])
+
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read_pictures(tmp_path / "pictures", progress=stop)
+    assert os.listdir(tmp_path / "cache" / "pictures") == []
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "file"))  # no folder can be made there
+    assert len(read_pictures(tmp_path / "pictures")) == 3
+
+
+def test_arrays_too_large_for_memory_go_through_the_cache(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(gathering, "LARGE", 0)
+    expected = some_of_each(rng, MINI, 84)
+    for split, name in FILES.items():
+        content = mini_cache(*expected[split])
+        (tmp_path / f"mini-imagenet-cache-{name}.pkl").write_bytes(pickle.dumps(content))
+    found = read_pictures(tmp_path)
+    assert isinstance(found.pixels, np.memmap)
+    check(found, expected, "miniimagenet")
+
+
+# ---- what is wrong with a file
+
+
+class Calls:
+    def __init__(self, function, *arguments):
+        self.made_of = function, arguments
+
+    def __reduce__(self):
+        return self.made_of
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", ["mini-imagenet-cache-train.pkl", "FC100_train.pickle", "train_images_png.pkl"])
+def test_a_hostile_pickle_is_refused_and_nothing_runs(tmp_path, name, protocol):
+    trace = tmp_path / "ran"
+    labels = {"label_specific": [0], "label_specific_str": ["hen"]}
+    (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps(labels))
+    hostile = {"data": Calls(os.system, f"touch {trace}"), "labels": [0], "image_data": 0, "class_dict": {}}
+    (tmp_path / name).write_bytes(pickle.dumps(hostile, protocol))
+    with pytest.raises(ValueError, match=r"system.*was not called.*published"):
+        read_pictures(tmp_path / name)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([1], "holds a list"),
+        ({"image_data": 1}, "'class_dict'|uint8"),
+        ({"image_data": np.zeros((2, 84, 84, 3)), "class_dict": {}}, "float64 of shape"),
+        ({"image_data": np.zeros((2, 84, 84, 3), np.uint8), "class_dict": {"a": [0]}}, "picture 1 is in no class"),
+        ({"image_data": np.zeros((2, 84, 84, 3), np.uint8), "class_dict": {"a": [0, 2]}}, "beyond the 2 pictures"),
+        ({"image_data": np.zeros((2, 84, 84, 3), np.uint8), "class_dict": {"a": ["x"]}}, "whole numbers"),
+        ({"image_data": np.zeros((2, 84, 84, 3), np.uint8), "class_dict": [0]}, "class_dict is a list"),
+        ({"data": 1}, "'image_data' is needed"),
+    ],
+)
+def test_pickles_of_another_shape_are_told_of(tmp_path, content, said):
+    path = tmp_path / "mini-imagenet-cache-val.pkl"
+    path.write_bytes(pickle.dumps(content))
+    with pytest.raises(ValueError, match=said) as caught:
+        read_pictures(path)
+    assert str(path) in str(caught.value)
+
+
+def test_damaged_files_are_told_of(tmp_path, drawings):
+    whole = pickle.dumps(mini_cache(np.zeros((2, 84, 84, 3), np.uint8), ["a", "b"]))
+    path = tmp_path / "mini-imagenet-cache-val.pkl"
+    for content in (b"", b"hello", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="pickle is damaged"):
+            read_pictures(path)
+    (tmp_path / "images_background.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(ValueError, match="images_background.zip is damaged"):
+        read_pictures(tmp_path / "images_background.zip")
+    with zipfile.ZipFile(tmp_path / "images_background.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("images_background/Latin/character01/x.png", bytes(2**21))
+    with pytest.raises(ValueError, match="too many for a drawing"):
+        read_pictures(tmp_path / "images_background.zip")
+    npz = packed(tmp_path / "small.npz", *drawings)
+    npz.write_bytes(npz.read_bytes()[:-2000])
+    with pytest.raises(ValueError, match="no file of a known data set|damaged"):
+        read_pictures(npz)
+    (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps({"label_specific": [0, 0]}))
+    np.savez(tmp_path / "train_images.npz", images=np.zeros((3, 84, 84, 3), np.uint8))
+    with pytest.raises(ValueError, match="3 pictures, but there are 2 labels"):
+        read_pictures(tmp_path / "train_images.npz")
+    np.savez(tmp_path / "train_images.npz", other=np.zeros(3))
+    with pytest.raises(ValueError, match="no `images`"):
+        read_pictures(tmp_path / "train_images.npz")
+
+
+def test_paths_and_names_that_are_wrong(tmp_path, rng):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_pictures(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="neither class folders nor files"):
+        read_pictures(tmp_path)
+    with pytest.raises(ValueError, match="no images_background"):
+        read_pictures(tmp_path, "omniglot")
+    with pytest.raises(ValueError, match="no class folders"):
+        read_pictures(tmp_path, "cub")
+    with pytest.raises(ValueError, match="no data set 'imagenet'; there are: omniglot"):
+        read_pictures(tmp_path, "imagenet")
+    (tmp_path / "x.txt").write_text("x")
+    with pytest.raises(ValueError, match="no file of a known data set"):
+        read_pictures(tmp_path / "x.txt")
+    with pytest.raises(ValueError, match="no file of cub"):
+        read_pictures(tmp_path / "x.txt", "cub")
+    save(tmp_path / "hen" / "x.png", random_pixels(rng, 1, 84)[0])
+    with pytest.raises(ValueError, match="choose some of base, val, novel"):
+        read_pictures(tmp_path, splits=["train"])
+    with pytest.raises(ValueError, match="no split novel: there is base"):
+        read_pictures(tmp_path, splits=["novel"])
+    assert set(read_pictures(tmp_path, splits=["base", "val"]).splits) == {"base"}  # as far as they are there
+    (tmp_path / "hen" / "x.png").write_bytes(b"x")
+    with pytest.raises(ValueError, match="none of 1 pictures can be read"):
+        read_pictures(tmp_path)
+
+
+# ---- the command
+
+
+def test_the_command_lists_and_teaches(handful):
+    listed = json.loads(handful("datasets", "--json").stdout)
+    assert [entry["name"] for entry in listed] == [info.name for info in list_datasets()]
+    assert "tieredimagenet" in handful("datasets").stdout
+    for info in list_datasets():
+        said = handful("datasets", info.name).stdout
+        assert f"handful train {info.example} --dataset {info.name}" in said
+        assert all(digest in said for digest in info.archives.values())
+        assert json.loads(handful("datasets", info.name, "--json").stdout)["layouts"] == info.layouts
+    assert "no data set 'x'" in handful("datasets", "x").stderr
+
+
+def test_the_command_reads_what_is_there_and_checks_archives(handful, tmp_path, drawings, monkeypatch):
+    ink, labels, split = drawings
+    folder = tmp_path / "omniglot"
+    folder.mkdir()
+    for half in ("background", "evaluation"):
+        with zipfile.ZipFile(folder / f"images_{half}.zip", "w") as archive:
+            for i in np.flatnonzero(split == half):
+                data = io.BytesIO()
+                Image.fromarray(~ink[i]).save(data, "PNG")
+                archive.writestr(f"images_{half}/{labels[i]}/{i}.png", data.getvalue())
+    done = handful("datasets", "omniglot", "--check", folder)
+    assert done.returncode == 1  # these are not the published files
+    assert "images_background.zip is NOT the published file" in done.stdout
+    assert "base: 2 classes, 4 pictures, 2 a class, NOT as many as published" in done.stdout
+    digests = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in os.listdir(folder)}
+    info = catalogue._all()["omniglot"]
+    monkeypatch.setitem(catalogue._all(), "omniglot", catalogue.DatasetInfo(**(vars(info) | {"archives": digests})))
+    done = handful("datasets", "--check", folder, "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["archives"] == dict.fromkeys(digests, True)
+    assert (found["name"], found["pictures"], found["size"]) == ("omniglot", 8, [28, 28])
+    (tmp_path / "CUB_200_2011.tgz").write_bytes(b"x")
+    done = handful("datasets", "cub", "--check", tmp_path / "CUB_200_2011.tgz")
+    assert done.returncode == 1
+    assert "NOT the published file" in done.stdout
+    assert "tar xzf" in done.stdout

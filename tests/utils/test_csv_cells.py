@@ -1,0 +1,163 @@
+"""Tables that a spreadsheet opens without running anything, and that are read back exactly."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from handful.utils.csv_file import escape, read_table, to_text, unescape, write_table
+
+STARTS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+FORMULAS = [
+    '=HYPERLINK("http://evil.example","cat")', "=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1+1", "\r=1+1",
+    "'=1+1", "''=1+1", "-", "-a.jpg", "+49 170", "-1e", "\uff1d1+1", "\n=1",
+]  # fmt: skip
+HARMLESS = ["", "cat", "don't", "'", "''", "'quoted'", "a=b", "1-1", "-5", "+5", "-0.25", "-1e-3", " =1", "007"]
+TEXT = st.text(st.one_of(st.sampled_from("'=+-@\t\r\n1,;\" \x00"), st.characters(exclude_categories=["Cs"])))
+
+
+@given(TEXT)
+@example("'-5")
+@example("-5")
+def test_every_text_is_read_back_exactly(text):
+    assert unescape(escape(text)) == text
+
+
+@given(TEXT, TEXT)
+def test_no_two_texts_become_one_cell(one, other):
+    assert (escape(one) == escape(other)) == (one == other)
+
+
+@given(TEXT)
+def test_no_cell_begins_like_a_formula_unless_it_is_a_number(text):
+    cell = escape(text)
+    assert cell[:1] not in STARTS or cell == "" or float(cell) == float(text)
+    assert escape(text) == text or escape(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_get_an_apostrophe(text):
+    assert escape(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_other_text_stays_as_it_is(text):
+    assert escape(text) == text
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(TEXT, TEXT, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=5))
+def test_a_table_is_read_back_exactly(tmp_path_factory, rows):
+    paths, labels, numbers = map(list, zip(*rows, strict=True))
+    path = tmp_path_factory.mktemp("csv") / "labels.csv"
+    table = pa.table({"path": paths, "label": labels, "outlier_score": numbers, "p_=1+1": numbers})
+    write_table(table, path)
+    again = read_table(path)
+    assert again["path"].to_pylist() == paths
+    assert again["label"].to_pylist() == labels
+    assert again["outlier_score"].to_pylist() == numbers
+    assert again.column_names == table.column_names
+
+
+def test_numbers_are_not_escaped(tmp_path):
+    write_table(pa.table({"=a": [-1.5, None], "k": pa.array([-3, None], pa.int64())}), tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == '"\'=a","k"\n-1.5,-3\n,\n'
+    assert to_text([{"method": "=a", "mean": -1.5, "paper": None}]) == "method,mean,paper\n'=a,-1.5,\n"
+
+
+def formula_cells(path):
+    """The cells that a spreadsheet would compute."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [cell for row in csv.reader(file) for cell in row if cell[:1] in STARTS and cell and not is_number(cell)]
+
+
+def is_number(cell):
+    try:
+        return np.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+CLASSES = ["=HYPERLINK(A1)", "@sum", "-x"]
+PATHS = ["+a.jpg", "'=b.jpg", "-1.jpg", "c.jpg"]
+
+
+def write_pile(path):
+    rng = np.random.default_rng(0)
+    centres = 4 * np.eye(8)
+    features = np.concatenate([centres[k] + rng.normal(scale=0.1, size=(8, 8)) for k in (0, 1, 2, 3)])
+    labels = [name if i < 4 else None for name in (*CLASSES, None) for i in range(8)]
+    names = [f"{PATHS[i % 4][:-4]}{i}.jpg" for i in range(32)]
+    columns = {"path": names, "label": labels, "embedding": list(features)}
+    parquet.write_table(pa.table(columns), path)
+
+
+def test_labels_hold_no_formula_and_are_read_back(handful, tmp_path):
+    write_pile(tmp_path / "pile.parquet")
+    done = handful("label", "pile.parquet", "-o", "out", "--export", "coco")
+    assert done.returncode == 0, done.stderr
+    exact = parquet.read_table(tmp_path / "out" / "labels.parquet")
+    assert set(CLASSES) < set(exact["label"].to_pylist())
+    assert formula_cells(tmp_path / "out" / "labels.csv") == []
+    again = read_table(tmp_path / "out" / "labels.csv")
+    for name in ("path", "label", "closest", "nearest_1", "nearest_2", "nearest_3"):
+        assert again[name].to_pylist() == exact[name].to_pylist()
+    np.testing.assert_allclose(again["p_-x"].to_numpy(), exact["p_-x"].to_numpy())
+    coco = json.loads((tmp_path / "out" / "coco.json").read_text())  # what programs read is exact
+    assert [image["file_name"] for image in coco["images"]] == exact["path"].to_pylist()
+
+    done = handful("predict", "out/model.safetensors", "pile.parquet", "-o", "new.csv")
+    assert done.returncode == 0, done.stderr
+    assert formula_cells(tmp_path / "new.csv") == []
+    assert read_table(tmp_path / "new.csv")["path"].to_pylist() == [f"{PATHS[i % 4][:-4]}{i}.jpg" for i in range(32)]
+
+
+def test_the_workbench_exports_no_formula(tmp_path):
+    from handful.workbench.domain.exports import export
+    from handful.workbench.domain.project import Project
+
+    write_pile(tmp_path / "pile.parquet")
+    project = Project(tmp_path / "pile.parquet", tmp_path / "project")
+    try:
+        folder = export(project, ["csv", "parquet"])["folder"]
+    finally:
+        project.close()
+    assert formula_cells(f"{folder}/labels.csv") == []
+    exact = parquet.read_table(f"{folder}/labels.parquet")
+    again = read_table(f"{folder}/labels.csv")
+    for name in ("path", "label", "labelled_by", "decision"):
+        assert again[name].to_pylist() == exact[name].to_pylist()
+
+
+def test_tables_of_benchmarks_hold_no_formula(tmp_path):
+    from handful.bench.tables import Row, Table, write_csv
+
+    figures = {"accuracy": -1.0}
+    table = Table("=title", "@5", [Row("+knn", "-kind", figures, figures)], "", titles={"accuracy": "Acc"})
+    (tmp_path / "t.csv").write_text(write_csv([table]))
+    assert formula_cells(tmp_path / "t.csv") == []
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert rows[0]["mean"] == "-1.0"
+    assert {name: unescape(rows[0][name]) for name in ("table", "tasks", "method", "paradigm")} == {
+        "table": "=title", "tasks": "@5", "method": "+knn", "paradigm": "-kind",
+    }  # fmt: skip
+
+
+def test_a_table_of_somebody_else_keeps_its_apostrophes(tmp_path):
+    from handful.features import read_partly
+
+    arrow_csv.write_csv(pa.table({"path": ["'=a", "b"], "label": ["'-x", None], "f": [1.0, 2.0]}), tmp_path / "t.csv")
+    table = read_partly(tmp_path / "t.csv")
+    assert table.paths == ["'=a", "b"]
+    assert table.labels == ["'-x", None]
+
+
+@pytest.mark.parametrize("command", ["label", "predict", "workbench", "bench"])
+def test_help_says_how_cells_are_escaped(handful, command):
+    assert "apostrophe" in handful(command, "--help").stdout

@@ -1,0 +1,180 @@
+"""A project that names a model file of its own: the user is asked before it is loaded, and once."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from workbenches import Server, client_of, write_digits
+
+pytest.importorskip("fastapi")
+
+from handful.workbench import Project
+from handful.workbench.domain.trust import Model, is_agreed, model_of, remember
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Pictures with a project that names a model which came along."""
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "pictures"
+    write_digits(folder, 6, 2)
+    (folder / "digits.parquet").unlink()
+    Project(folder, backbone="pixels").close()
+    (folder / "evil.onnx").write_bytes(b"a program")
+    names(folder, folder / "evil.onnx")
+    return folder
+
+
+def names(folder, backbone):
+    with closing(sqlite3.connect(folder / ".handful-workbench" / "workbench.sqlite", isolation_level=None)) as db:
+        db.execute("UPDATE meta SET value = ? WHERE key = 'backbone'", (str(backbone),))
+
+
+def bytes_of(folder):
+    path = folder / ".handful-workbench" / "workbench.sqlite"
+    return path.read_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+@pytest.mark.parametrize("options", [(), ("--json",), ("--port", "0")])
+def test_without_a_terminal_it_is_refused(sandbox, stranger, options):
+    before = bytes_of(stranger)
+    sentence = sandbox.refuses("workbench", stranger, "--no-browser", *options)
+    assert "evil.onnx" in sentence
+    assert "--yes" in sentence
+    assert "--backbone" in sentence
+    assert bytes_of(stranger) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["evil.onnx", "EVIL.ONNX", "resnet12:evil.pth", "conv4:../x", "timm:hf-hub:stranger/model", "timm:local-dir:/tmp",
+     "timm:resnet50", "\x1b[2Jpixels", "x" * 9000],
+)  # fmt: skip
+def test_whatever_is_not_built_in_is_asked_for(stranger, monkeypatch, name):
+    monkeypatch.chdir(stranger)
+    for file in ("EVIL.ONNX", "evil.pth"):
+        (stranger / file).write_bytes(b"a program")
+    (stranger.parent / "x").write_bytes(b"a program")
+    names(stranger, name)
+    with pytest.raises(ValueError, match="you did not name") as refusal:
+        Project(stranger)
+    assert len(str(refusal.value)) < 1000
+    assert str(refusal.value).isprintable()  # a name cannot write to the terminal
+    asked = []
+    Project(stranger, agree=asked.append).close()
+    assert len(asked) == 1
+    Project(stranger).close()  # once
+
+
+def test_built_in_backbones_and_files_that_are_not_there_are_not_asked_for(stranger):
+    for name in ("pixels", "omniglot", "efficientnet_lite0", "gone.onnx", stranger / "gone.onnx"):
+        names(stranger, name)
+        Project(stranger).close()
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+def test_a_model_file_that_is_none_is_refused(sandbox, stranger, kind):
+    (stranger / "evil.onnx").unlink()
+    (os.mkdir if kind == "folder" else os.mkfifo)(stranger / "evil.onnx")
+    assert "cannot be read" in sandbox.refuses("workbench", stranger, "--no-browser", "--yes")
+
+
+def test_who_names_the_file_has_agreed_to_it_until_it_changes(stranger):
+    Project(stranger, backbone=str(stranger / "evil.onnx")).close()
+    Project(stranger).close()
+    (stranger / "evil.onnx").write_bytes(b"another program")
+    with pytest.raises(ValueError, match="you did not name"):
+        Project(stranger)
+    Project(stranger, backbone="pixels").close()  # naming another is no agreement
+    names(stranger, stranger / "evil.onnx")
+    with pytest.raises(ValueError, match="you did not name"):
+        Project(stranger)
+    (stranger / "evil.onnx").write_bytes(b"a program")
+    Project(stranger).close()
+    (stranger / "evil.json").write_text('{"size": 8}')  # the settings beside a model are part of it
+    with pytest.raises(ValueError, match="you did not name"):
+        Project(stranger)
+
+
+def test_the_same_content_elsewhere_is_another_file(stranger, tmp_path):
+    Project(stranger, backbone=str(stranger / "evil.onnx")).close()
+    (tmp_path / "elsewhere.onnx").write_bytes(b"a program")
+    names(stranger, tmp_path / "elsewhere.onnx")
+    with pytest.raises(ValueError, match="you did not name"):
+        Project(stranger)
+    (tmp_path / "link.onnx").symlink_to(stranger / "evil.onnx")
+    names(stranger, tmp_path / "link.onnx")
+    Project(stranger).close()
+
+
+def test_what_is_remembered_is_the_users_own(stranger, monkeypatch):
+    model = model_of(str(stranger / "evil.onnx"))
+    assert not is_agreed(model)
+    remember(model)
+    assert is_agreed(model)
+    assert not is_agreed(Model(model.name, "0" * 64))
+    monkeypatch.chdir(stranger)
+    monkeypatch.setenv("HANDFUL_CACHE", "cache")  # a folder that may have come along
+    remember(model)
+    assert not is_agreed(model)
+
+
+def test_a_model_that_is_swapped_after_it_was_agreed_to_is_not_loaded(stranger):
+    project = Project(stranger, agree=lambda model: None)
+    assert project.worker.wait(60)
+    assert project.worker.job.state == "failed"
+    assert "changed" not in project.worker.job.message  # it is no model, and that was seen by opening it
+    (stranger / "evil.onnx").write_bytes(b"another program")
+    client = client_of(project)
+    data = (stranger / "d0000.png").read_bytes()
+    assert client.post("/upload", files=[("f", ("a.png", data))]).status_code == 200
+    assert project.worker.wait(60)
+    assert "has changed" in client.get("/project").json()["job"]["message"]
+    project.close()
+
+
+def test_a_table_needs_no_model(stranger, tmp_path):
+    write_digits(tmp_path / "table", 20, 2, pictures=False)
+    project = Project(tmp_path / "table" / "digits.parquet", tmp_path / "p", backbone=str(stranger / "evil.onnx"))
+    project.close()
+    Project(tmp_path / "table" / "digits.parquet", tmp_path / "p").close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_yes_agrees_and_is_remembered(stranger):
+    Server(stranger, "--yes").close()
+    Server(stranger).close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals")
+@pytest.mark.parametrize(("answer", "code"), [("\n", 1), ("n\n", 1), ("y\n", 0)])
+def test_in_a_terminal_it_asks_and_the_default_is_no(stranger, answer, code):
+    import pty
+
+    ours, theirs = pty.openpty()
+    line = [sys.executable, "-m", "handful", "workbench", str(stranger), "--no-browser", "--json"]
+    process = subprocess.Popen(line, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.close(theirs)
+    os.write(ours, answer.encode())
+    try:
+        if code == 0:
+            assert json.loads(process.stdout.readline())["items"] == 6
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(ours)
+    assert "evil.onnx" in err.decode()
+    assert "Load it?" in err.decode()
+    assert "Traceback" not in err.decode()
+    if code:
+        assert process.returncode == 1
+        assert out == b""
+        assert "was not loaded" in err.decode()
