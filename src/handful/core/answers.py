@@ -1,0 +1,163 @@
+"""What a method says of each item: every number is defined here, once, and every face shows it.
+
+For an item i, with p_ij the method's probabilities of the known classes j and o_i its outlier score::
+
+    class probability   p_ij / sum_j p_ij                           P(class j | known): a row sums to 1
+    closest             argmax_j p_ij                               the best known class, whether or not it is known
+    unknown             o_i > threshold                             the decision
+    label               closest, or -1 / "unknown" where unknown
+    P(unknown)          o_i calibrated (`handful.core.decide`)      only where o_i is a probability; else None
+    confidence          of a known item    P(closest | known) (1 - P(unknown))
+                        of an unknown one  P(unknown)
+                        so that over all classes and "unknown" the numbers add up to 1
+
+Some methods give outlier scores that only rank. They have no P(unknown): the confidence of a known item is then
+P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from handful.core.arrays import Array, to_numpy
+from handful.core.checks import UNKNOWN, UNKNOWN_NAME
+from handful.core.decide import shift_of, shifted
+
+
+class Answers:
+    """The answers of one method for n items, or for a batch of B tasks with n items each.
+
+    Parameters
+    ----------
+    probabilities : array [n, N] or [B, n, N]
+        What the method gives for each known class; rows need not sum to 1.
+    outlier_scores : array [n] or [B, n]
+        High means more likely unknown.
+    classes : array [N] or [B, N]
+        The names of the columns of `probabilities`.
+    threshold : float or array [B]
+        An item with a higher outlier score is called unknown.
+    is_probability : bool
+        Whether the outlier score is a probability. If not, it only ranks.
+    outlier_share : float or array [B], optional
+        The share of unknowns in the pile, to which P(unknown) is calibrated.
+    shots : float or array [B], optional
+        Examples per class, on average; without it there is no calibration.
+    shift : float or array [B], optional
+        The shift of the calibration where it is already known, as for a few items of a larger pile.
+    labelled : bool array [n], optional
+        Items whose class was given: they are no part of the pile that is calibrated, and P(unknown) is 0.
+    pile_scores : array [m], optional
+        The outlier scores of the whole pile where these items are only a part of it: ranks are taken in it.
+
+    Examples
+    --------
+    >>> answers = Answers(np.array([[0.6, 0.2], [0.1, 0.1]]), np.array([0.2, 0.8]), np.array(["cat", "hen"]), 0.5,
+    ...                   is_probability=True)
+    >>> answers.labels.tolist(), answers.confidence.round(2).tolist()
+    (['cat', 'unknown'], [0.6, 0.8])
+    """
+
+    def __init__(
+        self,
+        probabilities: Array,
+        outlier_scores: Array,
+        classes: np.ndarray,
+        threshold: Any,
+        *,
+        is_probability: bool,
+        outlier_share: Any = None,
+        shots: Any = None,
+        shift: Any = None,
+        labelled: np.ndarray | None = None,
+        pile_scores: np.ndarray | None = None,
+    ) -> None:
+        self.probabilities, self.outlier_scores, self.classes = probabilities, outlier_scores, classes
+        self.threshold, self.is_probability, self.outlier_share = threshold, is_probability, outlier_share
+        self._shots, self._shift, self._labelled, self._pile_scores = shots, shift, labelled, pile_scores
+
+    def __len__(self) -> int:
+        return len(self.outlier_scores)
+
+    @cached_property
+    def unknown(self) -> Array:
+        """Whether each item is called unknown: [n] or [B, n] bool."""
+        limit = self.threshold[..., None] if getattr(self.threshold, "ndim", 0) else self.threshold
+        return self.outlier_scores > limit
+
+    @property
+    def class_probabilities(self) -> Array:
+        """P(class | known) [n, N] or [B, n, N]: rows sum to 1, also where the method is certain of an unknown."""
+        xp = array_namespace(self.probabilities)
+        total = xp.sum(self.probabilities, axis=-1, keepdims=True)
+        even = 1.0 / self.probabilities.shape[-1]
+        return xp.where(total > 0, self.probabilities / xp.where(total > 0, total, 1.0), even)
+
+    @property
+    def closest(self) -> np.ndarray:
+        """The most probable known class of each item, also of those called unknown."""
+        xp = array_namespace(self.probabilities)
+        best = to_numpy(xp.argmax(self.probabilities, axis=-1))
+        return self.classes[best] if best.ndim == 1 else np.take_along_axis(self.classes, best, axis=-1)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The caller's own class names; -1 (or "unknown" among strings) where unknown."""
+        return mark_unknown(self.closest, to_numpy(self.unknown))
+
+    @cached_property
+    def p_unknown(self) -> np.ndarray | None:
+        """P(unknown), calibrated: among items with 0.8 about 80 % are unknown. None where scores only rank."""
+        if not self.is_probability:
+            return None
+        scores = to_numpy(self.outlier_scores)
+        if self._shots is None:
+            p = scores.astype(np.float64)
+        else:
+            rows = scores if scores.ndim == 2 else scores[None]
+            pile = rows if self._labelled is None else rows[:, ~self._labelled]
+            shift = shift_of(pile, self.outlier_share, self._shots) if self._shift is None else self._shift
+            p = shifted(rows, self._shots, shift)
+            p = p if scores.ndim == 2 else p[0]
+        if self._labelled is not None:
+            p[self._labelled] = 0.0
+        return p
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """How sure the answer is: see the module's first lines for the definition."""
+        return self._sureness(to_numpy(self.unknown))
+
+    @property
+    def alternative_confidence(self) -> np.ndarray:
+        """How sure the other answer would be: unknown for a known item, its closest class for an unknown one."""
+        return self._sureness(~to_numpy(self.unknown))
+
+    def _sureness(self, unknown: np.ndarray) -> np.ndarray:
+        best = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
+        if self.p_unknown is not None:
+            return np.where(unknown, self.p_unknown, best * (1 - self.p_unknown))
+        return np.where(unknown, self._ranks, best)
+
+    @cached_property
+    def _ranks(self) -> np.ndarray:
+        """The share of the pile whose outlier score is not higher than that of each item."""
+        scores = to_numpy(self.outlier_scores).astype(np.float64)
+        if scores.ndim == 2:
+            return np.stack([_rank(row, row) for row in scores])
+        return _rank(scores, scores if self._pile_scores is None else self._pile_scores)
+
+
+def mark_unknown(labels: np.ndarray, unknown: np.ndarray) -> np.ndarray:
+    """`labels` with -1 or "unknown" where unknown."""
+    if labels.dtype.kind in "iuf":
+        return np.where(unknown, UNKNOWN, labels)
+    return np.where(unknown, UNKNOWN_NAME, labels)
+
+
+def _rank(scores: np.ndarray, pile: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.sort(pile), scores, side="right") / max(len(pile), 1)
