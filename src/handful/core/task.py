@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
+from handful.core.answers import Answers, mark_unknown
 from handful.core.arrays import Array, as_like, scale_to_one, to_numpy
-from handful.core.checks import UNKNOWN, UNKNOWN_NAME, as_features, as_labels
+from handful.core.checks import UNKNOWN, UNKNOWN_NAME, as_features, as_labels  # noqa: F401  # imported from here
 
 if TYPE_CHECKING:
     from handful.solving.groups import Group, Promoted
@@ -169,11 +170,22 @@ class Result:
     task: Task | None = field(default=None, repr=False)  # what was solved
     outlier_share_interval: np.ndarray | None = None  # [2] or [B, 2], where the share was estimated: 4 in 5 are in it
 
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(
+            self.probabilities, self.outlier_scores, self.classes, self.threshold,
+            is_probability=self.made_by.get("score") == "probability", outlier_share=self.outlier_share,
+            shots=None if self.task is None else self.task.shots.mean(axis=1),
+        )  # fmt: skip
+
+    @property
+    def class_probabilities(self) -> Array:
+        """P(class | known): rows sum to 1."""
+        return self._answers.class_probabilities
+
     @property
     def closest(self) -> np.ndarray:
-        xp = array_namespace(self.probabilities)
-        best = to_numpy(xp.argmax(self.probabilities, axis=-1))
-        return self.classes[best] if best.ndim == 1 else np.take_along_axis(self.classes, best, axis=-1)
+        return self._answers.closest
 
     @property
     def labels(self) -> np.ndarray:
@@ -181,35 +193,13 @@ class Result:
 
     @property
     def confidence(self) -> Array:
-        """How sure the decision is.
-
-        Where the outlier score is a probability, as EOL's is: P(class and known) of a known item, P(unknown) of an
-        unknown one, calibrated like `p_unknown`. Where it is only a rank: P(class | known), and the rank in the pile,
-        1 for the highest score.
-        """
-        xp = array_namespace(self.probabilities)
-        known = xp.sum(self.probabilities, axis=-1)  # 0 where a method is certain of an unknown
-        best = xp.max(self.probabilities, axis=-1) / xp.where(known > 0, known, 1.0)
-        if self.made_by.get("score") == "probability":
-            calibrated = self.p_unknown
-            p = self.outlier_scores if calibrated is None else as_like(calibrated, self.outlier_scores)
-            return xp.where(self.unknown, p, best * (1 - p))
-        order = xp.argsort(xp.argsort(self.outlier_scores, axis=-1), axis=-1)
-        rank = xp.astype(order + 1, self.probabilities.dtype) / order.shape[-1]
-        return xp.where(self.unknown, rank, best)
+        """How sure the decision is: `handful.core.answers` has the definition."""
+        return as_like(self._answers.confidence, self.probabilities)
 
     @property
     def p_unknown(self) -> np.ndarray | None:
         """P(unknown), calibrated: among items with 0.8 about 80 % are unknown. None where scores only rank."""
-        from handful.core.decide import calibrate
-
-        if self.made_by.get("score") != "probability" or self.task is None:
-            return None
-        scores = to_numpy(self.outlier_scores)
-        shots = self.task.shots.mean(axis=1)
-        if scores.ndim == 1:
-            return calibrate(scores[None], self.outlier_share, shots)[0]
-        return calibrate(scores, self.outlier_share, shots)
+        return None if self.task is None else self._answers.p_unknown
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -246,7 +236,7 @@ class Result:
         }
         if self.p_unknown is not None:
             columns["p_unknown"] = self.p_unknown
-        probabilities = to_numpy(self.probabilities)
+        probabilities = to_numpy(self.class_probabilities)
         columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
         return pa.table({name: pa.array(np.asarray(x).tolist()) for name, x in columns.items()})
 
@@ -278,13 +268,6 @@ class Result:
             f"<Result: {tasks}{unknown.shape[-1]} items{share}, "
             f"{self.classes.shape[-1]} classes, by {self.made_by.get('method', '?')}>"
         )
-
-
-def mark_unknown(labels: np.ndarray, unknown: np.ndarray) -> np.ndarray:
-    """`labels` with -1 or "unknown" where unknown."""
-    if labels.dtype.kind in "iuf":
-        return np.where(unknown, UNKNOWN, labels)
-    return np.where(unknown, UNKNOWN_NAME, labels)
 
 
 def _encode(names: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import handful
+from handful.core.answers import mark_unknown
 from handful.core.base import Base
 from handful.core.checks import shortened
 from handful.core.parameters import check
@@ -42,6 +43,8 @@ def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Pat
     path = Path(path)
     arrays = {f"state.{name}": value for name, value in model.state_.items()}
     arrays |= {f"learned.{name}": getattr(model, name) for name in LEARNED if name != "transduction_"}
+    if model.pile_scores_ is not None:
+        arrays["pile_scores"] = model.pile_scores_
     if items:
         if not hasattr(model, "items_"):
             raise ValueError("this model was read from a file without its items: it can only be saved without them")
@@ -64,6 +67,8 @@ def save(model: FewShotClassifier, path: str | Path, items: bool = False) -> Pat
         "threshold": model.threshold_,
         "outlier_share": model.outlier_share_,
         "outlier_share_interval": model.outlier_share_interval_,
+        "shots": model.shots_,
+        "shift": model.shift_,
         "n_iter": model.n_iter_,
         "n_whole": model.n_whole_ if items else None,
         "n_features": model.n_features_in_,
@@ -116,7 +121,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     if method.info.needs == "base":
         needed_base(method, base, n_features)
     state = _named(arrays, "state.")
-    learned = _named(arrays, "learned.") | {name: arrays[name] for name in ITEMS if name in arrays}
+    learned = _named(arrays, "learned.") | {name: arrays[name] for name in (*ITEMS, "pile_scores") if name in arrays}
     check_state(method, state, len(classes), n_features)
     check_learned(learned, method, len(classes), n_features, about.get("n_whole"))
 
@@ -128,6 +133,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.threshold_, model.outlier_share_ = float(about["threshold"]), float(about["outlier_share"])
     interval = about.get("outlier_share_interval")
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
+    model.shots_, model.shift_, model.pile_scores_ = about.get("shots"), about.get("shift"), arrays.get("pile_scores")
     model.n_iter_, model.n_features_in_ = about["n_iter"], n_features
     model.made_from_ = about.get("made_from", {})
     if "items_" in arrays:
@@ -138,8 +144,6 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     for name in LEARNED:
         if name != "transduction_":
             setattr(model, name, learned[name])
-    from handful.core.task import mark_unknown
-
     closest = model.classes_[model.label_distributions_.argmax(axis=1)]
     model.transduction_ = mark_unknown(closest, model.unknown_)
     _try(model)
