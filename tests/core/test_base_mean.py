@@ -176,9 +176,9 @@ def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     examples, pile = blobs(mean)
     found = label_items(examples, pile, method=method)
     expected = handful.solve(method, examples.features, examples.labels, pile.features, base_mean=mean)
-    np.testing.assert_allclose(found.scores, expected.outlier_scores, atol=1e-6)
+    np.testing.assert_allclose(found.outlier_scores, expected.outlier_scores, atol=1e-6)
     without = label_items(*blobs(), method=method)
-    assert np.abs(found.scores - without.scores).max() > 1e-3
+    assert np.abs(found.outlier_scores - without.scores).max() > 1e-3
 
 
 @pytest.mark.parametrize("method", ["auto", "kdo", "oslo"])

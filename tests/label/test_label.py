@@ -108,9 +108,9 @@ def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
     shown, pile = blobs
     for method, share in (("eol", 0.4), ("auto", "auto")):
         found = label_items(shown, pile, method=method, outlier_share=share)
-        odds = 17 / 18 * np.log(found.scores / (1 - found.scores))  # three examples a class
+        odds = 17 / 18 * np.log(found.outlier_scores / (1 - found.outlier_scores))  # three examples a class
         shift = np.log(found.p_unknown / (1 - found.p_unknown)) - odds
-        sure = (found.scores > 1e-5) & (found.scores < 1 - 1e-5)
+        sure = (found.outlier_scores > 1e-5) & (found.outlier_scores < 1 - 1e-5)
         np.testing.assert_allclose(shift[sure], shift[sure][0], atol=1e-3)
         assert found.p_unknown.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
     assert label_items(shown, pile, method="knn").p_unknown is None
@@ -302,7 +302,9 @@ def test_the_same_pictures_again_are_not_embedded_again(tmp_path, own_cache):
 def test_unknown_rate_is_the_share_that_is_called_unknown(blobs, method, rate):
     found = label_items(*blobs, method=method, unknown_rate=rate)
     assert found.unknown.sum() == round(60 * rate)
-    assert found.scores[found.unknown].min(initial=np.inf) > found.scores[~found.unknown].max(initial=-np.inf)
+    assert found.outlier_scores[found.unknown].min(initial=np.inf) > found.outlier_scores[~found.unknown].max(
+        initial=-np.inf
+    )
     assert found.model.unknown_[-60:].tolist() == found.unknown.tolist()
     assert found.model.transduction_[-60:].tolist() == found.labels.tolist()
 
@@ -336,7 +338,7 @@ def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
 
 def test_threshold_is_taken_as_it_is(blobs):
     found = label_items(*blobs, threshold=0.9)
-    assert found.unknown.tolist() == (found.scores > 0.9).tolist()
+    assert found.unknown.tolist() == (found.outlier_scores > 0.9).tolist()
     assert "above 0.9" in found.decision
 
 
@@ -371,7 +373,8 @@ def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs, method):
     found = label_items(*blobs, method=method, outlier_share=0.3)
     assert not found.is_probability
     assert found.unknown.sum() == 18
-    assert found.confidence.tolist() == found.probabilities.max(axis=1).tolist()
+    best, rank = found.probabilities.max(axis=1), (found.outlier_scores[:, None] >= found.outlier_scores).mean(axis=1)
+    np.testing.assert_allclose(found.confidence, np.where(found.unknown, rank, best))
     assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
 
 
@@ -549,10 +552,10 @@ def test_a_saved_model_gives_the_pile_its_labels_again(method, blobs, tmp_path):
     found = label_items(*blobs, method=method, unknown_rate=0.25)
     again = predict_items(load(found.model.save(tmp_path / "model.safetensors")), blobs[1])
     assert again.labels.tolist() == found.labels.tolist()
-    np.testing.assert_allclose(again.scores, found.scores, atol=1e-6)
+    np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
     np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
     alone = predict_items(found.model, Items(["one"], blobs[1].features[7:8]))
-    np.testing.assert_allclose(alone.scores[0], found.scores[7], atol=1e-6)
+    np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -563,12 +566,14 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tm
     assert "above 0.5, as the model was saved." in " ".join(done.stdout.split())
     read = csv.read_csv if suffix == ".csv" else parquet.read_table
     new, old = read(name).to_pydict(), parquet.read_table(out / "labels.parquet").to_pydict()
-    assert list(new) == [column for column in old if not column.startswith(("nearest", "group", "p_unknown"))]
+    assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
     for column in ("path", "label", "closest"):
         assert new[column] == old[column]
     assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=0.02)  # KDO counts an item's own density
-    for p, label, score in zip(new["confidence"], new["label"], new["outlier_score"], strict=True):
-        assert label != "unknown" or p == score  # no pile, no share to calibrate by
+    for column in ("p_unknown", "confidence"):
+        assert new[column] == pytest.approx(old[column], abs=0.03)
+    for p, confidence, label in zip(new["p_unknown"], new["confidence"], new["label"], strict=True):
+        assert label != "unknown" or p == confidence
     before = Path(name).read_bytes()
     again = ("predict", out / "model.safetensors", labelled[0] / "pile" / "more", "-o", name)
     assert_refused(handful(*again), "is there already")

@@ -176,7 +176,7 @@ def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, monkeypatc
 KILLED = """
 import os, signal, sys
 from handful.cli import main
-from handful.label import in_parts
+from handful.label import large_pile as in_parts
 
 in_parts.LARGE = 1000
 what, when = sys.argv.pop(1), int(sys.argv.pop(1))

@@ -12,8 +12,8 @@ For an item i, with p_ij the method's probabilities of the known classes j and o
                         so that over all classes and "unknown" the numbers add up to 1
 
 Some methods give outlier scores that only rank. They have no P(unknown): the confidence of a known item is then
-P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher. Where nothing is
-known of the pile (a model of 0.1.0), it is P(closest | known) for both.
+P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher. Where
+nothing is known of the pile (a model of 0.1.0), it is P(closest | known) for both.
 """
 
 from __future__ import annotations

@@ -220,13 +220,14 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def answers_(self) -> Answers:
         """The answers for the items that the model was fitted to: labels, P(unknown), confidence, ...
 
-        A model that was read from a file has them if it was saved with its items.
+        A model that was read from a file has them only if it was saved with its items.
         """
         check_is_fitted(self)
         if not hasattr(self, "given_"):
             raise AttributeError("this model was read from a file without its items: it has answers for new items only")
         labelled = self.given_ != UNKNOWN
-        return self.answers_of(self.label_distributions_, self.outlier_scores_, labelled, self.outlier_scores_[~labelled])
+        own = {"labelled": labelled, "pile_scores": self.outlier_scores_[~labelled]}
+        return Answers(self.label_distributions_, self.outlier_scores_, **(self.answer_options | own))
 
     def answer(self, X: Any) -> Answers:
         """The answers for new items, each on its own: labels, P(unknown), confidence, ...
@@ -235,22 +236,16 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         0.1.0 does not hold what this needs: P(unknown) is then the outlier score itself.
         """
         probabilities, scores = self._score(self._check_new(X))
-        pile_scores = np.empty(0) if self.pile_scores_ is None else self.pile_scores_
-        return self.answers_of(conditional(probabilities), scores.astype(np.float64), pile_scores=pile_scores)
+        return Answers(conditional(probabilities), scores.astype(np.float64), **self.answer_options)
 
-    def answers_of(
-        self,
-        probabilities: np.ndarray,
-        outlier_scores: np.ndarray,
-        labelled: np.ndarray | None = None,
-        pile_scores: np.ndarray | None = None,
-    ) -> Answers:
-        """Probabilities [n, N] and outlier scores [n] of this model's method, with its threshold and calibration."""
-        return Answers(
-            probabilities, outlier_scores, self.classes_, self.threshold_, is_probability=self._is_probability,
-            outlier_share=self.outlier_share_, shots=self.shots_, shift=self.shift_, labelled=labelled,
-            pile_scores=pile_scores,
-        )  # fmt: skip
+    @property
+    def answer_options(self) -> dict[str, Any]:
+        """What `Answers` takes beside probabilities and outlier scores: classes, threshold, calibration."""
+        return {
+            "classes": self.classes_, "threshold": self.threshold_, "is_probability": self._is_probability,
+            "outlier_share": self.outlier_share_, "shots": self.shots_, "shift": self.shift_,
+            "pile_scores": np.empty(0) if self.pile_scores_ is None else self.pile_scores_,
+        }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of new items, -1 (or "unknown") where unknown."""

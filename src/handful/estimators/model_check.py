@@ -160,7 +160,7 @@ def check_learned(arrays: Mapping[str, np.ndarray], method: Any, classes: int, n
     if "pile_scores" in arrays:
         ordered = arrays["pile_scores"]
         if ordered.dtype.kind != "f" or ordered.ndim != 1 or np.isnan(ordered).any():
-            raise ValueError(f"pile_scores of the model are {ordered.dtype} of shape {ordered.shape}: floats are needed")
+            raise ValueError(f"pile_scores of the model are {ordered.dtype} of shape {ordered.shape}: give floats")
         if (ordered[1:] < ordered[:-1]).any():
             raise ValueError("pile_scores of the model are not in order")
     if "items_" in arrays:

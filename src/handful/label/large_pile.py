@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
@@ -22,9 +21,9 @@ from typing import Any
 import numpy as np
 
 import handful
-from handful.core import decide
+from handful.core.answers import Answers
 from handful.core.parameters import AUTO
-from handful.estimators.classifier import FewShotClassifier, conditional, make_estimator
+from handful.estimators.classifier import FewShotClassifier, make_estimator
 from handful.estimators.model_file import load
 from handful.features import is_sharded
 from handful.features.columns import checked_mean
@@ -33,7 +32,7 @@ from handful.features.partly import names_of_rows
 from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.label.base_files import told_of_base
 from handful.label.items import Items, check_widths, of_pictures, read_labelled
-from handful.label.labelling import check_classes, find_threshold, shots_of
+from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,
     LABELS,
@@ -42,11 +41,11 @@ from handful.label.outputs import (
     holds_labels,
     not_written,
     remove_labels,
-    table_of_answers,
     write_json,
 )
 from handful.label.record import RECORD, Job, asked_of
-from handful.label.summary import Answers, Outcome, made_by, share_of
+from handful.label.summary import Outcome, made_by, share_of
+from handful.label.tables import table_of_answers
 from handful.solving import solve
 from handful.streaming import Shards
 
@@ -68,39 +67,17 @@ class InParts:
 
 
 @dataclass
-class Some(Answers):
-    """The answers to some rows; shift: of `decide.calibrate` over the whole pile, None where scores only rank."""
-
-    model: FewShotClassifier
-    probabilities: np.ndarray
-    scores: np.ndarray
-    shots: float
-    shift: float | None
-
-    @property
-    def p_unknown(self) -> np.ndarray | None:
-        return None if self.shift is None else decide.shifted(self.scores[None], self.shots, self.shift)[0]
-
-
-@dataclass
 class Solved:
-    """The answers to the whole pile: P(class) [Q, N] as the method has it, mapped; outlier scores [Q], in memory."""
+    """The answers for the whole pile: P(class) [Q, N] of the method, mapped; outlier scores [Q], in memory."""
 
     model: FewShotClassifier
     probabilities: np.ndarray
     scores: np.ndarray
-    examples: Items
 
-    def some(self, start: int, stop: int) -> Some:
-        probabilities, scores = conditional(self.probabilities[start:stop]), self.scores[start:stop]
-        return Some(self.model, probabilities, scores, shots_of(self.model, self.examples), self._shift)
-
-    @cached_property
-    def _shift(self) -> float | None:
-        shots = shots_of(self.model, self.examples)
-        if not Some(self.model, self.probabilities, self.scores, shots, None).is_probability:
-            return None
-        return float(decide.shift_of(self.scores[None], self.model.outlier_share_, shots)[0])
+    def answers(self, start: int, stop: int) -> Answers:
+        """The answers for some rows, calibrated to the whole pile by what the model keeps of it."""
+        probabilities = self.probabilities[start:stop].astype(np.float64)
+        return Answers(probabilities, self.scores[start:stop], **self.model.answer_options)
 
 
 def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
@@ -160,7 +137,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         solved = _solve(examples, pile, asked, engine, scratch, lambda done, total: progress("solving", done, total))
         model = solved.model
         model.made_from_ = {"features": str(job.pile)}
-        model.threshold_, decision = find_threshold(model, solved.scores, examples, asked.get("threshold"), **limits)
+        model.threshold_, decision = find_threshold(model, solved.scores, asked.get("threshold"), **limits)
         made = scratch / "made"
         rmtree(made, ignore_errors=True)
         try:
@@ -209,7 +186,9 @@ def _solve(
     arrays = [scratch / name for name in ARRAYS]
     if (scratch / MODEL).is_file():  # an earlier run was killed while it wrote
         probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
-        return Solved(load(scratch / MODEL), probabilities, scores.astype(np.float64), examples)
+        model = load(scratch / MODEL)
+        model._take_pile(len(examples), scores)  # it may be a model of 0.1.0, which does not hold this
+        return Solved(model, probabilities, scores.astype(np.float64))
     model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
     labels = np.array(examples.labels)
     result = solve(
@@ -222,7 +201,7 @@ def _solve(
             with path.open("rb+") as file:
                 os.fsync(file.fileno())
         model.save(scratch / MODEL)
-    return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64), examples)
+    return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64))
 
 
 def _write_labels(
@@ -232,17 +211,17 @@ def _write_labels(
     from pyarrow.parquet import ParquetWriter
 
     note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
-    schema = table_of_answers(solved.some(0, 0), []).schema.with_metadata(note)
+    schema = table_of_answers(solved.answers(0, 0), []).schema.with_metadata(note)
     counts, at = Counter[str](), 0
     for done, part in enumerate(parts):
         progress(done)
         with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
             for names in _names(part, at):
-                some = solved.some(at, at + len(names))
-                if len(some.scores) < len(names):
+                answers = solved.answers(at, at + len(names))
+                if len(answers) < len(names):
                     raise OSError(f"{part} has changed while it was labelled: run the same command again")
-                writer.write_table(table_of_answers(some, names).replace_schema_metadata(note))
-                counts.update(some.labels[~some.unknown].tolist())
+                writer.write_table(table_of_answers(answers, names).replace_schema_metadata(note))
+                counts.update(answers.labels[~answers.unknown].tolist())
                 at += len(names)
     if at < len(solved.scores):
         raise OSError(f"{parts[0].parent} has changed while it was labelled: run the same command again")
