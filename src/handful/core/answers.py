@@ -18,8 +18,9 @@ nothing is known of the pile (a model of 0.1.0), it is P(closest | known) for bo
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -27,6 +28,8 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, to_numpy
 from handful.core.checks import UNKNOWN, UNKNOWN_NAME
 from handful.core.decide import shift_of, shifted
+
+Some = TypeVar("Some", bound="Answers")
 
 
 class Answers:
@@ -88,6 +91,22 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.outlier_scores)
+
+    def at(self: Some, threshold: float) -> Some:
+        """The same answers, decided at another threshold."""
+        other = copy(self)
+        other.threshold = threshold
+        other.__dict__.pop("unknown", None)  # it was computed for the old threshold
+        return other
+
+    def take(self, rows: Any) -> Answers:
+        """The answers for some items, calibrated and ranked among all of them."""
+        return Answers(
+            self.probabilities[rows], self.outlier_scores[rows], self.classes, self.threshold,
+            is_probability=self.is_probability, outlier_share=self.outlier_share,
+            pile_scores=self.outlier_scores if self._pile_scores is None else self._pile_scores,
+            p_unknown=None if self.p_unknown is None else self.p_unknown[rows],
+        )  # fmt: skip
 
     @cached_property
     def unknown(self) -> Array:

@@ -28,14 +28,31 @@ class Exporter(Protocol):
         The answer for each of them.
     method : str
         What gave the answers.
+    classes : sequence of str, optional
+        The names of the classes, if not those of the answers.
     places : sequence of Path, optional
         Where the pictures will be, if they are about to be moved.
     """
 
-    def __call__(self, items: Items, answers: Answers, method: str, places: Sequence[Path] | None = None) -> Export: ...
+    def __call__(
+        self,
+        items: Items,
+        answers: Answers,
+        method: str,
+        *,
+        classes: Sequence[str] | None = None,
+        places: Sequence[Path] | None = None,
+    ) -> Export: ...
 
 
-def label_studio(items: Items, answers: Answers, method: str, places: Sequence[Path] | None = None) -> Export:
+def label_studio(
+    items: Items,
+    answers: Answers,
+    method: str,
+    *,
+    classes: Sequence[str] | None = None,
+    places: Sequence[Path] | None = None,
+) -> Export:
     """Tasks with predictions, for a project with <Choices name="label" toName="image">.
 
     Pictures are served by Label Studio's own local storage: set LOCAL_FILES_DOCUMENT_ROOT=/ and
@@ -56,7 +73,14 @@ def label_studio(items: Items, answers: Answers, method: str, places: Sequence[P
     return "label-studio.json", tasks
 
 
-def fiftyone(items: Items, answers: Answers, method: str, places: Sequence[Path] | None = None) -> Export:
+def fiftyone(
+    items: Items,
+    answers: Answers,
+    method: str,
+    *,
+    classes: Sequence[str] | None = None,
+    places: Sequence[Path] | None = None,
+) -> Export:
     """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`.
 
     Labels are by file there: of rows that share a path, all but the first have their row added to it.
@@ -76,9 +100,16 @@ def fiftyone(items: Items, answers: Answers, method: str, places: Sequence[Path]
     return "fiftyone.json", {"labels": labels}
 
 
-def coco(items: Items, answers: Answers, method: str, places: Sequence[Path] | None = None) -> Export:
+def coco(
+    items: Items,
+    answers: Answers,
+    method: str,
+    *,
+    classes: Sequence[str] | None = None,
+    places: Sequence[Path] | None = None,
+) -> Export:
     """Images, categories and one annotation an image, with its score; the whole picture is the box."""
-    names = [*map(str, answers.classes.tolist()), UNKNOWN_NAME]
+    names = [*map(str, answers.classes.tolist() if classes is None else classes), UNKNOWN_NAME]
     ids = {name: k for k, name in enumerate(names, 1)}
     images, annotations = [], []
     for i, (file, label, confidence) in enumerate(_rows(items, answers, places), 1):

@@ -115,7 +115,7 @@ def write_outputs(
                 write_report(labelled, made / "report.html", title, progress)
                 for name in formats:
                     file, content = exports.FORMATS[name](
-                        labelled.pile, labelled, labelled.model._method, places if sort == "move" else None
+                        labelled.pile, labelled, labelled.model._method, places=places if sort == "move" else None
                     )
                     write_json(content, made / file)
             files = {}

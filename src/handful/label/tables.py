@@ -39,7 +39,12 @@ def table_of(labelled: Labelled) -> Any:
     return table_of_answers(labelled, labelled.pile.names, columns)
 
 
-def table_of_answers(answers: Answers, names: Sequence[str], columns: Mapping[str, Any] | None = None) -> Any:
+def table_of_answers(
+    answers: Answers,
+    names: Sequence[str],
+    columns: Mapping[str, Any] | None = None,
+    classes: Sequence[str] | None = None,
+) -> Any:
     """Answers as a table.
 
     The columns are: path; label; closest, the best known class; confidence, the probability of the label; p_unknown,
@@ -53,7 +58,9 @@ def table_of_answers(answers: Answers, names: Sequence[str], columns: Mapping[st
     names : sequence of str
         The names of the items.
     columns : mapping of str to array, optional
-        More columns.
+        More columns, or others of these names.
+    classes : sequence of str, optional
+        The classes that have a column p_<class>; all by default.
 
     Returns
     -------
@@ -80,7 +87,9 @@ def table_of_answers(answers: Answers, names: Sequence[str], columns: Mapping[st
     table["outlier_score"] = answers.outlier_scores.astype(np.float64)
     table |= columns or {}
     probabilities = answers.class_probabilities.astype(np.float64)
-    table |= {f"p_{name}": probabilities[:, k] for k, name in enumerate(answers.classes.tolist())}
+    for k, name in enumerate(answers.classes.tolist()):
+        if classes is None or name in classes:
+            table[f"p_{name}"] = probabilities[:, k]
     return pa.table(table)
 
 

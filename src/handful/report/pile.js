@@ -130,16 +130,11 @@ function assign() {
   for (const item of byScore) {
     item.unknown = decide(item);
     moved += item.unknown !== item.given;
-    const group = item.unknown ? aside : groups[item.closest];
-    group.size += 1;
-    if (matches(item)) group.grid.ids.push(item.id);
+    (item.unknown ? aside : groups[item.closest]).size += 1;
   }
-  for (const { k, grid } of groups) {
-    if ((k === aside.k) === (now.order === "sure")) {
-      const lost = grid.ids.filter((id) => Number.isNaN(items[id].score)); // these stay last
-      grid.ids = [...grid.ids.filter((id) => !Number.isNaN(items[id].score)).reverse(), ...lost];
-    }
-  }
+  for (const item of bySureness[0]) if (!item.unknown && matches(item)) groups[item.closest].grid.ids.push(item.id);
+  for (const item of bySureness[1]) if (item.unknown && matches(item)) aside.grid.ids.push(item.id);
+  if (now.order !== "sure") for (const { grid } of groups) grid.ids.reverse();
   return moved;
 }
 

@@ -30,7 +30,7 @@ const thing = pictures.some(Boolean) ? "picture" : "item";
 const aThing = thing === "item" ? "an item" : "a picture";
 const things = (n) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// Surest known first, and items without a score last.
+// Items without a score come last.
 const byScore = [...pile].sort((a, b) => {
   const [p, q] = [Number.isNaN(a.score), Number.isNaN(b.score)];
   return p || q ? p - q : a.score === b.score ? a.id - b.id : a.score - b.score;
@@ -67,5 +67,12 @@ function decide(item) {
   return item.score > now.threshold;
 }
 const labelOf = (item) => (item.unknown ? data.unknown : data.classes[item.closest]);
-const sureOf = (item) => (item.unknown === item.given ? item.confidence : item.otherwise);
+const sureAs = (item, unknown) => (unknown === item.given ? item.confidence : item.otherwise);
+const sureOf = (item) => sureAs(item, item.unknown);
+// Surest first, as known items and as unknown ones: no threshold changes these orders. Equal ones are by score.
+const bySureness = [false, true].map((unknown) => {
+  const value = (item) => { const sure = sureAs(item, unknown); return Number.isNaN(sure) ? -1 : sure; };
+  const scored = unknown ? [...byScore].reverse() : byScore;
+  return [...scored].sort((a, b) => value(b) - value(a)); // the sort is stable
+});
 const matches = (item) => !now.find || item.small.includes(now.find);

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN
-
-if TYPE_CHECKING:
-    from handful.workbench.domain.state import State
+from handful.workbench.domain.state import State
 
 VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, changed or group:N"
-NEAREST = 5  # examples that are named beside an item
+NEAREST_EXAMPLES = 5  # that are named beside an item
 
 
 def rows_of(state: State, view: str = "all", search: str = "", similar: int | None = None) -> np.ndarray:
@@ -46,7 +44,7 @@ def _view(state: State, view: str) -> np.ndarray:
     if view == "examples":
         return by_name[~free]
     if view == "unknown":
-        return _given_first(by_name, given == UNKNOWN, free, seen.decision == UNKNOWN, seen.p_unknown, seen.score)
+        return _given_first(by_name, given == UNKNOWN, free, seen.decision == UNKNOWN, seen.confidence, seen.score)
     if view == "unsure":
         rows = by_name[free & (seen.decision[by_name] != NONE)]
         return rows[np.argsort(seen.confidence[rows], kind="stable")]
@@ -67,12 +65,11 @@ def _view(state: State, view: str) -> np.ndarray:
 
 
 def _given_first(
-    rows: np.ndarray, said: np.ndarray, free: np.ndarray, decided: np.ndarray, sure: np.ndarray, tie: np.ndarray
+    rows: np.ndarray, given: np.ndarray, free: np.ndarray, decided: np.ndarray, confidence: np.ndarray, tie: np.ndarray
 ) -> np.ndarray:
-    """What a person said, then what was decided, the surest first."""
+    """The items that a person labelled, then those that the run decided, the surest first."""
     rest = rows[free & decided[rows]]
-    sure = np.where(np.isnan(sure), 0.0, sure)
-    return np.concatenate([rows[said[rows]], rest[np.lexsort((-tie[rest], -sure[rest]))]])
+    return np.concatenate([rows[given[rows]], rest[np.lexsort((-tie[rest], -confidence[rest]))]])
 
 
 def row_of(state: State, item: int) -> int:
@@ -109,15 +106,16 @@ def nearest_examples(state: State, row: int) -> list[int]:
     if not pile.ready[row] or not len(shown):
         return []
     likeness = pile.similarity(row)[shown]
-    return pile.ids[shown[np.argsort(-likeness, kind="stable")[:NEAREST]]].tolist()
+    return pile.ids[shown[np.argsort(-likeness, kind="stable")[:NEAREST_EXAMPLES]]].tolist()
 
 
 def probabilities(state: State, row: int) -> dict[int, float]:
+    """P(class) by the last run, which with P(unknown) add up to 1; P(class | known) where scores only rank."""
     run, place = state.run, int(state.seen.place[row])
     if run is None or place < 0:
         return {}
-    values = zip(run.classes.tolist(), run.probabilities[place].tolist(), strict=True)
-    return {code: p for code, p in values if code in state.classes}
+    (values,) = run.answers.take([place]).joint_probabilities.tolist()
+    return {code: p for code, p in zip(run.answers.classes.tolist(), values, strict=True) if code in state.classes}
 
 
 def _or_none(code: int) -> int | None:
