@@ -147,6 +147,16 @@ def test_groups_start_with_the_surest_and_examples_stand_above_them(visit):
     assert words(page, "#links") == "cat 11 dog 10 unknown 19"
 
 
+def test_the_order_is_that_of_the_confidence_on_the_cards(visit):
+    odd = [item(n, of=10, confidence=(7 * n % 10) / 10, otherwise=(3 * n % 10) / 10, closest="cat", label=label)
+           for n, label in enumerate(["cat"] * 6 + ["unknown"] * 4)]  # fmt: skip
+    page = visit(a_report(odd))
+    assert names(page, 0) == [f"{n:04}.jpg" for n in sorted(range(6), key=lambda n: -odd[n].confidence)]
+    drag(page, 0.85)  # 6, 7 and 8 are known now, as sure as their other answer says
+    by_hand = sorted(range(9), key=lambda n: -(odd[n].confidence if n < 6 else odd[n].otherwise))
+    assert names(page, 0) == [f"{n:04}.jpg" for n in by_hand]
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_dragging_the_slider_moves_pictures_both_ways_and_reset_brings_them_back(visit, width):
     page = visit(a_report(), width=width)

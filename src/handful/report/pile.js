@@ -134,7 +134,12 @@ function assign() {
   }
   for (const item of bySureness[0]) if (!item.unknown && matches(item)) groups[item.closest].grid.ids.push(item.id);
   for (const item of bySureness[1]) if (item.unknown && matches(item)) aside.grid.ids.push(item.id);
-  if (now.order !== "sure") for (const { grid } of groups) grid.ids.reverse();
+  if (now.order !== "sure") {
+    for (const { grid } of groups) {
+      const lost = grid.ids.filter((id) => Number.isNaN(items[id].score)); // these stay last
+      grid.ids = [...grid.ids.filter((id) => !Number.isNaN(items[id].score)).reverse(), ...lost];
+    }
+  }
   return moved;
 }
 

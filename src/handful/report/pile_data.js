@@ -69,10 +69,10 @@ function decide(item) {
 const labelOf = (item) => (item.unknown ? data.unknown : data.classes[item.closest]);
 const sureAs = (item, unknown) => (unknown === item.given ? item.confidence : item.otherwise);
 const sureOf = (item) => sureAs(item, item.unknown);
-// Surest first, as known items and as unknown ones: no threshold changes these orders. Equal ones are by score.
+// Surest first by the number that cards show, as known items and as unknown ones: no threshold changes these orders.
 const bySureness = [false, true].map((unknown) => {
-  const value = (item) => { const sure = sureAs(item, unknown); return Number.isNaN(sure) ? -1 : sure; };
-  const scored = unknown ? [...byScore].reverse() : byScore;
-  return [...scored].sort((a, b) => value(b) - value(a)); // the sort is stable
+  const value = (item) => (Number.isNaN(item.score) ? -2 : Number.isNaN(sureAs(item, unknown)) ? -1 : sureAs(item, unknown));
+  const scored = unknown ? [...byScore].reverse() : [...byScore]; // equally sure items stay in this order
+  return scored.sort((a, b) => value(b) - value(a));
 });
 const matches = (item) => !now.find || item.small.includes(now.find);
