@@ -85,7 +85,7 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     probabilities = np.zeros((len(rows), len(numbers)))
     if run is not None:
         decided = np.flatnonzero(~by_person)
-        places = state.seen.place[rows[decided]]
+        places = state.row_answers.place[rows[decided]]
         probabilities[decided[:, None], [column[n] for n in run_classes]] = run.answers.class_probabilities[places]
     named = np.flatnonzero(given > UNKNOWN)
     probabilities[named, [column[n] for n in given[named].tolist()]] = 1.0
@@ -97,12 +97,12 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     said_unknown = given == UNKNOWN
     return Answers(
         probabilities,
-        np.where(by_person, np.where(said_unknown, highest, lowest), state.seen.score[rows]),
+        np.where(by_person, np.where(said_unknown, highest, lowest), state.row_answers.score[rows]),
         np.array(names, dtype=object),
         threshold,
         is_probability=is_probability,
         pile_scores=pile_scores,
-        p_unknown=np.where(by_person, said_unknown.astype(np.float64), state.seen.p_unknown[rows]),
+        p_unknown=np.where(by_person, said_unknown.astype(np.float64), state.row_answers.p_unknown[rows]),
     )
 
 
@@ -118,8 +118,8 @@ def _table(state: State) -> Any:
         "closest": pa.array(closest, pa.string()),
         "outlier_score": pa.array(answers.outlier_scores, pa.float64(), mask=given != NONE),  # the run gave none
         "labelled_by": pa.array(np.where(given != NONE, "person", "handful").tolist(), pa.string()),
-        "decision": pa.array([names[code] for code in state.seen.decision[labelled].tolist()], pa.string()),
-        "group": pa.array([k or None for k in state.seen.group[labelled].tolist()], pa.int64()),
+        "decision": pa.array([names[code] for code in state.row_answers.decision[labelled].tolist()], pa.string()),
+        "group": pa.array([k or None for k in state.row_answers.group[labelled].tolist()], pa.int64()),
     }
     paths = [state.pile.names[i] for i in labelled.tolist()]
     table = table_of_answers(answers, paths, columns, _class_names(state))
@@ -150,7 +150,7 @@ def _rows(state: State) -> np.ndarray:
 def _labelled_rows(state: State) -> np.ndarray:
     """Those of them that have a label, of a person or of the run."""
     rows = _rows(state)
-    return rows[(state.given[rows] != NONE) | (state.seen.decision[rows] != NONE)]
+    return rows[(state.given[rows] != NONE) | (state.row_answers.decision[rows] != NONE)]
 
 
 def _new_folder(folder: Path) -> Path:

@@ -111,8 +111,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A run beside the items of a pile, by their rows; NONE or NaN where the run says nothing."""
+class RowAnswers:
+    """The answers of a run by the rows of a pile; NONE or NaN where the run has none."""
 
     decision: np.ndarray  # [n]
     confidence: np.ndarray
@@ -124,7 +124,7 @@ class Seen:
     groups: dict[int, np.ndarray]  # rows, the most central first
 
     @classmethod
-    def of(cls, run: Run | None, pile: Pile, classes: Any) -> Seen:
+    def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
         n = len(pile)
         decision, place, group = np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
         confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
