@@ -49,7 +49,7 @@ import handful
 from handful.core.metrics import figures
 from handful.core.prepare import prepare
 from handful.engines import descent_numba as kernels
-from handful.engines.descent import PARAMETERS, InfoMax
+from handful.engines.infomax import PARAMETERS, InfoMax
 from handful.utils.threads import available_threads
 
 DIMENSIONS = (640, 1280, 2048)

@@ -11,7 +11,7 @@ import handful
 from handful.cluster import Actors
 from handful.cluster.actors import ActorCrew
 from handful.streaming.passes import Pass, View
-from handful.streaming.pile import Shards
+from handful.streaming.pile import Pile
 
 pytestmark = pytest.mark.ray
 
@@ -43,7 +43,7 @@ def solve_with_a_death(nodes, given, pile, when):
 def test_two_nodes_find_what_one_machine_finds(nodes, task, method):
     support, labels, query, folder = task
     whole = handful.solve(method, support, labels, query)
-    for pile in (folder, Shards(query)) if method == "eol" else (folder,):
+    for pile in (folder, Pile(query)) if method == "eol" else (folder,):
         found = handful.solve(method, support, labels, pile, engine=Actors(), chunk=777)
         assert furthest(found, whole) <= 1e-5
         assert abs(found.outlier_share - whole.outlier_share) < 1e-6
@@ -54,7 +54,7 @@ def test_what_is_wrong_with_the_pile_is_said_as_on_one_machine(nodes, task):
     query = query.copy()
     query[12_345, 6] = np.nan
     with pytest.raises(ValueError, match="^query contains NaN at row 12345, column 6"):
-        handful.solve("eol", support, labels, Shards(query), engine=Actors())
+        handful.solve("eol", support, labels, Pile(query), engine=Actors())
 
 
 def test_actors_hold_no_more_than_they_may(nodes, task):
@@ -70,7 +70,7 @@ def test_a_node_that_dies_costs_its_part_of_one_pass(nodes, task, on_disk, monke
     monkeypatch.setattr(ActorCrew, "_bury", lambda self, actor: buried.append(actor) or bury(self, actor))
     nodes.revive()
     undisturbed = handful.solve("eol", support, labels, query, outlier_share=0.5)
-    found, passes = solve_with_a_death(nodes, (support, labels), folder if on_disk else Shards(query), when=20)
+    found, passes = solve_with_a_death(nodes, (support, labels), folder if on_disk else Pile(query), when=20)
     assert buried, "the node died too late"
     assert passes == 52  # none was made twice for the journal's sake
     assert furthest(found, undisturbed) <= 1e-5
@@ -83,7 +83,7 @@ def test_no_row_counts_twice_however_many_die_in_one_pass(nodes, when):
         return {"rows": np.array([len(rows)])}
 
     nodes.revive()
-    crew = Actors().open(Shards(np.ones((4000, 8), np.float32)), chunk=250)
+    crew = Actors().open(Pile(np.ones((4000, 8), np.float32)), chunk=250)
     try:
         assert len(crew.actors) == 2
         victims = list(crew.actors)

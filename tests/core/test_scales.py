@@ -72,7 +72,7 @@ def test_every_method_says_the_same_of_features_of_any_size(name):
 def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
     def in_pieces(scale, folder):
         support, labels, query = task(scale)
-        return solve(name, support, labels, handful.Shards(query), out=tmp_path / folder)
+        return solve(name, support, labels, handful.Pile(query), out=tmp_path / folder)
 
     usual = in_pieces(1, "usual")
     for scale in (1e150, 1e-150):
@@ -167,7 +167,7 @@ def test_a_model_that_grows_keeps_its_scale():
 def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces, tmp_path):
     support, labels, query = task()
     query[5] *= 1e150
-    pile = handful.Shards(query) if in_pieces else query
+    pile = handful.Pile(query) if in_pieces else query
     with pytest.raises(ValueError, match="so much larger than those of the examples"):
         solve("ostim", support, labels, pile, **({"out": tmp_path} if in_pieces else {}))
     model = handful.make_estimator("ostim").fit(

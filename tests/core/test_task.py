@@ -882,7 +882,7 @@ def test_an_unknown_parameter_is_told_the_known_ones():
         ("eol", "steps", True, "a whole number from 0"),
         ("eol", "lambda_ce", -0.1, "a number from 0"),
         ("eol", "lambda_ce", np.inf, "a number from 0"),
-        ("eol", "class_weight", "way", "one of 'ways', 'shots'"),
+        ("eol", "marginal_weight", "way", "one of 'ways', 'shots'"),
         ("eol", "learn", (), "a tuple with some of 'prototypes', 'eta', 'delta'"),
         ("eol", "learn", "eta", "a tuple with some of 'prototypes', 'eta', 'delta'"),
         ("eol", "learn", ("eta", "gamma"), "a tuple with some of"),

@@ -46,7 +46,7 @@ def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, 
     support, query, mean = inputs(golden, case, path)
     result = handful.solve(
         "eol", support, golden[f"{case}/support_labels"], query, base_mean=mean,
-        b=float(golden[f"{case}/b"]), class_weight="shots", learn=LEARNED[name],
+        b=float(golden[f"{case}/b"]), marginal_weight="shots", learn=LEARNED[name],
         backend="fast" if path == "numba" else "array", dtype="float64" if "64" in path else "float32",
     )  # fmt: skip
     agrees(golden, case, name, result)

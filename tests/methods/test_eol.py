@@ -133,18 +133,18 @@ def test_a_share_for_each_task_is_used_for_that_task(episodes):
 
 
 def test_class_weights_by_ways_and_shots_agree_only_where_both_are_equal(episodes):
-    five = [handful.solve("eol", episodes.task, class_weight=w).outlier_scores for w in ("ways", "shots")]
+    five = [handful.solve("eol", episodes.task, marginal_weight=w).outlier_scores for w in ("ways", "shots")]
     np.testing.assert_allclose(*five, **CLOSE)
     one_shot = draw(*digits(), Protocol(shots=1), tasks=2).task
-    one = [handful.solve("eol", one_shot, class_weight=w).outlier_scores for w in ("ways", "shots")]
+    one = [handful.solve("eol", one_shot, marginal_weight=w).outlier_scores for w in ("ways", "shots")]
     assert np.abs(one[0] - one[1]).max() > 0.1
 
 
 def test_class_weights_by_shots_follow_each_class_where_shots_are_unequal(episodes):
     task = episodes.task
     keep = np.r_[0:5, 5:6, 10:15, 15:20, 20:25]  # one class is left with a single example
-    some = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, class_weight="shots")
-    same = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, class_weight="ways")
+    some = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, marginal_weight="shots")
+    same = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, marginal_weight="ways")
     assert np.abs(some.probabilities - same.probabilities).max() > 0.01
 
 

@@ -20,7 +20,7 @@ from handful.solving import solve as solving
 from handful.streaming import descent as descending
 from handful.streaming import solve as streaming
 from handful.streaming.passes import Journal, Pass, Threads, View
-from handful.streaming.pile import InMemory, InParquet, OnDisk, Shards
+from handful.streaming.pile import InMemory, InParquet, OnDisk, Pile
 
 pytestmark = pytest.mark.usefixtures("however_small")
 STREAMED = ("eol", "oslo", "ostim", "tim_gd", "simpleshot", "knn")
@@ -62,7 +62,7 @@ def in_pieces(rows, cuts, kinds, folder):
         elif kind == "parquet":
             write_parquet(path, part, max(1, len(part) // 3))
         pieces.append(part if kind == "array" else path)
-    return Shards(pieces)
+    return Pile(pieces)
 
 
 def furthest(one, other):
@@ -97,7 +97,7 @@ def test_in_double_precision_nothing_but_the_order_of_sums_differs(method, ways)
     support, labels, query = some_task(5, ways, 5, 700, 32, np.float64)
     options = {"outlier_share": 0.4, "dtype": "float64"}
     whole = handful.solve(method, support, labels, query, **options)
-    found = handful.solve(method, support, labels, Shards([query[:333], query[333:]]), chunk=50, **options)
+    found = handful.solve(method, support, labels, Pile([query[:333], query[333:]]), chunk=50, **options)
     assert furthest(found, whole) <= 1e-10
 
 
@@ -110,7 +110,7 @@ def test_one_pass_a_step_and_two_are_the_same_descent(method, backend, monkeypat
         monkeypatch.setattr(descending, "PAIRED", outputs)
         passes = []
         found[outputs] = handful.solve(
-            method, support, labels, Shards(query), outlier_share=0.5, dtype="float64", steps=20, backend=backend,
+            method, support, labels, Pile(query), outlier_share=0.5, dtype="float64", steps=20, backend=backend,
             progress=lambda done, total, passes=passes: passes.append((done, total)),
         )  # fmt: skip
         made[outputs] = len(passes)
@@ -127,7 +127,7 @@ def test_the_fused_passes_give_what_one_array_gives(method, ways):
     support, labels, query = some_task(7, ways, 5, 2100, 37)
     options = {"outlier_share": 0.3, "preparation": "signed(0.6), l2, task, l2"}
     whole = handful.solve(method, support, labels, query, **options)
-    for pile, chunk in ((Shards(query), None), (Shards([query[:1001], query[1001:]]), 300)):
+    for pile, chunk in ((Pile(query), None), (Pile([query[:1001], query[1001:]]), 300)):
         found = handful.solve(method, support, labels, pile, backend="fast", chunk=chunk, **options)
         assert furthest(found, whole) <= 1e-5
 
@@ -149,7 +149,7 @@ def test_other_inductive_methods_and_base_centring_stream_too():
     mean = support.mean(axis=0) / 2
     for method in ("openmax", "pca", "eol"):
         whole = handful.solve(method, support, labels, query, base_mean=mean, outlier_share=0.5)
-        found = handful.solve(method, support, labels, Shards(query), base_mean=mean, outlier_share=0.5, chunk=64)
+        found = handful.solve(method, support, labels, Pile(query), base_mean=mean, outlier_share=0.5, chunk=64)
         assert furthest(found, whole) <= 1e-5
 
 
@@ -158,7 +158,7 @@ def test_other_preparations_stream_too():
     for steps in ("none", "l2", "power, l2, task", "signed(0.6), l2, task, l2", "task, signed, task"):
         options = {"preparation": steps, "outlier_share": 0.5, "dtype": "float64"}
         whole = handful.solve("eol", support, labels, query, **options)
-        assert furthest(handful.solve("eol", support, labels, Shards(query), **options), whole) <= 1e-9
+        assert furthest(handful.solve("eol", support, labels, Pile(query), **options), whole) <= 1e-9
 
 
 def test_a_large_array_is_not_copied_but_gone_through(monkeypatch):
@@ -203,14 +203,14 @@ def test_folders_patterns_paths_and_maps_are_read_in_the_order_of_their_names(tm
         mapped[::1],
         [rows[:3], tmp_path / "all.npy"],
     ):
-        pile = Shards(source)
+        pile = Pile(source)
         expected = np.concatenate([rows[:3], rows]) if len(pile) == 23 else rows
         np.testing.assert_array_equal(pile.take(np.arange(len(pile))), expected)
-    assert {type(p) for p in Shards(mapped[4:9]).pieces} == {OnDisk}
-    assert {type(p) for p in Shards(mapped[::2]).pieces} == {InMemory}  # its rows do not follow each other
-    np.testing.assert_array_equal(Shards(mapped[4:9]).take([0, 4]), rows[[4, 8]])
+    assert {type(p) for p in Pile(mapped[4:9]).pieces} == {OnDisk}
+    assert {type(p) for p in Pile(mapped[::2]).pieces} == {InMemory}  # its rows do not follow each other
+    np.testing.assert_array_equal(Pile(mapped[4:9]).take([0, 4]), rows[[4, 8]])
     (tmp_path / "all.npy").unlink()
-    folder = Shards(tmp_path)
+    folder = Pile(tmp_path)
     assert {type(p) for p in folder.pieces} == {InParquet}
     np.testing.assert_array_equal(folder.take([1, 18]), rows[[1, 18]])
 
@@ -224,12 +224,12 @@ def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
         found = handful.solve("eol", *held, outlier_share=0.5, progress=lambda *at, seen=seen: seen.append(at))
         assert furthest(found, whole) <= 1e-5
         assert seen[-1] == (52, 52)
-    again = handful.solve("eol", handful.solve("eol", support, labels, Shards(query)).task, outlier_share=0.5)
+    again = handful.solve("eol", handful.solve("eol", support, labels, Pile(query)).task, outlier_share=0.5)
     assert furthest(again, whole) <= 1e-5
     with pytest.raises(ValueError, match="for one task"):
         handful.solve("eol", handful.Task(support[None], labels[None], query[None]), checkpoint=tmp_path / "kept")
     with pytest.raises(ValueError, match="chunk"):
-        handful.solve("eol", support, labels, Shards(query), chunk=0)
+        handful.solve("eol", support, labels, Pile(query), chunk=0)
 
 
 def test_numbers_of_other_kinds_are_widened_as_in_memory():
@@ -237,7 +237,7 @@ def test_numbers_of_other_kinds_are_widened_as_in_memory():
     for dtype in (np.float16, np.int8, np.int64, ">f4"):
         other = (query * 10).astype(dtype)
         whole = handful.solve("eol", 10 * support, labels, other, outlier_share=0.5)
-        assert furthest(handful.solve("eol", 10 * support, labels, Shards(other), outlier_share=0.5), whole) <= 1e-5
+        assert furthest(handful.solve("eol", 10 * support, labels, Pile(other), outlier_share=0.5), whole) <= 1e-5
 
 
 def refusals(folder):
@@ -270,26 +270,26 @@ def refusals(folder):
 def test_what_is_no_pile_is_refused_with_its_name(tmp_path):
     for source, kind, words in refusals(tmp_path):
         with pytest.raises(kind, match=words):
-            Shards(source)
+            Pile(source)
     write_parquet(tmp_path / "table.parquet", np.ones((2, 3), np.float32), 2)
     with pytest.raises(ValueError, match="no column 'vector'; it has: name, embedding"):
-        Shards(tmp_path / "table.parquet", column="vector")
+        Pile(tmp_path / "table.parquet", column="vector")
 
 
 def test_a_number_that_is_none_is_found_in_its_row():
     support, labels, query = some_task(9, 3, 5, 500, 8)
     query[321, 5] = np.nan
     with pytest.raises(ValueError, match="NaN at row 321, column 5"):
-        handful.solve("eol", support, labels, Shards([query[:200], query[200:]]), chunk=17)
+        handful.solve("eol", support, labels, Pile([query[:200], query[200:]]), chunk=17)
     query[321, 5] = -np.inf
     with pytest.raises(ValueError, match="infinity at row 321, column 5"):
-        handful.solve("simpleshot", support, labels, Shards([query[:200], query[200:]]))
+        handful.solve("simpleshot", support, labels, Pile([query[:200], query[200:]]))
 
 
 @pytest.mark.torch
 def test_what_cannot_be_streamed_says_so_and_what_can():
     support, labels, query = some_task(9, 3, 5, 50, 8)
-    pile = Shards(query)
+    pile = Pile(query)
     with pytest.raises(ValueError, match="pt_map needs the whole pile in memory.*eol.*oslo"):
         handful.solve("pt_map", support, labels, pile)
     with pytest.raises(ValueError, match="qr needs all features"):
@@ -297,7 +297,7 @@ def test_what_cannot_be_streamed_says_so_and_what_can():
     with pytest.raises(ValueError, match="history"):
         handful.solve("eol", support, labels, pile, history=True)
     with pytest.raises(ValueError, match="8 features per item and the pile has 4"):
-        handful.solve("eol", support, labels, Shards(query[:, :4].copy()))
+        handful.solve("eol", support, labels, Pile(query[:, :4].copy()))
     with pytest.raises(ValueError, match="a batch of tasks"):
         handful.solve("eol", support[None], labels[None], pile)
     with pytest.raises(TypeError, match="take"):
@@ -311,7 +311,7 @@ def test_what_cannot_be_streamed_says_so_and_what_can():
 def test_a_file_that_is_cut_short_while_it_is_read_is_noticed(tmp_path):
     support, labels, query = some_task(9, 3, 5, 500, 8)
     np.save(tmp_path / "pile.npy", query)
-    pile = Shards(tmp_path / "pile.npy")
+    pile = Pile(tmp_path / "pile.npy")
     os.truncate(tmp_path / "pile.npy", 4000)
     with pytest.raises(OSError, match="ends too early"):
         handful.solve("eol", support, labels, pile)
@@ -340,7 +340,7 @@ def test_results_can_go_to_files_instead_of_memory(tmp_path):
     support, labels, query = some_task(7, 4, 5, 3000, 16)
     for method in ("eol", "auto"):
         whole = handful.solve(method, support, labels, query, dtype="float64")
-        found = handful.solve(method, support, labels, Shards(query), out=tmp_path / method, chunk=100, dtype="float64")
+        found = handful.solve(method, support, labels, Pile(query), out=tmp_path / method, chunk=100, dtype="float64")
         assert isinstance(found.probabilities.base, np.memmap) or isinstance(found.probabilities, np.memmap)
         assert furthest(found, whole) <= 1e-6
         np.testing.assert_array_equal(np.load(tmp_path / method / "outlier_scores.npy"), found.outlier_scores)
@@ -351,10 +351,10 @@ import resource, sys
 import numpy as np, handful
 path, mapped = sys.argv[1], sys.argv[2] == "mapped"
 support, labels = np.random.default_rng(0).normal(size=(10, 256)).astype(np.float32), np.repeat([0, 1], 5)
-handful.solve("eol", support, labels, handful.Shards(support), outlier_share=0.5, steps=1)
+handful.solve("eol", support, labels, handful.Pile(support), outlier_share=0.5, steps=1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 query = np.load(path, mmap_mode="r" if mapped else None)
-handful.solve("eol", support, labels, query if mapped else handful.Shards(query), outlier_share=0.5, steps=2)
+handful.solve("eol", support, labels, query if mapped else handful.Pile(query), outlier_share=0.5, steps=2)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / query.nbytes)
 """
 
@@ -449,7 +449,7 @@ def test_sums_do_not_depend_on_which_thread_was_first():
     each = Pass(_moments, {}, View((("l2", np.empty((1, 0))),), "float32"))
     found = []
     for threads in (1, 2, 2, 3):
-        crew = Threads(Shards([rows[:1700], rows[1700:]]), threads, chunk=64)
+        crew = Threads(Pile([rows[:1700], rows[1700:]]), threads, chunk=64)
         found.append(crew.sums(each)["sums"])
         crew.close()
     np.testing.assert_array_equal(found[1], found[2])

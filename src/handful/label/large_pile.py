@@ -48,7 +48,7 @@ from handful.label.outputs import (
 from handful.label.record import RECORD, Job, asked_of
 from handful.label.summary import Answers, Outcome, made_by, share_of
 from handful.solving import solve
-from handful.streaming import Shards
+from handful.streaming import Pile
 
 LARGE = 100_000  # rows of a pile that is better not loaded
 ROWS = 1 << 16  # that are written at a time
@@ -143,7 +143,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
-        pile = Shards(parts)
+        pile = Pile(parts)
         base_mean = checked_mean(mean_of_shards(job.pile), pile.dimension)
     except ValueError as error:
         raise ValueError(f"{str(job.pile)!r}: {error}") from None
@@ -200,7 +200,7 @@ def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> s
 
 def _solve(
     examples: Items,
-    pile: Shards,
+    pile: Pile,
     asked: Mapping[str, Any],
     engine: Any,
     scratch: Path,
