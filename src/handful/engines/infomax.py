@@ -1,7 +1,7 @@
 """What the descent minimises and where it ends: plain data that the array engine and the fused kernel both read.
 
-A method brings its loss as a `Head`: how the loss bends with the logits. `InfoMax` is the head of EOL, OSTIM, TIM-GD and
-Finetune.
+A method brings its loss as a `Head`: how the loss bends with the logits. `InfoMax` is the head of EOL, OSTIM, TIM-GD
+and Finetune.
 """
 
 from __future__ import annotations

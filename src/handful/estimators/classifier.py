@@ -45,7 +45,7 @@ REFIT_FACTOR = 2  # a pile that is so many times as large as the one that was fi
 
 
 class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """What the estimators of all methods share; take one by its class, `handful.EOL()`, or by the name of its method, `handful.make_estimator("eol")`.
+    """What the estimators of all methods share: `handful.EOL()`, or by name `handful.make_estimator("eol")`.
 
     Attributes after `fit`, with n the number of items, labelled ones included:
 

@@ -24,8 +24,9 @@ import numpy as np
 import handful
 from handful.core import decide
 from handful.core.parameters import AUTO
-from handful.estimators.classifier import FewShotClassifier, conditional, make_estimator
-from handful.estimators.model_file import load
+from handful.estimators.classifier import FewShotClassifier, conditional
+from handful.estimators.factory import make_estimator
+from handful.estimators.model_reader import load
 from handful.features import is_sharded
 from handful.features.columns import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
@@ -213,9 +214,13 @@ def _solve(
     model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
     labels = np.array(examples.labels)
     result = solve(
-        model._method, examples.features, labels, pile, **model.get_params(deep=False),
-        engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress,
-    )  # fmt: skip
+        examples.features,
+        labels,
+        pile,
+        method=model._method,
+        **model.get_params(deep=False),
+        streaming=handful.Streaming(engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress),
+    )
     model._fit_solved(result, examples.features, labels)
     if all(path.is_file() for path in arrays):  # else the pile was so small that it was loaded
         for path in arrays:  # on the disk before the file that says so

@@ -93,9 +93,9 @@ class Result(Answers):
         return promote(task, self.groups, to_numpy(self.unknown), names, examples, share)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with one row for each item: label, closest, unknown, confidence, outlier_score, p_unknown, p_<class>.
+        """A `pyarrow.Table` with one row for each item.
 
-        p_<class> is P(class | known).
+        Columns: label, closest, unknown, confidence, outlier_score, p_unknown, and p_<class>: P(class | known).
         """
         import pyarrow as pa
 

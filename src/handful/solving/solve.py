@@ -291,7 +291,7 @@ def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
-    """Equal parts of a batch, as many as the workers share evenly, each within `CHUNK_BYTES` x `factor` if it can be."""
+    """Equal chunks of a batch, as many as the workers share evenly, each within `CHUNK_BYTES` x `factor`."""
     least, most = (max(1, int(size * factor)) for size in CHUNK_BYTES)
     total = task.support.nbytes + task.query.nbytes
     count = max(-(-total // most), min(workers, total // least), 1)
