@@ -86,7 +86,8 @@ def use(commands, folder):
     folder.mkdir()
     environment = {"HOME": str(folder), "PATH": os.defpath, "LANG": "C.UTF-8", "COLUMNS": "100"}
     for name, *arguments in (
-        ("handful", "--help"), ("handful", "info"), ("handful", "methods"), ("handful", "demo"), ("python", "-c", SOLVE),
+        ("handful", "--help"), ("handful", "info"), ("handful", "methods"), ("handful", "demo"),
+        ("python", "-c", SOLVE),
     ):  # fmt: skip
         start = time.monotonic()
         process = subprocess.run(

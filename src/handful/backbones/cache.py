@@ -118,6 +118,7 @@ class FeatureCache:
         self._do(delete, None)
 
     def close(self) -> None:
+        """Close the file; a later call opens it again."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
@@ -228,8 +229,10 @@ def _key(path: str) -> bytes:
 
 
 def _status(status: os.stat_result) -> str:
-    """What changes when a file's content does. Size and modification time alone miss files of one size, unpacked
-    with one time, that change names."""
+    """Return what changes when a file's content does.
+
+    Size and modification time alone miss files of one size, unpacked with one time, that change names.
+    """
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 

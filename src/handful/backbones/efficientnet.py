@@ -48,6 +48,8 @@ class Layer(NamedTuple):
 
 
 class Block(NamedTuple):
+    """Layers in a row; `residual` adds the input of the first to the output of the last."""
+
     layers: tuple[Layer, ...]
     residual: bool = False
 

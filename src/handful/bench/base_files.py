@@ -42,6 +42,7 @@ def ground(base: FeatureSet | Base | None, features: FeatureSet, learned: Base |
 
 
 def check_dimension(base: Ground | None, features: FeatureSet) -> None:
+    """Raise ValueError if the base and the features have different numbers of dimensions."""
     if base is not None and base.base.dimension != features.dimension:
         raise ValueError(
             f"{base.name} has {base.base.dimension} features and {features.name} {features.dimension}: "

@@ -108,8 +108,10 @@ class Ray:
                 self._cancel(list(under_way))
 
     def _cancel(self, refs: list[Any]) -> None:
-        """A task that ends while it is cancelled takes this process with it (a check in Ray 2.60 fails): those that are
-        about to end may do so first."""
+        """Cancel tasks, after a pause in which those that are about to end may do so.
+
+        A task that ends while it is cancelled ends this process too (a check in Ray 2.60 fails).
+        """
         for ref in self._ray.wait(refs, num_returns=len(refs), timeout=GRACE)[1]:
             with suppress(self._ray.exceptions.RayError):  # it is gone already
                 self._ray.cancel(ref, force=True)

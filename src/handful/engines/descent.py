@@ -70,6 +70,7 @@ class InfoMax:
         return softmax(self.extend(logits))
 
     def extend(self, logits: Array) -> Array:
+        """Return the logits with the column of the outlier logit, if there is one."""
         if self.outlier is None:
             return logits
         xp = array_namespace(logits)
@@ -81,6 +82,7 @@ class InfoMax:
         return xp.concat([logits, column], axis=-1)
 
     def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
+        """Return the loss of each task, and its gradients for the logits of support and query."""
         xp = array_namespace(support)
         co, ma, w = (_row(as_like(x, support)) for x in (self.co, self.ma, self.w))  # [B or 1, 1, K]
 
@@ -186,7 +188,7 @@ def descend(
 
 
 def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
-    """ "fast" where the fused kernel saves more time than loading or compiling it costs.
+    """Return "fast" where the fused kernel saves more time than loading or compiling it costs.
 
     The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, half a
     second to load from numba's cache on disk and some ten to compile.
@@ -265,6 +267,7 @@ def loss_and_gradients(
 
 
 def forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
+    """Return the norms, directions, cosines, scales and logits of items at these parameters."""
     xp = array_namespace(items)
     norm = at_least(norms(at["prototypes"]), FLOOR)
     direction = at["prototypes"] / norm
@@ -291,6 +294,7 @@ class Adam:
         self.m, self.v = xp.zeros_like(self.like), xp.zeros_like(self.like)
 
     def move(self, parameter: Array, gradient: Array) -> None:
+        """Take one step; the parameter changes in place, and the gradient is used up."""
         xp = array_namespace(parameter)
         self.t += 1
         self.m *= BETA1

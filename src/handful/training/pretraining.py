@@ -48,6 +48,8 @@ SAVE_EVERY = 60.0  # seconds
 
 @dataclass(frozen=True)
 class Trained:
+    """What a training left: its folder, the best epoch, the time it took, the files."""
+
     folder: Path
     best: dict[str, Any]
     seconds: float

@@ -22,6 +22,8 @@ VARIANTS = ("s2m2", "feat")
 
 
 class WideResNet(nn.Module):
+    """Three groups of wide residual blocks, then the mean of the last map."""
+
     block1: Group
     block2: Group
     block3: Group
@@ -54,21 +56,27 @@ class WideResNet(nn.Module):
                 part.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the features of pictures [n, channels, height, width] as [n, D]."""
         x = self.block3(self.block2(self.block1(self.conv1(x))))
         return F.relu(self.bn1(x)).mean(dim=(2, 3))  # [n, D]
 
 
 class Group(nn.Module):
+    """Blocks of one width; the first one changes the number of channels and the size of the map."""
+
     def __init__(self, kind: type[Block], blocks: int, into: int, out: int, stride: int):
         super().__init__()
         first = kind(into, out, stride)
         self.layer = nn.Sequential(first, *(kind(out, out, 1) for _ in range(blocks - 1)))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the map after all blocks."""
         return self.layer(x)
 
 
 class Block(nn.Module):
+    """Two convolutions, each after batch normalisation and ReLU, added to their input."""
+
     strides, bias = (True, False), False  # which convolution halves
 
     def __init__(self, into: int, out: int, stride: int):
@@ -83,6 +91,7 @@ class Block(nn.Module):
         self.rate = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the map after the block."""
         y = F.relu(self.bn1(x))
         around = x if self.convShortcut is None else self.convShortcut(y)
         y = F.relu(self.bn2(self.conv1(y)))
@@ -97,6 +106,7 @@ class BareBlock(Block):
     strides, bias = (False, True), True
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the map after the block; the shortcut takes the input without normalisation."""
         y = self.conv1(F.relu(self.bn1(x)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)

@@ -40,6 +40,7 @@ class Unfinished:
         self.places: list[int] = []
 
     def finished(self, budget: Budget, state: Any) -> Any:
+        """Return the object that this state completes."""
         raise NotImplementedError
 
 
@@ -139,6 +140,7 @@ def bytes_of(shape: Any, dtype: np.dtype) -> int:
 
 
 def are_counts(values: Any) -> bool:
+    """Return whether these are sizes or strides: a tuple of whole numbers that are not negative."""
     return type(values) is tuple and all(type(v) is int and 0 <= v < 2**62 for v in values)
 
 
@@ -210,6 +212,7 @@ def _never(budget: Budget, *arguments: Any) -> None:
 
 
 def named(calls: dict[str, Callable[..., Any] | None]) -> dict[str, Name]:
+    """Return the names that a file may use, with what they call."""
     return {text: Name(text, call) for text, call in calls.items()}
 
 
