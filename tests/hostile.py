@@ -64,7 +64,8 @@ class Sandbox:
 MODULES = (
     "handful.cli", "handful.estimators.classifier", "handful.features", "handful.label",
     "handful.estimators.model_file", "handful.backbones", "handful.solving.groups", "handful.workbench.server.app",
-    "PIL.ImageOps", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute",
+    "PIL.ImageOps",
+    "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute",
     "rich.console", "rich.progress", "rich.table", "safetensors.numpy", "scipy.sparse", "sklearn.base", "onnx",
     "array_api_compat.numpy",
 )  # fmt: skip
