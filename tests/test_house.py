@@ -21,20 +21,20 @@ MAX_ROOMS = 16
 ARROWS = {
     "utils": "",
     "core": "utils",
+    "backbones": "utils",
     "engines": "core",
     "features": "core utils",
     "report": "core utils",
-    "backbones": "core utils",
     "methods": "core engines",
-    "solving": "core engines methods utils",
-    "streaming": "core engines features methods solving utils",
-    "estimators": "core engines methods solving utils",
-    "label": "backbones core estimators features methods report solving streaming utils",
-    "bench": "core features methods solving utils",
+    "streaming": "core engines features methods utils",
+    "solving": "core engines methods streaming utils",
+    "estimators": "core engines solving utils",
+    "bench": "core features solving utils",
     "training": "backbones core features methods solving utils",
+    "label": "backbones core estimators features methods report solving streaming utils",
     "cluster": "backbones bench core features streaming utils",
     "workbench": "backbones core features label utils",
-    "cli": "backbones bench cluster core features label methods solving training utils workbench",
+    "cli": "backbones bench cluster core features label solving training utils workbench",
 }
 # These can be deleted without touching another room but their file in cli/.
 EXTRA_ROOMS = ("workbench", "cluster", "training")

@@ -15,9 +15,9 @@ from handful.backbones.onnx_graph import MAX_NAME, check_model, weight_files
 from handful.backbones.onnx_runtime import open_session
 from handful.backbones.pictures import shown
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
-from handful.core.checks import shortened
 from handful.utils.extras import need
 from handful.utils.limits import JSON_BYTES, check_bytes, in_units
+from handful.utils.text import shortened
 
 KEYS = ("size", "mean", "std", "interpolation", "crop", "output")
 NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from handful.core.checks import shortened
 from handful.utils.limits import VARIABLE, max_bytes
+from handful.utils.text import shortened
 
 MAX_INSTRUCTIONS = 200_000_000  # of one file, read at about 3 million a second
 MAX_OPEN_MARKS = 1_000  # containers within containers; Python's own pickler stops at a depth of 1,000

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.core.checks import shortened
+from handful.utils.text import shortened
 from handful.utils.unpickling.budget import Budget, Damaged, Refused
 from handful.utils.unpickling.machine import Machine
 from handful.utils.unpickling.words import ARRAY, WORDS, Name, are_counts, bytes_of, named
