@@ -217,7 +217,7 @@ def _sound(path: Path) -> bool:
     try:
         connection = sqlite3.connect(path, timeout=PATIENCE)
         try:
-            return connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
         finally:
             connection.close()
     except sqlite3.Error:

@@ -204,7 +204,8 @@ def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
 
     def loss(rows: Sequence[str], figure: str) -> np.ndarray:
         lost = [balanced[column, row][figure] - values(imbalanced, None, row, figure) for row in rows]
-        return np.mean(lost, axis=0)
+        mean: np.ndarray = np.mean(lost, axis=0)
+        return mean
 
     transductive = [r for r, c in contenders.items() if c.kind in TRANSDUCTIVE]
     inductive = [r for r, c in contenders.items() if c.kind not in TRANSDUCTIVE]

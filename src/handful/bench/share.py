@@ -66,7 +66,7 @@ def benchmark(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
     return Benchmark(f"share, {base.shots}-shot", "The share of unknowns, not told", cells, MEASURED)
 
 
-def check_drawable(benchmark: Benchmark, counts: dict) -> None:
+def check_drawable(benchmark: Benchmark, counts: dict[Any, int]) -> None:
     """Raise, saying at which share, unless all tasks can be drawn from classes with so many items."""
     for column, protocol in {cell.column: cell.protocol for cell in benchmark.cells}.items():
         try:

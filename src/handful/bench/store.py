@@ -153,7 +153,7 @@ def describe(
         "protocol": asdict(cell.protocol),
         "block": BLOCK,
         "method": method.name,
-        "parameters": method.defaults | dict(cell.contender.parameters),
+        "parameters": {**method.defaults, **cell.contender.parameters},
         "by_shots": {name: dict(values) for name, values in method.info.by_shots.items()},
         "preparation": list(method.info.preparation),
         "handful": handful.__version__,
@@ -177,9 +177,7 @@ def fingerprint(features: FeatureSet) -> str:
 
 def modules_of(name: str) -> list[str]:
     """Where a method is defined; a pair is in two places."""
-    method = get_solver(name)
-    parts = (method.classifier, method.detector) if hasattr(method, "classifier") else (method,)
-    return [part.solve.__module__ for part in parts if not isinstance(part, str)]
+    return [part.solve.__module__ for part in get_solver(name).parts.values()]
 
 
 def code_of(name: str) -> str:

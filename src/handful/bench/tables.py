@@ -184,7 +184,8 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
 @cache
 def paper() -> dict[str, Any]:
     """The figures of the paper's tables, and what they were measured on."""
-    return json.loads(resources.files("handful.bench").joinpath("paper.json").read_text("utf-8"))
+    figures: dict[str, Any] = json.loads(resources.files("handful.bench").joinpath("paper.json").read_text("utf-8"))
+    return figures
 
 
 def tables(results: Results, against: str | None = None, with_paper: bool = False) -> list[Table]:
@@ -218,7 +219,8 @@ def values(results: Results, column: str | None, row: str, figure: str) -> np.nd
     """[seeds * tasks]; without `column` each task's mean over the kinds of tasks."""
     if column is not None:
         return results[column, row][figure]
-    return np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
+    means: np.ndarray = np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
+    return means
 
 
 def words(results: Results, column: str | None) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class Ray:
         """What a task found; what it ran into is raised as in a local run."""
         errors = self._ray.exceptions
         try:
-            found = self._ray.get(ref)
+            found: Figures | Exception = self._ray.get(ref)
         except errors.RayTaskError as error:  # the task catches its own: it never began
             why = str(error.cause or error).strip().splitlines()[-1]
             raise ImportError(

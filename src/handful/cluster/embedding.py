@@ -173,7 +173,13 @@ class ClusterEmbedder:
         self._stack.close()
 
     def __call__(
-        self, top: Path, paths: Sequence[Path], backbone: Backbone, what: str, progress: Callable, strict: bool
+        self,
+        top: Path,
+        paths: Sequence[Path],
+        backbone: Backbone,
+        what: str,
+        progress: Callable[[str, int, int], object],
+        strict: bool,
     ) -> Embedded:
         """Embed pictures on the cluster, write the features in parts, and read them back."""
         made = embed_to_shards(

@@ -170,4 +170,4 @@ def _state(path: str) -> bytes:
 def _here() -> str:
     import ray
 
-    return ray.util.get_node_ip_address()
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray has no annotations for it

@@ -177,12 +177,12 @@ class Kernels:
     @property
     def ways(self) -> int:
         """The number of known classes."""
-        return self.given.shape[1] - 1
+        return int(self.given.shape[1]) - 1
 
     @property
     def queries(self) -> int:
         """The number of queries."""
-        return self.e.shape[1]
+        return int(self.e.shape[1])
 
     def law(self, share: Array) -> Array:
         """The pressure at the true share, [B, G] or [1, G] to [B, G]."""

@@ -98,7 +98,10 @@ def _sizes(support: Array, query: Array) -> tuple[int, int, int]:
     return support.shape[0], support.shape[1] + query.shape[1], support.shape[2]
 
 
-def _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history):
+def _descend(
+    support: Array, onehot: Array, query: Array, head: Head, temperature: float, steps: int, learning_rate: float,
+    learn: tuple[str, ...], history: bool,
+) -> Descent:  # fmt: skip
     xp = array_namespace(support)
     n_support = support.shape[-2]
     items = unit(xp.concat([support, query], axis=-2))  # [B, M, D]
@@ -180,7 +183,7 @@ class Adam:
     m: Array = field(init=False)
     v: Array = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         xp = array_namespace(self.like)
         self.m, self.v = xp.zeros_like(self.like), xp.zeros_like(self.like)
 

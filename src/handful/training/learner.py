@@ -78,7 +78,7 @@ class Learner:
         self.network.eval()
         try:
             with torch.no_grad():
-                return self.network(self._ready(self.pixels[:1]).cpu()).shape[1]
+                return int(self.network(self._ready(self.pixels[:1]).cpu()).shape[1])
         except RuntimeError:  # nothing is left after so many poolings
             height, width = self.pixels.shape[1:3]
             raise ValueError(
@@ -112,7 +112,7 @@ class Learner:
             if self.turn is not None:
                 loss = loss + F.cross_entropy(self.turn(z), q)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no annotations for it
         self.optimiser.step()
         value = loss.item()
         if not math.isfinite(value):
@@ -186,7 +186,7 @@ def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def native_bfloat16(device: str) -> bool:
     """Return whether this device computes in bfloat16 itself, without emulation."""
     if device.startswith("cuda"):
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device == "cpu" and _capabilities().get("avx512_bf16", False) and bfloat16_works()
 
 

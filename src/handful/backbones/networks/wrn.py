@@ -71,7 +71,8 @@ class Group(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after all blocks."""
-        return self.layer(x)
+        y: Tensor = self.layer(x)
+        return y
 
 
 class Block(nn.Module):
@@ -92,12 +93,13 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after the block."""
-        y = F.relu(self.bn1(x))
+        y: Tensor = F.relu(self.bn1(x))
         around = x if self.convShortcut is None else self.convShortcut(y)
         y = F.relu(self.bn2(self.conv1(y)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
-        return self.conv2(y) + around
+        y = self.conv2(y) + around
+        return y
 
 
 class BareBlock(Block):
@@ -107,8 +109,9 @@ class BareBlock(Block):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after the block; the shortcut takes the input without normalisation."""
-        y = self.conv1(F.relu(self.bn1(x)))
+        y: Tensor = self.conv1(F.relu(self.bn1(x)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
         y = self.conv2(F.relu(self.bn2(y)))
-        return y + (x if self.convShortcut is None else self.convShortcut(x))
+        y = y + (x if self.convShortcut is None else self.convShortcut(x))
+        return y

@@ -251,7 +251,8 @@ def _mapped(path: Path) -> np.ndarray:
             raise ValueError(f"images are {dtype} of shape {shape}: uint8 [pictures, height, width, 3] is needed")
         if entry.compress_type != zipfile.ZIP_STORED:
             with np.load(path, allow_pickle=False) as file:
-                return file["images"]
+                images: np.ndarray = file["images"]
+                return images
         with path.open("rb") as raw:
             raw.seek(entry.header_offset + 26)
             lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")

@@ -193,7 +193,7 @@ def _parameter(budget: Budget, tensor: Any, *_: Any) -> Any:
 def _size(budget: Budget, lengths: Any = ()) -> tuple[int, ...]:
     if not are_counts(lengths):
         raise Damaged("it describes a shape in an unknown way")
-    return lengths
+    return tuple(lengths)
 
 
 def _device(budget: Budget, *_: Any) -> None:

@@ -125,7 +125,8 @@ def _filled(budget: Budget, data: Any, dtype: Any, shape: Any, order: Literal["C
     budget.take(ARRAY)
     if dtype.kind == "b":
         budget.take(len(data))
-        return np.ndarray(shape, np.uint8, data, order=order) != 0  # bytes above 1 are no truth values
+        truth: np.ndarray = np.ndarray(shape, np.uint8, data, order=order) != 0  # bytes above 1 are no truth values
+        return truth
     return np.ndarray(shape, dtype, data, order=order)
 
 
@@ -133,7 +134,7 @@ def bytes_of(shape: Any, dtype: np.dtype) -> int:
     """How many bytes an array takes."""
     if len(shape) > MAX_DIMENSIONS or not are_counts(shape):
         raise Damaged("an array has an impossible shape")
-    count = math.prod(shape) * dtype.itemsize
+    count: int = math.prod(shape) * dtype.itemsize
     if count == 0 and math.prod(max(1, n) for n in shape) > MAX_EMPTY_ITEMS:
         raise Damaged("an array without data has a huge shape")
     return count

@@ -241,7 +241,8 @@ class Store:
         """Return the row of the last run, or None."""
         with self.read() as db:
             query = "SELECT id, made, threshold, facts, arrays FROM runs ORDER BY id DESC LIMIT 1"
-            return db.execute(query).fetchone()
+            row: tuple[int, str, float, str, bytes] | None = db.execute(query).fetchone()
+            return row
 
 
 def add_items(tx: sqlite3.Connection, origin: str, names: Iterable[str]) -> None:
