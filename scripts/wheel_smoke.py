@@ -2,13 +2,13 @@
 
     python scripts/wheel_smoke.py [--keep]
 
-1. `python -m build` makes the source distribution, and the wheel from it.
+1. `python -m build` makes the source distribution, and the wheel from it, with the hatchling of .venv-dev.
 2. Every file under src/handful that git knows must be in both (pages, network weights, metadata, py.typed).
 3. The wheel is installed with its dependencies only.
 4. `handful --help`, `handful info`, `handful demo` and `handful.solve` run from an empty folder, without the variables
    of this machine, so that nothing is read from the repository.
 
-Steps 1 and 3 need a package index; the others need no network. `--keep` leaves the files in dist/.
+Step 3 needs a package index; the others need no network. `--keep` leaves the files in dist/.
 """
 
 import os
@@ -52,7 +52,11 @@ def shipped_files():
 
 def build(folder):
     """Build the source distribution and the wheel into `folder`."""
-    subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return sdist, wheel
 
