@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,6 +95,7 @@ def bench(
             name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
             shots=several if name == "share" else None, jobs=jobs or available_threads(), against=against,
             paper=paper, plots=plots, command=_bench_command(locals()), progress=show, engine=ray,
+            learn_base=_learner(),
         )  # fmt: skip
     if as_json:
         typer.echo(found.files["json"].read_text("utf-8"), nl=False)
@@ -113,6 +115,15 @@ def bench(
             console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
     written = "Written: " + ", ".join(str(path) for path in found.files.values())
     console.print(written, markup=False, soft_wrap=True)
+
+
+def _learner() -> Any:
+    """Return what learns from base classes, or None where the room for training was left out."""
+    if find_spec("handful.training") is None:
+        return None
+    from handful.training.heads import learn_base
+
+    return learn_base
 
 
 def _cluster(engine: str, address: str | None, jobs: int | None) -> AbstractContextManager[Any]:
