@@ -66,7 +66,9 @@ def figures(photos: FeatureSet, method: str, told: str | float, splits: int) -> 
     for seed in range(splits):
         task, truth = split(photos, seed)
         known = truth >= 0
-        result = handful.solve(method, task, outlier_share=float(np.mean(~known)) if told == "the truth" else told)
+        result = handful.solve_task(
+            task, method=method, outlier_share=float(np.mean(~known)) if told == "the truth" else told
+        )
         guess = result.probabilities.argmax(axis=-1)
         found["right"].append(accuracy(result.probabilities, truth))
         found["AUROC"].append(auroc(result.outlier_scores, ~known))

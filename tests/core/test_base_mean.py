@@ -175,7 +175,7 @@ def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     mean = np.linspace(4, 7, 8, dtype=np.float32)
     examples, pile = blobs(mean)
     found = label_items(examples, pile, method=method)
-    expected = handful.solve(method, examples.features, examples.labels, pile.features, base_mean=mean)
+    expected = handful.solve(examples.features, examples.labels, pile.features, method=method, base_mean=mean)
     np.testing.assert_allclose(found.outlier_scores, expected.outlier_scores, atol=1e-6)
     without = label_items(*blobs(), method=method)
     assert np.abs(found.outlier_scores - without.outlier_scores).max() > 1e-3
@@ -230,7 +230,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
 
 
 def handful_solve(support, labels, query, mean, method=ON_BASE, **more):
-    return handful.solve(method, support, labels, query, base_mean=mean, **more).outlier_scores
+    return handful.solve(support, labels, query, method=method, base_mean=mean, **more).outlier_scores
 
 
 def test_two_tables_of_different_base_means_are_refused_where_it_matters(tmp_path, handful):

@@ -46,7 +46,7 @@ def faces(request, table, tmp_path_factory, own_cache):
     examples, pile = read_table(table)
     labelled = label_items(examples, pile, method=request.param)
     write_outputs(labelled, folder / "out", formats=EXPORTS)
-    result = handful.solve(request.param, examples.features, examples.labels, pile.features)
+    result = handful.solve(examples.features, examples.labels, pile.features, method=request.param)
     found = {
         "solve": of_answers(pile.names, result),
         "estimator": of_estimator(request.param, examples, pile),
@@ -96,7 +96,7 @@ def of_server(examples, pile, method):
 def of_report(path):
     data = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', path.read_text("utf-8"), re.DOTALL)[1])
     rows = {}
-    for name, kind, closest, confidence, _, _, _, _, _, p in data["items"]:
+    for name, kind, closest, confidence, _, _, _, _, _, p, *_ in data["items"]:
         if kind < 2:
             rows[name] = ["unknown" if kind == 1 else data["classes"][closest], p, confidence]
     return rows

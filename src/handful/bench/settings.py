@@ -20,7 +20,7 @@ from typing import Any
 from handful.core.base import read_base
 from handful.core.parameters import check
 from handful.features import Protocol
-from handful.methods import get
+from handful.solving import get_solver
 
 FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")  # of the paper's tables
 PAPER = (
@@ -56,7 +56,7 @@ class Contender:
     @property
     def kind(self) -> str:
         """The paper's word for what it is: OOD, FSL, FSL-T, OSFSL or OSFSL-T."""
-        info = get(self.method).info
+        info = get_solver(self.method).info
         return KINDS[info.setting, info.paradigm]
 
 
@@ -70,11 +70,14 @@ class Cell:
 
     @property
     def row(self) -> str:
+        """The row of the table that the cell stands in."""
         return self.contender.row
 
 
 @dataclass(frozen=True)
 class Benchmark:
+    """A table to fill: each cell is a contender on one kind of task."""
+
     name: str
     title: str
     cells: tuple[Cell, ...]
@@ -82,10 +85,12 @@ class Benchmark:
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns, in order."""
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
     @property
     def contenders(self) -> dict[str, Contender]:
+        """The contender of each row, in order."""
         return {cell.row: cell.contender for cell in self.cells}
 
     def row(self, text: str) -> str:
@@ -111,7 +116,7 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     contenders = []
     for text in filter(None, (part.strip() for part in given)):
         name, *settings = text.split(":")
-        method = get(name)
+        method = get_solver(name)
         parameters, shown = {}, []
         for setting in settings:
             key, equals, value = setting.partition("=")
@@ -135,11 +140,13 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
 
 
 def balanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    """Return the benchmark with as many unknown queries as known ones."""
     n = base.queries
     return Benchmark("balanced", "Balanced tasks", _cells({f"{n} + {n}": _ratio(base, 1, 1)}, contenders))
 
 
 def imbalanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    """Return the benchmark with few, equally many and many unknown queries."""
     protocols = _named(_ratio(base, *ratio) for ratio in ((5, 1), (3, 3), (1, 5)))
     return Benchmark("imbalanced", "Imbalanced tasks", _cells(protocols, contenders))
 
@@ -152,6 +159,7 @@ def sweep_b(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
 
 
 def ablation(base: Protocol, contenders: Sequence[Contender] = ()) -> Benchmark:
+    """Return the benchmark of EOL with only some of its parameters learned."""
     rows = [Contender(name, "eol", {"learn": learn}) for name, learn in LEARNED.items()]
     return Benchmark("ablation", "What EOL learns", _cells(_shares(base), rows))
 
@@ -165,6 +173,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., Benchmark], tuple[str, ...]]] = {
 
 
 def short_title(title: str) -> str:
+    """Return a title without what follows a colon or stands in brackets."""
     return title.split(":")[0].split(" (")[0]
 
 
@@ -199,7 +208,7 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
     """
     if NOT_TOLD in contender.method.split("+"):
         return contender
-    defaults, given = get(contender.method).defaults, contender.parameters
+    defaults, given = get_solver(contender.method).defaults, contender.parameters
     if "b" in defaults and not {"b", "outlier_share"} & set(given):
         return replace(contender, parameters={**given, "b": best_b(protocol.outlier_share)})
     if "outlier_share" in defaults and not {"b", "outlier_share"} & set(given):
@@ -209,7 +218,7 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
 
 def with_engine(contender: Contender) -> Contender:
     """Left to choose, a descent looks at what is loaded already: here its engine is the same in every process."""
-    method, given = get(contender.method), contender.parameters
+    method, given = get_solver(contender.method), contender.parameters
     engine = "fast" if find_spec("numba") is not None and not given.get("history") else "array"
     left = [name for name, default in method.defaults.items() if default == "auto" and name not in given]
     chosen = {name: engine for name in left if name in method.rules and method.rules[name].accepts(engine)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from handful.cluster.connection import connected
 from handful.streaming.passes import Blocks, Pass, Sums, add, sums_of
-from handful.streaming.pile import InMemory, Shards, Span
+from handful.streaming.pile import InMemory, Pile, Span
 from handful.utils.threads import one_blas_thread
 
 PER_ACTOR = 2  # spans under way, when each gives results of its own
@@ -44,19 +44,21 @@ class Actors:
     count: int | None = None
     hold: int | None = None
 
-    def open(self, pile: Shards, chunk: int | None = None) -> ActorCrew:
+    def open(self, pile: Pile, chunk: int | None = None) -> ActorCrew:
+        """Return the crew that holds this pile."""
         return ActorCrew(self, pile, chunk)
 
 
 class Holder:
     """What an actor does: passes over spans of the pile, which it keeps if there is room."""
 
-    def __init__(self, pile: Shards, chunk: int | None, hold: int | None) -> None:
+    def __init__(self, pile: Pile, chunk: int | None, hold: int | None) -> None:
         self.pile, self.chunk = pile, chunk
         self.room = _spare() if hold is None else hold
         self.held: dict[Span, np.ndarray] = {}
 
     def ready(self) -> bool:
+        """Return True; whoever waits for it knows that the actor has started."""
         return True
 
     def give(self, span: Span, rows: np.ndarray) -> None:
@@ -64,6 +66,7 @@ class Holder:
         self.held[span] = rows
 
     def sums(self, each: Pass, spans: Sequence[Span]) -> Sums:
+        """Return the sums of one pass over several spans of the pile."""
         total: Sums = {}
         with one_blas_thread():
             for span in spans:
@@ -71,6 +74,7 @@ class Holder:
         return total
 
     def each(self, function: Callable[[Blocks], T], span: Span) -> T:
+        """Return what a function makes of the blocks of one span."""
         with one_blas_thread():
             return function(self._blocks(span))
 
@@ -84,14 +88,14 @@ class Holder:
                 rows[at - span.at : at - span.at + len(block)] = block
             self.held[span] = rows
             self.room -= size
-        alone = Shards([self.held[span]])
+        alone = Pile([self.held[span]])
         return ((span.at + at, block) for at, block in alone.blocks(Span(0, 0, span.stop - span.start, 0), self.chunk))
 
 
 class ActorCrew:
     """The actors of one solve, and who holds what."""
 
-    def __init__(self, engine: Actors, pile: Shards, chunk: int | None) -> None:
+    def __init__(self, engine: Actors, pile: Pile, chunk: int | None) -> None:
         self.engine, self.pile, self.chunk = engine, pile, chunk
         self.connection = ExitStack()
         self.ray = self.connection.enter_context(connected(engine.address))
@@ -133,6 +137,7 @@ class ActorCrew:
         return total
 
     def each(self, function: Callable[[Blocks], T]) -> Iterator[tuple[Span, T]]:
+        """Yield each span with what a function makes of its blocks, as they get finished."""
         self._welcome()
         sent = self.ray.put(function)
         todo = {actor: list(spans) for actor, spans in self.actors.items()}
@@ -160,6 +165,7 @@ class ActorCrew:
                 hand_out(actor)
 
     def close(self) -> None:
+        """End the actors and leave the cluster."""
         for actor in (*self.actors, *self.coming.values()):
             self.ray.kill(actor)
         self.connection.close()
@@ -248,13 +254,14 @@ class Sent:
     dtype: np.dtype
 
     def cuts(self, rows: int) -> list[int]:
+        """Raise NotImplementedError: the process that has the array cuts it into spans."""
         raise NotImplementedError  # spans are cut by whoever has the array
 
     blocks = cuts
 
 
-def _without_arrays(pile: Shards) -> Shards:
-    light: Shards = object.__new__(Shards)
+def _without_arrays(pile: Pile) -> Pile:
+    light: Pile = object.__new__(Pile)
     light.dtype = pile.dtype
     light.pieces = [Sent(p.rows, p.dimension, p.dtype) if isinstance(p, InMemory) else p for p in pile.pieces]
     return light

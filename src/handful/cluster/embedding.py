@@ -108,7 +108,7 @@ def embed_to_shards(
 
     recipe: how the machines come by `backbone`. base_mean: of the base classes, to be kept with the features.
 
-    Shards that are there and still right are kept: an interrupted run goes on where it was, and where nothing is left
+    Pile that are there and still right are kept: an interrupted run goes on where it was, and where nothing is left
     to do Ray is not started. A folder with shards of other things is an error, or with `replace` made anew as far as
     it is not right. Pictures that cannot be used are skipped, or with `strict` the first is raised as `BadPicture`.
     `until`: what keeps the connection for the next call.
@@ -173,8 +173,15 @@ class ClusterEmbedder:
         self._stack.close()
 
     def __call__(
-        self, top: Path, paths: Sequence[Path], backbone: Backbone, what: str, progress: Callable, strict: bool
+        self,
+        top: Path,
+        paths: Sequence[Path],
+        backbone: Backbone,
+        what: str,
+        progress: Callable[[str, int, int], object],
+        strict: bool,
     ) -> Embedded:
+        """Embed pictures on the cluster, write the features in parts, and read them back."""
         made = embed_to_shards(
             top, paths, self.recipe, self.folder / what, backbone, size=self.size, address=self.address,
             until=self._stack, replace=True, strict=strict, progress=lambda done, total: progress(what, done, total),
