@@ -95,8 +95,8 @@ def check_in_parts(
     examples: Path, pile: Path, output: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None
 ) -> None:
     """Say before the work begins what cannot be done in parts, or would replace what is there."""
-    for option, asked in (("--export", formats), ("--sort", sort)):
-        if asked:
+    for option, value in (("--export", formats), ("--sort", sort)):
+        if value:
             raise ValueError(f"{option} needs the pile in memory, and this one is labelled in parts: leave it out")
     place = output / LABELS
     for path in (examples, pile):
@@ -127,18 +127,18 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         raise ValueError(f"{str(job.pile)!r}: {error}") from None
     check_widths(job.examples, examples.features.shape[1], job.pile, pile.dimension)
 
-    asked = dict(job.decision)
+    options = dict(job.decision)
     means = () if job.base is not None else (examples.base_mean, base_mean)
-    asked |= told_of_base(asked.get("method", AUTO), means, job.base, pile.dimension)
-    limits = {name: asked.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
-    scratch = output / f"{SCRATCH}{_mark(examples, parts, asked)}"
+    options |= told_of_base(options.get("method", AUTO), means, job.base, pile.dimension)
+    limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
+    scratch = output / f"{SCRATCH}{_mark(examples, parts, options)}"
     new = not output.exists()
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        solved = _solve(examples, pile, asked, engine, scratch, lambda done, total: progress("solving", done, total))
+        solved = _solve(examples, pile, options, engine, scratch, lambda done, total: progress("solving", done, total))
         model = solved.model
         model.made_from_ = {"features": str(job.pile)}
-        model.threshold_, decision = find_threshold(model, solved.scores, asked.get("threshold"), **limits)
+        model.threshold_, decision = find_threshold(model, solved.scores, options.get("threshold"), **limits)
         made = scratch / "made"
         rmtree(made, ignore_errors=True)
         try:
@@ -164,14 +164,14 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     return InParts(outcome, files)
 
 
-def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> str:
+def _mark(examples: Items, parts: Sequence[Path], options: Mapping[str, Any]) -> str:
     """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
     stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    said = json.dumps(
-        [handful.__version__, dict(asked), examples.labels, examples.features.shape, stats],
+    text = json.dumps(
+        [handful.__version__, dict(options), examples.labels, examples.features.shape, stats],
         default=lambda array: array.tolist(),  # the base mean
     )
-    mark = blake2b(said.encode(), digest_size=8)
+    mark = blake2b(text.encode(), digest_size=8)
     mark.update(np.ascontiguousarray(examples.features).data)
     return mark.hexdigest()
 
@@ -179,7 +179,7 @@ def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> s
 def _solve(
     examples: Items,
     pile: Pile,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     engine: Any,
     scratch: Path,
     progress: Callable[[int, int], object],
@@ -190,7 +190,7 @@ def _solve(
         model = load(scratch / MODEL)
         model._take_pile(len(examples), scores)  # it may be a model of 0.1.0, which does not hold this
         return Solved(model, probabilities, scores.astype(np.float64))
-    model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
+    model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
     labels = np.array(examples.labels)
     result = solve(
         examples.features,

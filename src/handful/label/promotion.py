@@ -26,13 +26,31 @@ def promote_groups(
     sort: str | None = None,
     agree: Agree = refuse,
 ) -> Job:
-    """The job that made the results in `folder`, with classes for groups: {2: "mushroom"}.
+    """The job that made the results in a folder, with new classes made of groups of unknowns.
 
-    A share of unknowns that was told is lowered by what the groups were of them; one that was estimated is estimated
-    again. Either may be given here instead. Pictures are sorted only as it is said here, never as the record says.
+    Parameters
+    ----------
+    folder : Path
+        What `handful label` or `handful promote` wrote.
+    names : mapping of int to str
+        The new classes by the numbers of the groups, as in {2: "mushroom"}.
+    output : Path
+        Where the results of the new job will be written; they are no pile.
+    examples : int
+        How many items of a group become examples, the most central first.
+    outlier_share : float or "auto", optional
+        The share of unknowns. By default a share that was told is lowered by what the groups were of the unknowns, and
+        one that was estimated is estimated again.
+    sort : str, optional
+        How to sort the pictures: only this counts, never what the record says.
+    agree : callable
+        Asked before anything is read that the record names outside of `folder`, if the record is not known to be of
+        the user's own runs.
 
-    agree: is asked before anything is read that the record names outside of `folder`, if the record is not known to be
-    of the user's own runs.
+    Returns
+    -------
+    Job
+        What to label next: `Job.read` gives its items.
     """
     record = read_record(folder)
     job, groups = record.job, record.groups

@@ -89,9 +89,9 @@ class Job:
     def read(self, progress: Progress, embedder: Embedder | None = None) -> tuple[Items, Items, dict[int, str]]:
         """Examples and pile, and which items of the pile are examples too: their place and class."""
         if self.pile is None or not of_pictures(self.examples):
-            shown, found = read_table(self.examples, self.pile)
+            examples, pile = read_table(self.examples, self.pile)
             if self.base is not None:  # it is asked for, and not what the tables carry
-                found.base, shown.base_mean, found.base_mean = self.base, None, None
+                pile.base, examples.base_mean, pile.base_mean = self.base, None, None
         else:
             from handful.backbones import load_backbone
 
@@ -101,11 +101,11 @@ class Job:
             net = load_backbone(self.backbone, **self.backbone_options)
             base = self.base or net.base
             told_of_base(self.decision.get("method", AUTO), (), base, net.dimension)  # or it says why not, now
-            shown = read_examples(self.examples, net, **options)
-            found = read_pile(self.pile, net, without=shown.files or (), results=self.results, **options)
-            found.source["backbone_options"] = dict(self.backbone_options)
-            found.base = base
-        return shown, found, self._given(found)
+            examples = read_examples(self.examples, net, **options)
+            pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
+            pile.source["backbone_options"] = dict(self.backbone_options)
+            pile.base = base
+        return examples, pile, self._given(pile)
 
     def _given(self, pile: Items) -> dict[int, str]:
         if not self.promoted:
@@ -162,7 +162,6 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         }
         for group in labelled.groups
     ]  # fmt: skip
-    asked = None if job is None else asked_of(job)
     counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
     record = {
         "handful": handful.__version__,
@@ -170,7 +169,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **counts,
         **labelled.share,
         "groups": groups,
-        "job": asked,
+        "job": None if job is None else asked_of(job),
     }
     remember(record["run"], _digest(record))
     return record
@@ -179,8 +178,8 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
 def asked_of(job: Job) -> dict[str, Any]:
     """A job as JSON takes it."""
     own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-    given = {"examples": job.examples, "pile": job.pile, "base": job.base}
-    paths = {name: None if path is None else str(path.resolve()) for name, path in given.items()}
+    folders = {"examples": job.examples, "pile": job.pile, "base": job.base}
+    paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
     results = [str(folder.resolve()) for folder in job.results]
     return own | paths | {"results": results, "backbone": _whole_path(job.backbone)}
 
@@ -225,12 +224,12 @@ def _contradiction(whole: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _job(asked: Mapping[str, Any] | None) -> Job | None:
-    if asked is None:
+def _job(entries: Mapping[str, Any] | None) -> Job | None:
+    if entries is None:
         return None
-    paths = {name: asked.get(name) and Path(asked[name]) for name in ("examples", "pile", "base")}
-    promoted = {name: _marks(items) for name, items in asked["promoted"].items()}
-    return Job(**{**asked, **paths, "promoted": promoted, "results": [Path(place) for place in asked["results"]]})
+    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base")}
+    promoted = {name: _marks(items) for name, items in entries["promoted"].items()}
+    return Job(**{**entries, **paths, "promoted": promoted, "results": [Path(place) for place in entries["results"]]})
 
 
 def _digest(record: Mapping[str, Any]) -> str:
