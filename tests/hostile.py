@@ -76,7 +76,7 @@ def _serve(folder: Path) -> None:
         with suppress(ImportError):  # of an extra that is not installed
             import_module(name)
     with suppress(ImportError):
-        import_module("handful.methods.registry").load()
+        import_module("handful.methods.registry").load_methods()
 
     for line in sys.stdin:
         request = json.loads(line)
