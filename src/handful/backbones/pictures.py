@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 # Named so that Pillow knows their formats: it would import all of its fifty to find TIFF
-from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
+from PIL import (
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+    WebPImagePlugin,
+)  # fmt: skip
 
 from handful.backbones.colours import to_rgb
 from handful.backbones.picture_metadata import UPRIGHT, despite_metadata, orientation
@@ -177,7 +186,7 @@ def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> 
     """A picture of which only the header has been read."""
     try:
         image = Image.open(file, formats=FORMATS)
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         file.seek(0)
         raise BadPicture(path, _unknown(file.read(512))) from None
     if image.width * image.height > max_pixels:
