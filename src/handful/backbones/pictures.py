@@ -265,9 +265,9 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     if others:
         counts = ", ".join(f"{count} with {suffix}" for suffix, count in others.most_common(5))
         more = ", ..." if len(others) > 5 else ""
-        skipped.append(
-            Skipped(top, f"has {others.total()} files that are no {KINDS}, passed over by their suffix: {counts}{more}")
-        )
+        count = others.total()
+        kind = "file that is not a picture" if count == 1 else "files that are not pictures"
+        skipped.append(Skipped(top, f"holds {count} {kind}, by the suffix: {counts}{more} (pictures are {KINDS})"))
     return found, skipped
 
 

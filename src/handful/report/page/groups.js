@@ -13,12 +13,12 @@ const strips = data.groups.map(([name, size, members], k) => {
 });
 if (strips.length) {
   const many = strips.length === 1 ? "One group of them looks" : `About ${count(strips.length)} groups of them look`;
-  kinds.prepend(make("p", { class: "note" }, `${many} alike. To make a class of the first: `,
-    make("code", {}, "handful promote RESULTS 1=name"), "."));
+  const how = ["To make a class of the first: ", make("code", {}, "handful promote RESULTS 1=name"), "."];
+  kinds.prepend(make("p", { class: "note" }, `${many} alike. `, ...(data.promote ? how : [])));
 }
 kinds.hidden = !strips.length;
 
-// A strip has its height before its pictures: they are made when it comes near the window.
+// A strip has its height before its pictures exist: they are made when it comes near the window.
 const approach = new IntersectionObserver((seen) => {
   for (const { isIntersecting, target } of seen) {
     if (!isIntersecting) continue;
@@ -34,9 +34,9 @@ function fillStrip({ list, ids, more }) {
   markStrips();
 }
 
-// Those that are labelled at this threshold step back.
+// Items that are labelled at this threshold become pale.
 function markStrips() {
-  kinds.hidden = !strips.length || Boolean(now.find);
+  kinds.hidden = !strips.length || Boolean(now.find) || now.only;
   for (const { list, ids } of strips) {
     ids.forEach((id, at) => list.children[at]?.classList.toggle("left", !items[id].unknown));
   }

@@ -1,26 +1,29 @@
-// What the page knows: the items, the scale of their scores, and who is known at this threshold.
+// The data of the page: the items, the scale of their scores, and which items are known at the current threshold.
 
 const STEPS = 1000; // of the slider
 
 const byId = (id) => document.getElementById(id);
 const number = (value) => (value === null ? NaN : Number(value)); // "Infinity" travels as text
-const { format: count } = new Intl.NumberFormat("en-US"); // one formatter: it is asked at every step of a drag
+const { format: count } = new Intl.NumberFormat("en-US"); // made once: it is used at every step of a drag
 const percent = (value) => (Number.isNaN(value) ? "" : `${Math.round(100 * value)}%`);
+
+const nanLast = (a, b) => Number.isNaN(a) - Number.isNaN(b);
 
 function takeData(id) {
   const block = byId(id);
   const value = JSON.parse(block.textContent);
-  block.remove(); // a hundred megabytes need not be there twice
+  block.remove(); // it may be a hundred megabytes: do not keep it twice
   return value;
 }
 
 const data = takeData("data");
 const pictures = takeData("pictures");
-const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance], id) => ({
-  id, name, closest, near, small: name.toLowerCase(),
+const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, note], id) => ({
+  id, name, closest, near, note, small: name.toLowerCase(),
   example: kind === 2,
   given: kind === 1, // unknown at the threshold the labels were made with
   unknown: kind === 1,
+  doubt: "", // why it is worth a look
   confidence: number(confidence), otherwise: number(otherwise), score: number(score), x: number(x), y: number(y),
   chance: number(chance), // that it is unknown, calibrated
 }));
@@ -30,11 +33,8 @@ const thing = pictures.some(Boolean) ? "picture" : "item";
 const aThing = thing === "item" ? "an item" : "a picture";
 const things = (n) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// Surest known first, and items without a score last.
-const byScore = [...pile].sort((a, b) => {
-  const [p, q] = [Number.isNaN(a.score), Number.isNaN(b.score)];
-  return p || q ? p - q : a.score === b.score ? a.id - b.id : a.score - b.score;
-});
+// From the lowest outlier score to the highest; items without a score last.
+const byScore = [...pile].sort((a, b) => nanLast(a.score, b.score) || a.score - b.score || a.id - b.id);
 
 // ---- The scale of scores -------------------------------------------------------------------------------------------
 
@@ -59,13 +59,31 @@ const range = (() => {
 // ---- What is known now ---------------------------------------------------------------------------------------------
 
 const chosen = number(data.threshold);
-const now = { threshold: chosen, find: "", order: "sure", bright: null };
+const now = { threshold: chosen, find: "", only: false, order: "sure", bright: null };
 
-// At the threshold they were made with, the labels are the ones that were given; elsewhere the score decides.
+// At the threshold that the labels were made with, items keep their labels; at others the score decides.
 function decide(item) {
   if (now.threshold === chosen || Number.isNaN(item.score)) return item.given;
   return item.score > now.threshold;
 }
 const labelOf = (item) => (item.unknown ? data.unknown : data.classes[item.closest]);
-const sureOf = (item) => (item.unknown === item.given ? item.confidence : item.otherwise);
-const matches = (item) => !now.find || item.small.includes(now.find);
+const sureAs = (item, unknown) => (unknown === item.given ? item.confidence : item.otherwise);
+const sureOf = (item) => sureAs(item, item.unknown);
+const matches = (item) => (!now.find || item.small.includes(now.find)) && (!now.only || item.example || Boolean(item.doubt));
+
+// ---- Orders --------------------------------------------------------------------------------------------------------
+
+// By the confidence that the page shows. An item has one confidence as known and one as unknown, whatever the
+// threshold: so the pile is sorted once for each, and a drag of the slider sorts nothing. Items of equal confidence
+// go by their score; items without a score, then items without a confidence, come last in both orders.
+function sortedPile(unknown, sign) {
+  const toward = unknown ? -1 : 1; // a known item is surer the lower its score is
+  return [...pile].sort((a, b) => {
+    const [p, q] = [sureAs(a, unknown), sureAs(b, unknown)];
+    return nanLast(a.score, b.score) || nanLast(p, q) || sign * (q - p || toward * (a.score - b.score)) || a.id - b.id;
+  });
+}
+const orders = {
+  sure: { known: sortedPile(false, 1), unknown: sortedPile(true, 1) },
+  doubt: { known: sortedPile(false, -1), unknown: sortedPile(true, -1) },
+};

@@ -39,7 +39,7 @@ function drawHistogram(svg, scores, low, high) {
   };
 }
 
-// Hues all round the circle, in steps that keep neighbours in the list apart; pile.css holds the lightness.
+// Hues all round the circle, in steps that keep neighbours in the list apart; base.css holds the lightness.
 function classTone(k, n) {
   const divides = (a, b) => (b ? divides(b, a % b) : a);
   let step = Math.max(1, Math.round(n * 0.382));
@@ -90,7 +90,7 @@ class PointMap {
     return best;
   }
 
-  // Arrow keys go to the nearest point on that side, rather straight ahead than aslant.
+  // Arrow keys go to the nearest point on that side; points straight ahead are preferred.
   key(event) {
     if (event.key === "Enter" && this.current) {
       event.preventDefault(); // or the card that gets the focus would take the key for a click

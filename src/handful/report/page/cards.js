@@ -1,4 +1,6 @@
-// Cards, the sheet that opens from one, and lists of which only the cards near the window exist.
+// Cards, the sheet that opens from a card, and lists in which only the cards near the window exist.
+
+const SMALL = 96; // pixels
 
 // Text comes in as text nodes and attributes alone: nothing in the data is ever read as html.
 function make(tag, attributes = {}, ...children) {
@@ -17,7 +19,16 @@ function wrapping(name) {
 function pictureOf(data) {
   if (!data) return make("span", { class: "none" }, "no picture");
   const kind = data.startsWith("iVBOR") ? "png" : "jpeg";
-  return make("img", { src: `data:image/${kind};base64,${data}`, alt: "", decoding: "async", draggable: "false" });
+  const image = make("img", { src: `data:image/${kind};base64,${data}`, alt: "", decoding: "async", draggable: "false" });
+  if (kind === "png" && isSmall(data)) image.className = "small";
+  return image;
+}
+
+// A PNG of fewer than SMALL pixels per side is enlarged on the page: its pixels stay square and sharp.
+function isSmall(data) {
+  const head = atob(data.slice(0, 32));
+  const side = (at) => [0, 1, 2, 3].reduce((sum, k) => sum * 256 + head.charCodeAt(at + k), 0);
+  return Math.max(side(16), side(20)) < SMALL; // width and height in the header
 }
 
 // A list of equal cards. It has the height of all of them and holds the elements of the rows near the window.
@@ -59,13 +70,13 @@ class CardList {
   }
 }
 
-const made = new Map(); // cards near the window, and a few more: id -> {unknown, node}
+const made = new Map(); // cards near the window, and a few more: id -> {unknown, doubt, node}
 
 function cardOf(id, at, of) {
   const item = items[id];
   let card = made.get(id);
-  if (card?.unknown !== item.unknown) {
-    card = { unknown: item.unknown, node: makeCard(item) };
+  if (card?.unknown !== item.unknown || card.doubt !== item.doubt) {
+    card = { unknown: item.unknown, doubt: item.doubt, node: makeCard(item) };
     made.set(id, card);
   }
   card.node.setAttribute("aria-posinset", at + 1);
@@ -88,8 +99,13 @@ function makeCard(item) {
   if (item.unknown !== item.given) {
     open.append(make("span", { class: "was" }, "was ", make("bdi", {}, item.given ? data.unknown : "known")));
   }
-  const node = make("li", { class: item.unknown ? "card unknown" : "card" }, open);
+  if (item.doubt) {
+    open.append(make("span", { class: "mark", title: "worth a look" }, make("span", { class: "hid" }, "worth a look: "), item.doubt));
+  }
+  const names = ["card", ...(item.unknown ? ["unknown"] : []), ...(item.doubt ? ["look"] : [])];
+  const node = make("li", { class: names.join(" ") }, open);
   node.append(nameOf(item), label, score);
+  if (anyNote) node.append(make("p", { class: "remark", dir: "auto", title: item.note }, item.note));
   if (anyNear) node.append(nearestOf(item));
   return node;
 }
@@ -110,6 +126,7 @@ function thumbButton(item, attributes = {}) {
   return button;
 }
 
+const anyNote = pile.some((item) => item.note);
 const anyNear = pile.some((item) => item.near.length);
 const exampleName = (near) => (typeof near === "number" ? items[near].name : near); // by number if it is on the page
 
@@ -137,8 +154,10 @@ function showDetail(item) {
     if (item.unknown && item.group) fact("group", make("bdi", {}, groupName(item)));
     fact("confidence", percent(sureOf(item)) || "n/a");
     if (calibrated) fact("P(unknown)", percent(item.chance) || "n/a");
+    if (item.doubt) fact("worth a look", item.doubt);
     fact("outlier score", `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
   }
+  if (item.note) fact("note", make("bdi", {}, item.note));
   const close = make("button", { type: "button", autofocus: "" }, "Close");
   close.addEventListener("click", () => detail.close());
   const find = make("button", { type: "button" }, "Go to its card");

@@ -1,4 +1,4 @@
-// The page itself: a list of cards for each class, the map, the controls, and what a change of threshold changes.
+// The page: a list of cards for each class, the map, the controls, and what changes with the threshold.
 
 const MARGIN = 700; // pixels above and below the window in which cards are made
 
@@ -63,6 +63,7 @@ const map = new PointMap(byId("points"), byId("tip"), points, data.classes, {
 function goTo(item) {
   if (!matches(item)) {
     byId("filter").value = now.find = "";
+    byId("only").checked = now.only = false;
     refresh();
   }
   const group = item.unknown ? aside : groups[item.closest];
@@ -74,7 +75,7 @@ function goTo(item) {
   const place = item.example ? group.strip.children[group.examples.indexOf(item)] : made.get(item.id).node;
   place.querySelector("button").focus({ preventScroll: !item.example });
   place.classList.remove("found");
-  void place.offsetWidth; // begin the flash anew
+  void place.offsetWidth; // start the flash again
   place.classList.add("found");
 }
 
@@ -123,30 +124,31 @@ function drawEdge() {
   byId("edge").hidden = thing === "item" || !scored.length;
 }
 
-// After the threshold, the filter or the order changed: which item is where.
+// After the threshold, a filter or the order changed: which items are in which group, and in which order.
 function assign() {
   for (const group of groups) Object.assign(group, { size: 0 }).grid.ids = [];
   let moved = 0;
-  for (const item of byScore) {
+  for (const item of pile) {
     item.unknown = decide(item);
     moved += item.unknown !== item.given;
-    const group = item.unknown ? aside : groups[item.closest];
-    group.size += 1;
-    if (matches(item)) group.grid.ids.push(item.id);
   }
-  for (const { k, grid } of groups) {
-    if ((k === aside.k) === (now.order === "sure")) {
-      const lost = grid.ids.filter((id) => Number.isNaN(items[id].score)); // these stay last
-      grid.ids = [...grid.ids.filter((id) => !Number.isNaN(items[id].score)).reverse(), ...lost];
+  const doubts = markDoubts(data.classes.length);
+  for (const side of ["known", "unknown"]) {
+    for (const item of orders[now.order][side]) {
+      if (item.unknown !== (side === "unknown")) continue;
+      const group = item.unknown ? aside : groups[item.closest];
+      group.size += 1;
+      if (matches(item)) group.grid.ids.push(item.id);
     }
   }
-  return moved;
+  return { moved, doubts };
 }
 
 function refresh() {
   const anchor = groups.find(({ section }) => section.getBoundingClientRect().bottom > 160)?.section;
   const before = anchor?.getBoundingClientRect().top;
-  const moved = assign();
+  const { moved, doubts } = assign();
+  const filtered = Boolean(now.find) || now.only;
   const unknown = aside.size;
   const said = `${count(pile.length - unknown)} labelled, ${count(unknown)} unknown`;
   byId("counts").textContent = said;
@@ -156,15 +158,17 @@ function refresh() {
   byId("moved").textContent = moved ? `${count(moved)} moved` : "";
   const found = groups.reduce((sum, { grid }) => sum + grid.ids.length, 0);
   byId("found").textContent = now.find ? `${things(found)} found` : "";
-  byId("nothing").hidden = found > 0 || (pile.length > 0 && !now.find);
-  byId("nothing").textContent = pile.length ? `No ${thing} has this in its name.` : "The pile is empty.";
+  byId("doubts").textContent = count(doubts);
+  byId("nothing").hidden = found > 0 || (pile.length > 0 && !filtered);
+  byId("nothing").textContent = !pile.length ? "The pile is empty."
+    : now.find ? `No ${thing} has this in its name.` : `No ${thing} is worth a look.`;
   for (const group of groups) {
     const shown = group.grid.ids.length;
     group.sum.textContent = count(group.size);
-    group.total.textContent = now.find ? `${count(shown)} of ${things(group.size)}` : things(group.size);
+    group.total.textContent = filtered ? `${count(shown)} of ${things(group.size)}` : things(group.size);
     if (group === aside) group.total.append(" set aside");
     else if (group.examples.length) group.total.append(`, ${count(group.examples.length)} example${group.examples.length === 1 ? "" : "s"}`);
-    group.section.hidden = Boolean(now.find) && !shown;
+    group.section.hidden = filtered && !shown;
     group.empty.hidden = shown > 0;
     group.grid.measure(size.columns, size.pitch, size.gap);
   }
@@ -174,10 +178,10 @@ function refresh() {
   byId("histogram").setAttribute("aria-label",
     `Histogram of the outlier scores of ${things(pile.length)}, cut at ${range.fine(now.threshold)}: ${said}`);
   byId("points").setAttribute("aria-label",
-    `Map of ${things(points.length)}: ${said}, ${count(items.length - pile.length)} examples. Arrow keys walk, Enter goes to the card.`);
+    `Map of ${things(points.length)}: ${said}, ${count(items.length - pile.length)} examples. The arrow keys move from point to point, Enter goes to the card.`);
   drawEdge();
   markStrips();
-  // Groups above grew or shrank: what is being looked at stays where it is on the screen.
+  // Groups above grew or shrank: what the user looks at stays where it is on the screen.
   if (anchor && scrollY > 0) scrollBy({ top: anchor.getBoundingClientRect().top - before, behavior: "instant" });
   drawCards();
   map.draw();
@@ -230,6 +234,10 @@ byId("filter").addEventListener("input", (event) => {
   now.find = event.target.value.trim().toLowerCase();
   soon();
 });
+byId("only").addEventListener("change", (event) => {
+  now.only = event.target.checked;
+  refresh();
+});
 byId("order").addEventListener("change", (event) => {
   now.order = event.target.value;
   refresh();
@@ -252,7 +260,7 @@ byId("scale").textContent = calibrated
   ? `The slider runs over the outlier score: above the threshold ${aThing} is set aside as unknown. Percentages are calibrated: of 100 ${thing}s with a P(unknown) of 80%, about 80 are unknown.`
   : data.probability
   ? `The outlier score is the probability that ${aThing} is of none of the classes. Above the threshold it is set aside as unknown.`
-  : `These outlier scores are ranks, not probabilities: only their order means something. The slider runs over the scores, from ${range.text(range.low)} to ${range.text(range.high)}; above the threshold ${aThing} is set aside as unknown.`;
+  : `These outlier scores are ranks, not probabilities: only their order has a meaning. The slider runs over the scores, from ${range.text(range.low)} to ${range.text(range.high)}; above the threshold ${aThing} is set aside as unknown.`;
 const lost = items.length - points.length;
 byId("map-note").textContent = `${things(points.length)}; those that look alike lie close together` +
   (lost ? `; ${things(lost)} without a place` : "");
@@ -265,6 +273,13 @@ new ResizeObserver(eachFrame(() => {
   drawCards();
 })).observe(byId("groups"));
 addEventListener("scroll", eachFrame(drawCards), { passive: true });
+addEventListener("beforeprint", () => { // on paper all cards are there
+  for (const { grid } of groups) {
+    Object.assign(grid, { first: 0, last: grid.ids.length });
+    grid.draw();
+  }
+});
+addEventListener("afterprint", drawCards);
 measure();
 refresh();
 document.documentElement.dataset.ready = "";
