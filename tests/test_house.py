@@ -81,6 +81,11 @@ def test_the_top_level_shows_the_rooms():
     assert len(entries - loose) <= MAX_ROOMS
 
 
+def test_tests_mirror_the_rooms():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders <= {*rooms.room_graph(), "pages", "faults", "golden"}
+
+
 def test_nothing_imports_all_names_of_a_module():
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
