@@ -1,4 +1,4 @@
-r"""What `build.py` cannot read from the registry: each method in plain words, its equations, what its parameters mean.
+r"""What `build.py` cannot read from the registry: each method in plain words, and its equations.
 
 Symbols are those of the files in src/handful/methods. A parameter's name stands in `backquotes`, and the tests look
 it up; equations are LaTeX as GitHub renders it.
@@ -6,8 +6,6 @@ it up; equations are LaTeX as GitHub renders it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -15,7 +13,6 @@ class Words(NamedTuple):
     full_name: str
     paragraph: str  # 60 to 120 words: what it does, when it is good, where it fails
     equations: str
-    parameters: Mapping[str, str] = MappingProxyType({})  # what those mean that EVERYWHERE does not say
 
 
 OPENING = r"""
@@ -29,8 +26,8 @@ as outlier score; a *detector* gives an outlier score only, and takes its classe
 
 ```python
 result = handful.solve(support, labels, query)  # the method "auto", which is KDO
-result = handful.solve("eol", support, labels, query, outlier_share=0.3)
-result = handful.solve("simpleshot+knn", support, labels, query)  # classes of the first, outlier scores of the second
+result = handful.solve(support, labels, query, method="eol", outlier_share=0.3)
+result = handful.solve(support, labels, query, method="simpleshot+knn")  # classes of the first, scores of the second
 model = handful.make_estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
 model.predict(X_new)
 ```
@@ -50,7 +47,7 @@ from them, and a sample of items. `handful base features-of-base-classes.parquet
 quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
 
 ```python
-result = handful.solve("snatcher_f", support, labels, query, base="base.safetensors")
+result = handful.solve(support, labels, query, method="snatcher_f", base="base.safetensors")
 ```
 
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
@@ -83,17 +80,6 @@ the plane shows how a method thinks, not how well it does on features of a real 
 
 SIMPLESHOT = r"\\ p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j) \qquad \text{as SimpleShot}"
 
-EVERYWHERE = {  # parameters that mean the same in every method that has them
-    "base": "what base classes leave behind: a `handful.Base`, or the path of its file; it must be given",
-    "temperature": r"$\tau$",
-    "steps": "steps of Adam",
-    "learning_rate": "of Adam",
-    "rounds": "how many",
-    "random_state": "seed",
-    "backend": 'how to compute: "array" (NumPy or torch), "fast" (the fused kernel) or "auto"',
-}
-ENTROPIES = {"lambda_co": "weight of the entropy of each decision", "lambda_ma": "weight of the spread over outputs"}
-
 TEXT = {
     "eol": Words(
         "Enhanced Outlier Logits",
@@ -122,17 +108,6 @@ TEXT = {
             (1 - b)\, e^{\lambda (1 - b) - 1} + b\, e^{\lambda b - 1} = 1
             \qquad \text{gives } b \text{ for the share you say}
         """,
-        {
-            "outlier_share": "how much of the pile is unknown; turned into $b$ by the last line",
-            "b": "the paper's balance $b$ itself, instead of the share",
-            "marginal_weight": '"ways": $N / (1 - b)$, as in the paper; "shots": examples a class instead of $N$, '
-            "as in its published code",
-            "learn": r"which of $c$, $\eta$, $\delta$ move",
-            "lambda_ce": r"$\lambda_{\mathrm{ce}}$",
-            "lambda_co": r"$\lambda_{\mathrm{co}}$",
-            "lambda_ma": r"$\lambda_{\mathrm{ma}}$",
-            "history": "keep the loss of every step",
-        },
     ),
     "eol_kdo": Words(
         "EOL on smoothed features, averaged with KDO",
@@ -152,11 +127,6 @@ TEXT = {
         p_{ij} &= (1 - o_i)\, \tfrac12 \left( p_{j | \mathrm{known}, i}^{\mathrm{EOL}} +
             p_{j | \mathrm{known}, i}^{\mathrm{KDO}} \right)
         """,
-        {
-            "outlier_share": "how much of the pile is unknown",
-            "neighbours": "that an item is smoothed over",
-            "passes": "of KDO",
-        },
     ),
     "kdo": Words(
         "Kernel density for the outliers",
@@ -179,11 +149,6 @@ TEXT = {
             \qquad | \mathrm{bias}_j - \mathrm{mean}\, \mathrm{bias} | \le 0.7 \\
         p_{ij} &= P_{ij}, \qquad o_i = P_{i,\mathrm{out}}
         """,
-        {
-            "outlier_share": "how much of the pile is unknown: the last entry of the target",
-            "neighbours": "that an item is smoothed over",
-            "passes": "over the pile",
-        },
     ),
     "ostim": Words(
         "Open-Set Transductive Information Maximisation",
@@ -203,7 +168,6 @@ TEXT = {
             \qquad \text{by Adam over } c \\
         \text{class } j &: \mathrm{softmax} \text{ over the first } N \text{ logits}, \qquad o_i = p_{i,N+1}
         """,
-        ENTROPIES,
     ),
     "oslo": Words(
         "Open-Set Likelihood Optimisation",
@@ -223,7 +187,6 @@ TEXT = {
             \text{ and of the pile, weight } \xi_i z_{ij} \\
         p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j), \qquad o_i = 1 - \xi_i
         """,
-        {"lambda_xi": r"$\lambda_\xi$, softness of inlierness", "lambda_z": r"$\lambda_z$, softness of assignments"},
     ),
     "soft_kmeans": Words(
         "Masked soft k-means with a distractor cluster",
@@ -245,11 +208,6 @@ TEXT = {
             \text{ and of the pile, weight } z_{ij} m_{ij} \\
         p_{ij} &= z_{ij}, \qquad o_i = z_{i,N+1}
         """,
-        {
-            "radius": "$r$, length scale of the distractor",
-            "beta": r"$\beta$, relative distance at which the mask is one half",
-            "gamma": r"$\gamma$, slope of the mask",
-        },
     ),
     "openmax": Words(
         "OpenMax: activations revised by extreme-value theory",
@@ -272,11 +230,6 @@ TEXT = {
         p_{ij} &= (1 - o_i)\, \mathrm{softmax}_j(v_j) \\
         p_i &= \mathrm{softmax}(-d_1 \ldots -d_N, 0) \qquad \text{instead, with weibull=False}
         """,
-        {
-            "weibull": "False: the published code's version, the last line",
-            "alpha": r"$\alpha$, how many top classes are revised",
-            "tail": "how many of the largest distances a fit uses, at most",
-        },
     ),
     "proser": Words(
         "Placeholders for Open-Set Recognition",
@@ -294,7 +247,6 @@ TEXT = {
             \text{dummy}) \qquad \text{by Adam on } S \\
         p_{ij} &= \mathrm{softmax} \text{ over the } N \text{ class logits}, \qquad o_i = l_{i,N+1}
         """,
-        {"lambda_dummy": r"$\lambda$", "random_state": "seed of the head's start"},
     ),
     "snatcher_f": Words(
         "Transformation consistency, on FEAT's transformation",
@@ -311,7 +263,6 @@ TEXT = {
         P_i &= P \text{ with } q_i \text{ in the place of } c_{j^*}, \quad j^* = \arg\max_j p_{ij} \\
         o_i &= | T(P) - T(P_i) |^2
         """,
-        {"temperature": "$T$ of FEAT, other than the one learned"},
     ),
     "peeler": Words(
         "Open-set meta-learning: its Gaussian head",
@@ -348,7 +299,6 @@ TEXT = {
             + \lambda\, \mathrm{mean}_S\, (d_{iy} - R_y)^2 \qquad \text{by Adam over } P \text{ and } R \\
         o_i &= -\max_j d_{ij}
         """,
-        {"gamma": r"$\gamma$, sharpness of the classes", "lambda_open": r"$\lambda$, how firmly open space is bounded"},
     ),
     "feat": Words(
         "Few-Shot Embedding Adaptation with Transformer",
@@ -369,7 +319,6 @@ TEXT = {
         \mathrm{loss} &= \mathrm{CE} \text{ on queries} \qquad
             \text{over } M, V, g, h, T \text{, on tasks of base classes}
         """,
-        {"temperature": "$T$, other than the one learned"},
     ),
     "poodle": Words(
         "Penalising Out-of-Distribution Samples",
@@ -388,12 +337,6 @@ TEXT = {
         \mathrm{loss} &= \mathrm{CE} + \alpha\, \mathrm{pull} - \beta\, \mathrm{push}
             \qquad \text{by Adam over } c \text{ and } s, \qquad o_i = -\max_j p_{ij}
         """,
-        {
-            "alpha": r"$\alpha$",
-            "beta": r"$\beta$",
-            "scale": "where $s$ starts",
-            "negatives": "how many of the base's items, at most",
-        },
     ),
     "tim_gd": Words(
         "Transductive Information Maximisation by Gradient Descent",
@@ -411,7 +354,6 @@ TEXT = {
             + \lambda_{\mathrm{co}}\, \mathrm{mean}_Q\, H(p_i) \qquad \text{by Adam over } c \\
         o_i &= -\max_j p_{ij}
         """,
-        ENTROPIES,
     ),
     "bdcspn": Words(
         "Bias Diminishing with a Cosine-Similarity Prototypical Network",
@@ -447,7 +389,6 @@ TEXT = {
         E &= \textstyle\sum Y \log Y + a Y - \lambda (W Y) Y \\
         p_{ij} &= Y_{ij}, \qquad o_i = -\max_j p_{ij}
         """,
-        {"neighbours": "$k$", "strength": r"$\lambda$", "rounds": "how many, at most"},
     ),
     "pt_map": Words(
         "Power Transform and Maximum A Posteriori",
@@ -467,7 +408,6 @@ TEXT = {
             \text{ and of the pile, weight } P_{ij} \;-\; c_j \right) \\
         p_{ij} &= P_{ij} / \textstyle\sum_j P_{ij}, \qquad o_i = -\max_j p_{ij}
         """,
-        {"rate": r"$\alpha$, how far prototypes move in a round", "sharpness": r"$\kappa$"},
     ),
     "simpleshot": Words(
         "SimpleShot: the nearest class mean",
@@ -513,7 +453,6 @@ TEXT = {
         o_i &= \tfrac{1}{k} \textstyle\sum \text{ of the } k \text{ smallest } |q_i - z_s|,\; s \in S
         """
         + SIMPLESHOT,
-        {"k": "how many neighbours"},
     ),
     "iforest": Words(
         "Isolation forest",
@@ -530,11 +469,6 @@ TEXT = {
             h_t = \text{depth in tree } t, \quad c = \text{expected depth}
         """
         + SIMPLESHOT,
-        {
-            "trees": "how many",
-            "max_features": "share of the features that each tree sees",
-            "random_state": "seed of the forest",
-        },
     ),
     "ocsvm": Words(
         "One-class support vector machine",
@@ -552,7 +486,6 @@ TEXT = {
             \alpha, \rho \text{ from the one-class SVM with } \nu = 0.5
         """
         + SIMPLESHOT,
-        {"kernel": "$k$, as in scikit-learn", "tolerance": "of the solver; 1e-12 trains a polynomial kernel"},
     ),
     "pca": Words(
         "Principal component classifier",
@@ -569,7 +502,6 @@ TEXT = {
             u_k = \text{direction of the standardised support}, \quad \lambda_k = \text{share of its variance}
         """
         + SIMPLESHOT,
-        {"components": "how many directions $u_k$", "random_state": "seed of the decomposition of large features"},
     ),
     "copod": Words(
         "Copula-Based Outlier Detection",

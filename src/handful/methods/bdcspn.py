@@ -8,6 +8,8 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from handful.core.arrays import (
@@ -66,7 +68,7 @@ def rectified(support: Array, labels: Array, query: Array) -> Array:
     return pull / (xp.sum(weight_s, axis=-2)[..., None] + of_queries)
 
 
-def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0, **_: Any) -> tuple[Array, Array]:
     """New items by the rectified prototypes."""
     p = softmax(temperature * cosine_to(items, state["prototypes"]))
     return p, maxprob(p)
@@ -74,6 +76,23 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0
 
 @register(INFO, score_new=score_new, rules={"temperature": Number(0)})
 def bdcspn(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
-    """Rectify once, classify by cosine."""
+    """Solve tasks by class means that pseudo-labelled queries rectify once.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    temperature : float, default 1.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = {"prototypes": rectified(support, labels, query)}
     return Solution(*score_new(state, query, temperature=temperature), state)

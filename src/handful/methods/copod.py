@@ -13,6 +13,8 @@ it counts as the outermost.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from handful.core.arrays import Array, as_like, to_numpy
@@ -39,7 +41,7 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
     """New items by the distribution that the task's own items were scored with."""
     from scipy.stats import skew
 
@@ -59,7 +61,22 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
 
 @register(INFO, score_new=score_new)
 def copod(support: Array, labels: Array, query: Array) -> Solution:
-    """No parameters."""
+    """Score queries by the tails of the features' empirical distributions.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     solution = detect("copod", support, labels, query)
     solution.state = {"support": support, "labels": labels, "pile": query}
     return solution

@@ -80,7 +80,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
     """New items by the learned prototypes: each on its own, nothing is refitted."""
     xp = array_namespace(items)
     ways = state["eta"].shape[-1]
@@ -114,11 +114,47 @@ def eol(
     history: bool = False,
     backend: str = "auto",
 ) -> Solution:
-    """EOL with the share of outliers told, or with the paper's `b` itself.
+    """Solve tasks by moving prototypes, scales and shifts until the unknown part of the pile has its share.
 
-    outlier_share: how much of the pile is unknown, in (0, 1), or one for each task; b: the paper's balance, instead;
-    marginal_weight: "ways" (the paper) or "shots" (its code); learn: which of prototypes, eta, delta to learn;
-    history: keep the loss before each step and after the last.
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task. It determines the b of the equations. "auto"
+        estimates it from the examples and the pile.
+    b : float or array [B], optional
+        The balance b of the paper, in place of the share.
+    marginal_weight : {"ways", "shots"}, default "ways"
+        Weight of the mean class prediction: "ways" is N / (1 - b), as in the paper; "shots" has the examples of a class
+        in place of N, as in the published code.
+    learn : tuple of str, default ("prototypes", "eta", "delta")
+        Which parameters move: prototypes c, scales eta, shifts delta.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.01
+        Step size of Adam.
+    lambda_ce : float, default 1.0
+        Weight lambda_ce of the cross-entropy of the examples.
+    lambda_co : float, default 1.0
+        Weight lambda_co of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight lambda_ma of the spread over the outputs.
+    history : bool, default False
+        Whether to keep the loss of every step.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     ways = class_count(labels)

@@ -63,7 +63,7 @@ def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Arr
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_
+    state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_: Any
 ) -> tuple[Array, Array]:
     """New items, smoothed over the task's, by EOL's prototypes and KDO's densities where they ended."""
     near = kdo.neighbours_of(state, neighbours)
@@ -94,7 +94,36 @@ def eol_kdo(
     learning_rate: float = 0.01,
     backend: str = "auto",
 ) -> Solution:
-    """outlier_share: how much of the pile is unknown; neighbours, passes: KDO's; the others: EOL's."""
+    """Solve tasks by EOL on smoothed features and by KDO, and average the two.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task. "auto" estimates it from the examples and the pile.
+    neighbours : int, default 10
+        Number of neighbours that each item is smoothed over.
+    passes : int, default 11
+        Number of passes of KDO over the pile.
+    temperature : float, default 10.0
+        The temperature tau of EOL.
+    steps : int, default 50
+        Number of steps of Adam in EOL.
+    learning_rate : float, default 0.01
+        Step size of Adam in EOL.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     n_support = support.shape[1]
     near = smooth(support, query, neighbours)
     y = near.smooth

@@ -78,7 +78,7 @@ def answer(logits: Array) -> tuple[Array, Array]:
     return p[..., :-1], p[..., -1]
 
 
-def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_: Any) -> tuple[Array, Array]:
     """New items by the densities where they ended: each on its own, nothing is refitted."""
     bias = state["bias"]
     end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
@@ -106,7 +106,29 @@ def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, p
 def kdo(
     support: Array, labels: Array, query: Array, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11
 ) -> Solution:
-    """outlier_share: how much of the pile is unknown, or "auto", or one for each task; neighbours: of the smoothing."""
+    """Solve tasks by kernel densities of the known classes and of the outliers.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" estimates it
+        from the examples and the pile.
+    neighbours : int, default 10
+        Number of neighbours that each item is smoothed over.
+    passes : int, default 11
+        Number of passes over the pile.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     return _solve(smooth(support, query, neighbours), labels, outlier_share, passes)
 
 

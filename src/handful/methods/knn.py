@@ -36,7 +36,24 @@ TINY = 0.1  # of the terms: what is left of their difference has lost a digit
 
 @register(INFO, chunk_factor=1 / 2, rules={"k": Number(1, closed=True, whole=True, optional=True)})
 def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> Solution:
-    """k: how many neighbours."""
+    """Score queries by the mean distance to their nearest examples.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    k : int, default 1 (1 shot) or 3 (5 shots)
+        Number of nearest examples.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     squares = squared_distances(query, support)
     nearest = xp.sort(squares, axis=-1, stable=False)[..., :k]  # [B, Q, k]; a stable sort takes five times as long

@@ -12,6 +12,8 @@ Outlier score: minus the largest class probability. A new item takes the votes o
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, at_least, products, softmax, squared_distances
@@ -72,7 +74,7 @@ def _votes(w: Array, y: Array) -> Array:
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, neighbours: int = 2, strength: float = BY_SHOTS, **_
+    state: dict[str, Array], items: Array, *, neighbours: int = 2, strength: float = BY_SHOTS, **_: Any
 ) -> tuple[Array, Array]:
     """One round for each new item, with the pile's final assignments as votes."""
     a = squared_distances(items, state["prototypes"])
@@ -102,7 +104,28 @@ def laplacianshot(
     strength: float = BY_SHOTS,
     rounds: int = 20,
 ) -> Solution:
-    """strength: the paper's lambda; rounds: at most."""
+    """Solve tasks by distances to rectified prototypes and the votes of neighbours.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    neighbours : int, default 2
+        Number k of neighbours in the pile that vote for each item.
+    strength : float, default 0.7 (1 shot) or 0.1 (5 shots)
+        Weight lambda of the neighbours' votes.
+    rounds : int, default 20
+        Number of rounds, at most.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     prototypes = rectified(support, labels, query)
     a = squared_distances(query, prototypes)  # [B, Q, N]

@@ -66,7 +66,29 @@ TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: r
 def openmax(
     support: Array, labels: Array, query: Array, *, weibull: bool = True, alpha: int = 3, tail: int = 20
 ) -> Solution:
-    """weibull: False for the published figures; alpha: how many top classes are revised; tail: distances in a fit."""
+    """Solve tasks by activations that Weibull models revise.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    weibull : bool, default True
+        Whether Weibull models are fitted. False gives the rule of the published code: a softmax of the negative
+        distances and 0.
+    alpha : int, default 3
+        Number alpha of top classes whose activations are revised.
+    tail : int, default 20
+        How many of the largest distances a fit uses, at most.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     ways = class_count(labels)
     means = class_means(support, one_hot(labels, ways, like=support))

@@ -13,6 +13,8 @@ past the prototypes of each round, and moves none.
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax
@@ -46,7 +48,7 @@ def assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, lambda_xi: float = 0.05, lambda_z: float = 0.1, **_
+    state: dict[str, Array], items: Array, *, lambda_xi: float = 0.05, lambda_z: float = 0.1, **_: Any
 ) -> tuple[Array, Array]:
     """New items go through the rounds with the prototypes that the task's own items made."""
     rounds = state["rounds"]  # [B, rounds + 1, N, D]
@@ -70,7 +72,28 @@ def oslo(
     lambda_xi: float = 0.05,
     lambda_z: float = 0.1,
 ) -> Solution:
-    """Inlierness, assignments and prototypes in turn."""
+    """Solve tasks by updating inlierness, assignments and prototypes in turn.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    rounds : int, default 2
+        Number of rounds.
+    lambda_xi : float, default 0.05
+        Softness lambda_xi of the inlierness.
+    lambda_z : float, default 0.1
+        Softness lambda_z of the assignments.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     ways = class_count(labels)
     onehot = one_hot(labels, ways, like=support)

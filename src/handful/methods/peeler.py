@@ -62,7 +62,7 @@ def logits(state: Mapping[str, Array], items: Array) -> Array:
     return 2 * products(items, precision * means) - products(items * items, precision) - offset
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
     """New items by the classes' Gaussians."""
     p = softmax(logits(state, items))
     return p, maxprob(p)
@@ -70,6 +70,23 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
 
 @register(INFO, score_new=score_new)
 def peeler(support: Array, labels: Array, query: Array, *, base: Any = None) -> Solution:
-    """base: what base classes have taught, a `handful.Base` or its file."""
+    """Solve tasks by a Gaussian for each class, whose precision a learned head predicts.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = gaussians(support, labels, base)
     return Solution(*score_new(state, query), state)

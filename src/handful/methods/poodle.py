@@ -44,7 +44,7 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
     """New items by the learned prototypes and scale."""
     p = softmax(-0.5 * state["scale"] * squared_distances(items, state["prototypes"]))
     return p, maxprob(p)
@@ -101,7 +101,36 @@ def poodle(
     scale: float = 10.0,
     negatives: int = 400,
 ) -> Solution:
-    """base: what base classes leave behind, a `handful.Base` or its file; negatives: at most so many of its items."""
+    """Solve tasks by prototypes that move towards the examples and away from items of base classes.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    steps : int, default 100
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    alpha : float, default 1.0
+        Weight alpha of the pull towards the examples.
+    beta : float, default 0.5
+        Weight beta of the push away from the negatives.
+    scale : float, default 10.0
+        Start value of the scale s.
+    negatives : int, default 400
+        How many items of the base are used, at most.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)
     others = base["negatives"][:, :negatives]

@@ -11,6 +11,8 @@ the dummy's logit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -37,7 +39,7 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
     """New items by the trained head."""
     logits = products(items, state["weight"]) + state["bias"][:, None, :]
     return softmax(logits[..., :-1]), logits[..., -1]
@@ -64,7 +66,30 @@ def proser(
     lambda_dummy: float = 0.1,
     random_state: int = 0,
 ) -> Solution:
-    """random_state: of the head's start, uniform in +-1/sqrt(D), the same for every task."""
+    """Solve tasks by a linear head with a dummy class, trained on the examples.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    lambda_dummy : float, default 0.1
+        Weight lambda of the dummy's term in the loss.
+    random_state : int, default 0
+        Seed of the head's random start, which is the same for every task.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     batch, n_support, dimension = support.shape
     ways = class_count(labels)

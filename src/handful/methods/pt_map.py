@@ -16,6 +16,8 @@ The published code also rotates the features by a QR decomposition; that changes
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, class_count, class_means, logsumexp, one_hot, softmax, squared_distances
@@ -73,7 +75,7 @@ def transport(distances: Array, sharpness: float, column_sum: int) -> tuple[Arra
     return xp.exp(log_k + f + g), g
 
 
-def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0, **_: Any) -> tuple[Array, Array]:
     """A row of the plan for each new item: the columns keep the scaling that the pile gave them."""
     p = softmax(-sharpness * squared_distances(items, state["prototypes"]) + state["columns"])
     return p, maxprob(p)
@@ -94,7 +96,28 @@ def pt_map(
     rate: float = 0.2,
     sharpness: float = 10.0,
 ) -> Solution:
-    """Expects classes of equal size in the pile; rate: how far prototypes move in a round."""
+    """Solve tasks by optimal transport of the queries to prototypes, with classes of equal size.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    rounds : int, default 10
+        Number of rounds.
+    rate : float, default 0.2
+        Factor alpha: how far prototypes move towards their new means in a round.
+    sharpness : float, default 10.0
+        Factor kappa of the squared distances.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     ways = class_count(labels)
     onehot = one_hot(labels, ways, like=support)

@@ -14,6 +14,8 @@ paper learns the features as well; here they are given.
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
@@ -39,7 +41,7 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_) -> tuple[Array, Array]:
+def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_: Any) -> tuple[Array, Array]:
     """New items by their distances to the reciprocal points."""
     d = squared_distances(items, state["points"])
     return softmax(gamma * d), -array_namespace(items).max(d, axis=-1)
@@ -66,7 +68,30 @@ def rpl(
     gamma: float = 1.0,
     lambda_open: float = 0.1,
 ) -> Solution:
-    """lambda_open: how strongly the open space is bounded."""
+    """Solve tasks by learning a reciprocal point for each class.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    steps : int, default 100
+        Number of steps of Adam.
+    learning_rate : float, default 0.01
+        Step size of Adam.
+    gamma : float, default 1.0
+        Sharpness gamma of the class probabilities.
+    lambda_open : float, default 0.1
+        Weight lambda of the term that bounds the open space.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     n_support, ways = support.shape[1], class_count(labels)
     onehot = one_hot(labels, ways, like=support)

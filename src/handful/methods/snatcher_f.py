@@ -86,6 +86,25 @@ def put_in(of_prototypes: Sequence[Array], of_items: Sequence[Array], p: Array, 
 def snatcher_f(
     support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
 ) -> Solution:
-    """base: what base classes have taught, a `handful.Base` or its file. temperature: T, other than the one learned."""
+    """Solve tasks by the classes of FEAT and by how far each item moves the adapted prototypes.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    temperature : float, optional
+        The temperature T of FEAT, in place of the learned one.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = {"prototypes": class_prototypes(support, labels)}
     return Solution(*score_new(state, query, base=base, temperature=temperature), state)

@@ -15,6 +15,7 @@ that the method needs nothing but features. Class output: z over the N classes; 
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -60,7 +61,7 @@ def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: 
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_
+    state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_: Any
 ) -> tuple[Array, Array]:
     """New items by the final prototypes."""
     squares = array_namespace(items).vecdot(items, items)
@@ -90,7 +91,32 @@ def soft_kmeans(
     beta: float = 0.7,
     gamma: float = 10.0,
 ) -> Solution:
-    """radius: the distractor's length scale; beta, gamma: threshold and slope of the mask."""
+    """Solve tasks by soft k-means with a distractor cluster and a mask.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    rounds : int, default 3
+        Number of rounds.
+    temperature : float, default 5.0
+        The temperature tau: squared distances are multiplied by it.
+    radius : float, default 1.0
+        Length scale r of the distractor cluster.
+    beta : float, default 0.7
+        Relative distance beta at which the mask is one half.
+    gamma : float, default 10.0
+        Slope gamma of the mask.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
