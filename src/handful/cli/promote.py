@@ -1,0 +1,84 @@
+"""`handful promote`: a group of unknowns becomes a class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli._app import command
+from handful.cli._console import ask_user
+from handful.cli._options import Json, Overwrite, Sort, Yes, check_engine, parse_share
+from handful.cli.label import run
+
+
+@command()
+def promote(
+    results: Annotated[Path, typer.Argument(help="A folder that `handful label` (or this command) wrote.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="GROUP=NAME...",
+            help="The numbers of groups in the report, and names for their classes: 2=mushroom 3=leek. "
+            "Several groups may get the same name.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "--out", "-o", help="Folder for the new results. Default: RESULTS-2, -3, ..."),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="How many items of a group become examples, at most.")] = 5,
+    outlier_share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|SHARE",
+            help="About how much of the pile is unknown now. Default: estimated again; if you gave a share before, "
+            "that share minus the groups that are classes now.",
+        ),
+    ] = None,
+    sort: Sort = None,
+    overwrite: Overwrite = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Make classes of groups of unknowns, and label the pile again.
+
+    The report of `handful label` shows the unknowns in groups that look alike. Name the groups that you recognise: the
+    most central items of each group become examples of a new class, and the pile is labelled again with the same
+    options. The folder of examples is not changed. The new results store what was promoted, so that you can promote
+    from them again. Pictures are sorted again only with --sort.
+
+    If the results may come from somebody else or from another machine, the command shows which files and folders
+    elsewhere they name, and asks before it continues.
+
+    Example: handful promote out 2=mushroom 3=leek -o out2
+    """
+    from handful.label import promote_groups
+    from handful.label.labelling import check_decision
+    from handful.label.outputs import check_output
+    from handful.label.paths import check_paths, next_results
+
+    place = output or next_results(results)
+    share = None if outlier_share is None else parse_share(outlier_share)
+    job = promote_groups(
+        results, _parse(names), place, examples=examples, outlier_share=share, sort=sort, agree=ask_user(yes)
+    )
+    check_decision(**job.decision)
+    check_engine(job.engine)
+    check_paths(job.examples, job.pile, place, job.sort, job.engine)
+    check_output(place, overwrite, job.formats, job.sort)
+    run(job, place, as_json)
+
+
+def _parse(names: list[str]) -> dict[int, str]:
+    """Class names by the number of their group."""
+    classes: dict[int, str] = {}
+    for text in names:
+        number, _, name = text.partition("=")
+        if not number.strip().isdecimal() or not name.strip():
+            raise ValueError(f"{text!r}: give the number of a group and a name for its class, as 2=mushroom")
+        if int(number) in classes:
+            raise ValueError(f"group {int(number)} is named twice, {classes[int(number)]!r} and {name.strip()!r}")
+        classes[int(number)] = name.strip()
+    return classes
