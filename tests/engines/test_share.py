@@ -194,7 +194,7 @@ def test_names_and_arrays_may_come_in_any_of_the_usual_ways(episodes):
         handful.solve_each([task])[0],
     ):
         np.testing.assert_array_equal(other.outlier_scores, one.outlier_scores)
-    with pytest.raises(TypeError, match="the method is a ndarray: give a name, or none"):
+    with pytest.raises(TypeError, match="positional arguments"):
         handful.solve(*arrays, arrays[0])
     with pytest.raises(ValueError, match="there is no method 'automatic'; there are: auto, bdcspn"):
         handful.solve_task(task, method="automatic")

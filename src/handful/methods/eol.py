@@ -17,15 +17,15 @@ Outlier Logits", 2024. Prototypes c_j start at the class means, scale eta_j and 
 
 pi_i times the softmax is one softmax over N + 1 logits, the last of them the constant log(N / b).
 
-Where the paper and its published code differ, this follows the code (it is what made the tables), but
-for w_j: the code has shots / (1 - b), which agrees with the paper's ways only in 5-way 5-shot and costs up
-to 30 points of AUROC elsewhere. `marginal_weight="shots"` gives the code's version.
+Where the paper and its published code differ, this file follows the code, because the code produced the tables. The
+exception is w_j: the code has shots / (1 - b), which agrees with the ways of the paper only in 5-way 5-shot tasks and
+costs up to 30 points of AUROC elsewhere. `marginal_weight="shots"` gives the version of the code.
 
 What b means: MA alone is smallest where the mean predicted outlier share is
 
     share(b) = b exp(lambda b - 1),     (1-b) exp(lambda (1-b) - 1) + b exp(lambda b - 1) = 1
 
-so the parameter is the share itself, `outlier_share`, turned into b by the inverse.
+so the parameter is the share itself, `outlier_share`. Its b is the inverse of this function.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
-    """New items by the learned prototypes: each on its own, nothing is refitted."""
+    """Score each new item alone, by the learned prototypes."""
     xp = array_namespace(items)
     ways = state["eta"].shape[-1]
     head = InfoMax(co=0, ma=0, w=0, outlier=xp.log(ways / state["b"]))
@@ -173,7 +173,7 @@ def eol(
 def loss_head(
     labels: Array, ways: int, share: Any, b: Any, marginal_weight: str, ce: float, co: float, ma: float
 ) -> tuple[InfoMax, np.ndarray]:
-    """The loss, and b [B]."""
+    """The head of the descent, which computes the loss, and b [B]."""
     batch = len(labels)
     balanced = np.broadcast_to(balance(share) if b is None else b, (batch,))[:, None]
     per_class = ways if marginal_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
@@ -188,6 +188,7 @@ def loss_head(
 
 
 def state_of(end: DescentEnd, balanced: np.ndarray) -> dict[str, Array]:
+    """The arrays that score new items."""
     state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
     return state | {"b": as_like(balanced, end.eta)}
 
@@ -215,7 +216,7 @@ def _balance(share: float) -> float:
 
 
 def share_of(b: Any) -> Any:
-    """share(b), the inverse of `balance`.
+    """The share of a balance b: the inverse of `balance`.
 
     >>> share_of(np.array([0.1, 0.3, 0.5])).round(3)
     array([0.041, 0.181, 0.5  ])

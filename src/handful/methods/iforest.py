@@ -1,7 +1,7 @@
 """Isolation forest. Inductive, a plain detector.
 
-Liu, Ting, Zhou: "Isolation Forest", 2008. The score is how few random cuts isolate an item among the support; from
-PyOD.
+Liu, Ting, Zhou: "Isolation Forest", 2008. The score says how few random cuts isolate an item from the support. It
+comes from PyOD.
 """
 
 from __future__ import annotations

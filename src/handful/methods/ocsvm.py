@@ -1,7 +1,7 @@
 """One-class support vector machine. Inductive, a plain detector.
 
 Schölkopf, Platt, Shawe-Taylor, Smola, Williamson: "Estimating the Support of a High-Dimensional Distribution",
-2001. The score is the signed distance to the surface that holds the support; from PyOD.
+2001. The score is the signed distance to a surface around the support. It comes from PyOD.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Boudiaf, Bennequin, Tami, Hudelot, Toubhans, Piantanida, Ben Ayed: "Model-Agnost
     loss     = CE(support) + 0.1 mean_Q H(p_i) + sum_k m_k log m_k,   m = mean_Q p_i       minimised by Adam over c
     class j  : softmax over the first N logits,    outlier score o_i = p_i,N+1
 
-Centring on the task mean first makes c_j - mu the parameter: the same descent, moved.
+The features are centred on the task mean first, so the parameter is c_j - mu. The descent is the same.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ INFO = Info(
 
 
 def loss_head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
+    """The head of the descent, which computes the loss."""
     outputs = ways + 1
     return InfoMax(co=[lambda_co] * outputs, ma=[lambda_ma] * outputs, w=[1.0] * outputs, outlier="mean")
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
-    """New items by the learned prototypes."""
+    """Score new items by the learned prototypes."""
     logits = temperature * cosine_to(items, state["prototypes"])
     return softmax(logits), loss_head(logits.shape[-1]).probabilities(logits)[..., -1]
 

@@ -1,12 +1,12 @@
-"""PROSER: a dummy class as placeholder for the unknown. Inductive, open-set.
+"""PROSER: a dummy class as a placeholder for the unknown. Inductive, open-set.
 
 Zhou, Ye, Zhan: "Learning Placeholders for Open-Set Recognition", 2021. A linear head with N outputs and one dummy,
 from a random start::
 
     loss = CE(l, y) + 0.1 CE(l with the true class masked out, dummy)       minimised by Adam on the support
 
-so that the dummy comes second to the true class everywhere. Class output: softmax over the N logits; outlier score:
-the dummy's logit.
+so that the dummy comes second to the true class everywhere. Class output: softmax over the N logits. Outlier score: the
+logit of the dummy. The random start is uniform in +-1/sqrt(D).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INFO = Info(
 
 
 def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
-    """New items by the trained head."""
+    """Score new items by the trained head."""
     logits = products(items, state["weight"]) + state["bias"][:, None, :]
     return softmax(logits[..., :-1]), logits[..., -1]
 
@@ -103,7 +103,7 @@ def proser(
     move_weight, move_bias = Adam(weight, learning_rate), Adam(bias, learning_rate)
     for _ in range(steps):
         logits = products(support, weight) + bias[:, None, :]
-        masked = softmax(logits - 1e9 * onehot)  # the true class does not take part
+        masked = softmax(logits - 1e9 * onehot)  # without the true class
         slope = (softmax(logits) - onehot + lambda_dummy * (masked - dummy)) / n_support
         move_weight.move(weight, xp.matrix_transpose(slope) @ support)
         move_bias.move(bias, xp.sum(slope, axis=1))

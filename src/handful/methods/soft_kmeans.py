@@ -1,15 +1,15 @@
 """Masked soft k-means with a distractor cluster. Transductive, open-set.
 
 Ren, Triantafillou, Ravi, Snell, Swersky, Tenenbaum, Larochelle, Zemel: "Meta-Learning for Semi-Supervised Few-Shot
-Classification", 2018. Prototypes c_j start at the class means; the distractor cluster sits at the origin, which
-task centring puts in the middle of everything, with its own length scale r::
+Classification", 2018. Prototypes c_j start at the class means. The distractor cluster is at the origin, which is the
+centre of all features after task centring, and has its own length scale r::
 
     z_i     = softmax over N + 1 of [-tau |q_i - c_j|^2,  -tau |q_i|^2 / r^2 - log r]
     d~_ij   = |q_i - c_j|^2 / mean_i |q_i - c_j|^2,      m_ij = sigmoid(gamma (beta - d~_ij))       the mask
     c_j     = mean of the support of class j, weight 1, and of the queries, weight z_ij m_ij
 
-The paper learns r, and a network that predicts beta and gamma, on base classes; here they are plain parameters, so
-that the method needs nothing but features. Class output: z over the N classes; outlier score: z_i,N+1.
+The paper learns r, and a network that predicts beta and gamma, on base classes. Here they are plain parameters, so that
+the method needs only features. Class output: z over the N classes. Outlier score: z_i,N+1.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ INFO = Info(
 
 
 def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
+    """Squared distances [B, M, N], and assignments z [B, M, N + 1]."""
     xp = array_namespace(items)
     distances = squared_distances(items, c, squares)
     origin = -temperature * squares[..., None] / radius**2 - log(radius)
@@ -63,7 +64,7 @@ def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: 
 def score_new(
     state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_: Any
 ) -> tuple[Array, Array]:
-    """New items by the final prototypes."""
+    """Score new items by the final prototypes."""
     squares = array_namespace(items).vecdot(items, items)
     z = _assign(items, squares, state["prototypes"], temperature, radius)[1]
     return z[..., :-1], z[..., -1]

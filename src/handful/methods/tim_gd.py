@@ -38,12 +38,13 @@ INFO = Info(
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
-    """New items by the learned prototypes."""
+    """Score new items by the learned prototypes."""
     p = softmax(temperature * cosine_to(items, state["prototypes"]))
     return p, maxprob(p)
 
 
 def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
+    """The head of the descent, which computes the loss."""
     return InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways)
 
 
