@@ -23,7 +23,7 @@ from sklearn.metrics import adjusted_rand_score
 import handful
 from handful.core.metrics import mean_and_half_width
 from handful.core.prepare import prepare
-from handful.engines import density
+from handful.engines import neighbours
 from handful.features import FeatureSet, Protocol, draw
 
 SETTINGS = {
@@ -57,7 +57,7 @@ def measure(features: FeatureSet, protocol: Protocol, tasks: int) -> dict[str, n
         scored = np.flatnonzero(result.unknown & episodes.outlier[i])
         classes = len(np.unique(truth[scored]))
         smoothed = prepare(task.support, task.query, ("signed(0.6)", "l2", "task", "l2"))
-        y = density.smooth(smoothed.support, smoothed.query).smooth[0, task.support.shape[1] :]
+        y = neighbours.smooth(smoothed.support, smoothed.query).smooth[0, task.support.shape[1] :]
         plain = prepare(task.support, task.query, ("task", "l2")).query[0]
         found["groups"].append(adjusted_rand_score(truth[scored], codes_of(result)[scored]))
         found["k-means, smoothed"].append(adjusted_rand_score(truth[scored], by_k_means(y[scored], classes)))

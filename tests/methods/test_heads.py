@@ -229,7 +229,7 @@ def test_snatcher_gives_the_same_whatever_the_slab(task, monkeypatch):
     from handful.methods import snatcher_f
 
     whole = solve("snatcher_f", task, base_for(10)).outlier_scores
-    monkeypatch.setattr(snatcher_f, "SLAB", 1)
+    monkeypatch.setattr(snatcher_f, "MAX_BLOCK_NUMBERS", 1)
     np.testing.assert_allclose(solve("snatcher_f", task, base_for(10)).outlier_scores, whole, rtol=1e-10)
 
 
