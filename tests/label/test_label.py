@@ -614,13 +614,13 @@ def test_predict_of_a_table(tmp_path, handful):
 
 def test_predict_of_a_model_of_numbered_classes_writes_unknown_as_text(blobs, tmp_path, handful):
     from handful import make_estimator
-    from handful.features import FeatureSet, write
+    from handful.features import FeatureTable, write
 
     shown, pile = blobs
     y = np.array(["abc".index(label) for label in shown.labels] + [-1] * 60)
     model = make_estimator("eol").fit(np.concatenate([shown.features, pile.features]), y)
     model.save(tmp_path / "model.safetensors")
-    write(FeatureSet(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
+    write(FeatureTable(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
     said = json.loads(handful("predict", "model.safetensors", "pile.parquet", "--json").stdout)
     labels = {item["label"] for item in said["items"]}
     assert "unknown" in labels

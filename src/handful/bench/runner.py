@@ -22,7 +22,7 @@ from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_
 from handful.core.base import Base
 from handful.core.metrics import decision_figures, figures
 from handful.core.task import UNKNOWN, Result
-from handful.features import Episodes, FeatureSet, Protocol, draw
+from handful.features import Episodes, FeatureTable, Protocol, draw
 from handful.features.episodes import check
 from handful.methods import get
 from handful.solving import solve
@@ -41,7 +41,7 @@ class Work(NamedTuple):
     figures: tuple[str, ...] = FIGURES
 
 
-Engine = Callable[[list[Work], FeatureSet, Base | None, Store], Generator[int, None, None]]
+Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int, None, None]]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Results:
 
 def run(
     benchmark: Benchmark,
-    features: FeatureSet,
-    base: FeatureSet | Base | None,
+    features: FeatureTable,
+    base: FeatureTable | Base | None,
     store: Store,
     *,
     seeds: int = 1,
@@ -177,7 +177,7 @@ def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: lis
 
 
 def _all(
-    work: list[Work], features: FeatureSet, base: Base | None, store: Store, jobs: int
+    work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
     fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
     if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once

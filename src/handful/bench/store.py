@@ -29,7 +29,7 @@ import numpy as np
 
 import handful
 from handful.bench.settings import FIGURES, Cell
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 from handful.methods import get
 from handful.utils.files import scratch, write_whole
 
@@ -159,7 +159,7 @@ def key_of(about: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(about, sort_keys=True, default=repr).encode(), digest_size=10).hexdigest()
 
 
-def fingerprint(features: FeatureSet) -> str:
+def fingerprint(features: FeatureTable) -> str:
     about = features.features.dtype.str, features.features.shape, features.labels.dtype.kind  # 10 > 2, but "10" < "2"
     found = blake2b(repr(about).encode(), digest_size=16)
     found.update(np.ascontiguousarray(features.features).data)

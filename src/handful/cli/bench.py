@@ -70,7 +70,7 @@ def bench(
     """
     from handful.bench import report as job
     from handful.core.base import is_base, read_base
-    from handful.features import FeatureSet, Protocol, read
+    from handful.features import FeatureTable, Protocol, read
     from handful.solving.solve import available_threads
 
     check_engine(engine, address)
@@ -84,7 +84,7 @@ def bench(
     given_base: Any = None
     if base is not None:
         given_base = read_base(base) if is_base(base) else read(base)
-    if isinstance(given_base, FeatureSet):
+    if isinstance(given_base, FeatureTable):
         given_base = given_base.of_split("base") or given_base
     if given is not None and split is not None:
         given = given.select(split=split)

@@ -199,7 +199,7 @@ def _embed_set(
 def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dict[str, Any]) -> Items:
     import numpy as np
 
-    from handful.features import FeatureSet, write
+    from handful.features import FeatureTable, write
     from handful.label import read_pile
     from handful.utils.files import first_folder, printable
 
@@ -207,7 +207,7 @@ def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dic
     names = [printable(name) for name in found.names]
     labels = list(map(first_folder, names))
     output.parent.mkdir(parents=True, exist_ok=True)
-    made = FeatureSet(found.features, np.array(labels), np.array(names), name=pictures.name, base_mean=base_mean)
+    made = FeatureTable(found.features, np.array(labels), np.array(names), name=pictures.name, base_mean=base_mean)
     write(made, output)
     return found
 

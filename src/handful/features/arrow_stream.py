@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from handful.features.columns import damaged
+from handful.features.file_checks import damaged
 from handful.utils.limits import check_bytes
 
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # types of messages

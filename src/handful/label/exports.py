@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import handful
 from handful.core.checks import UNKNOWN_NAME
-from handful.label.items import Items
+from handful.features import FeatureTable
 from handful.label.labelling import Labelled
 from handful.label.summary import marked
 from handful.utils.files import printable, unique_names
@@ -93,7 +93,7 @@ def _files(labelled: Labelled, places: Sequence[Path] | None) -> list[str]:
     return list(map(printable, labelled.pile.names if files is None else [str(file.resolve()) for file in files]))
 
 
-def _size(items: Items, i: int) -> tuple[int, int]:
+def _size(items: FeatureTable, i: int) -> tuple[int, int]:
     from handful.backbones import BadPicture, picture_size
 
     try:

@@ -22,7 +22,6 @@ import numpy as np
 from handful.core.arrays import at_usual_scale, unit
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.label import exports
-from handful.label.items import Items
 from handful.label.labelling import Labelled
 from handful.label.record import RECORD, Job, record_of
 from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
@@ -238,7 +237,7 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
     )  # fmt: skip
 
 
-def flat_map(pile: Items, examples: Items | None, shown: Sequence[int]) -> list[tuple[float, float]]:
+def flat_map(pile: FeatureTable, examples: FeatureTable | None, shown: Sequence[int]) -> list[tuple[float, float]]:
     """Places on a plane of the shown items, then of the examples: UMAP where it is installed, else PCA."""
     parts = [pile.features[list(shown)]] + ([examples.features] if examples is not None else [])
     x = at_usual_scale(np.concatenate(parts).astype(np.float64))
@@ -264,7 +263,7 @@ def _most_telling(labelled: Labelled) -> list[int]:
     return sorted(list(dict.fromkeys([*central, *least]))[:MOST])
 
 
-def _thumbnail(items: Items, i: int) -> bytes | None:
+def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
     if items.files is None:
         return None
     from handful.backbones import BadPicture, thumbnail

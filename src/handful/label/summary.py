@@ -17,7 +17,6 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import is_auto
 from handful.core.task import mark_unknown
 from handful.estimators.classifier import FewShotClassifier
-from handful.label.items import Items
 from handful.methods import get
 from handful.utils.shares_in_words import about, percent, span
 
@@ -81,7 +80,7 @@ class Outcome:
     """A labelled pile in numbers and words."""
 
     model: FewShotClassifier
-    examples: Items | None
+    examples: FeatureTable | None
     decision: str  # how the threshold was found, in words
     size: int
     counts: Mapping[Any, int]  # of the items that were given each class
