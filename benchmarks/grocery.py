@@ -39,8 +39,8 @@ def read_photos(folder: Path, backbone: str, console: Console, cache: bool = Tru
         start = time.perf_counter()
         found = embed_pictures(paths, load_backbone(backbone), cache=cache)
     took = time.perf_counter() - start
-    console.print(f"{len(found.paths)} photos in {took:.1f} s ({found.cached} from the cache), {len(skipped)} skipped")
-    return FeatureTable(found.features, [Path(path).parent.name for path in found.paths], name=name or folder.name)
+    console.print(f"{len(found)} photos in {took:.1f} s ({found.source['cached']} from the cache), {len(skipped)} skipped")
+    return FeatureTable(found.features, [Path(path).parent.name for path in found.names], name=name or folder.name)
 
 
 def split(photos: FeatureTable, seed: int) -> tuple[handful.Task, np.ndarray]:

@@ -37,7 +37,7 @@ from handful.cli._shared import (
 if TYPE_CHECKING:
     from handful.cluster.embedding import Sharded
     from handful.cluster.embedding_part import Recipe
-    from handful.label import Items
+    from handful.features import FeatureTable
 
 
 @app.command()
@@ -96,7 +96,8 @@ def embed(
     from handful.backbones import load_backbone
     from handful.cluster.embedding import embed_folder, into_parts
     from handful.cluster.embedding_part import Recipe
-    from handful.features.featureset import WRITERS
+    from handful.features import FeatureTable
+    from handful.features.files import WRITERS
     from handful.label.base_files import find_base_mean
     from handful.label.items import read_pile
     from handful.label.outputs import check_file
@@ -113,7 +114,7 @@ def embed(
     if engine != "ray" or not into_parts(output):
         check_file(output, overwrite, tuple(WRITERS))
     options = numbers(size=size, mean=mean, std=std)
-    found: Items | Sharded
+    found: FeatureTable | Sharded
     kept = SHARDS_KEPT if engine == "ray" else REMEMBERED * (not no_cache)
     recipe = Recipe(backbone, options)
     with (
@@ -136,9 +137,9 @@ def embed(
             found = _embed_set(pictures, dataset, split, output, net, base_mean, progress)
         else:
             found = _embed_here(pictures, output, net, base_mean, how)
-    named = getattr(found, "labels", None) or [first_folder(printable(name)) for name in found.names]
-    labels = set(named) - {""}
-    skipped = ([] if known is None else known.skipped) + found.skipped
+    own = found.label_names if isinstance(found, FeatureTable) and found.labels is not None else None
+    labels = set(own or [first_folder(printable(name)) for name in found.names]) - {"", None}
+    skipped = [*([] if known is None else known.skipped), *found.skipped]
     if as_json:
         said = {
             "items": len(found.names), "features": net.dimension, "base": None if known is None else known.about,
@@ -175,11 +176,8 @@ def _base_embedder(recipe: Recipe, output: Path, engine: str, address: str | Non
 
 def _embed_set(
     path: Path, dataset: str, split: str | None, output: Path, net: Any, base_mean: Any, progress: Any
-) -> Items:
-    from dataclasses import replace
-
+) -> FeatureTable:
     from handful.features import write
-    from handful.label import Items
     from handful.training.datasets import read_pictures
     from handful.training.datasets.embedding import embed_set
 
@@ -187,18 +185,14 @@ def _embed_set(
         path, None if dataset == "auto" else dataset, splits=None if split is None else [split],
         progress=lambda done, total: progress("reading", done, total),
     )  # fmt: skip
-    made = replace(embed_set(given, net, lambda done, total: progress("pile", done, total)), base_mean=base_mean)
+    made = embed_set(given, net, lambda done, total: progress("pile", done, total)).replace(base_mean=base_mean)
     output.parent.mkdir(parents=True, exist_ok=True)
     write(made, output)
-    names = [f"{label}/{i}" for i, label in enumerate(made.labels.tolist())]
-    return Items(
-        names, made.features, made.labels.tolist(), skipped=[(str(one.path), one.reason) for one in given.skipped]
-    )
+    names = [f"{label}/{i}" for i, label in enumerate(made.label_names)]
+    return made.replace(paths=names, skipped=[(str(one.path), one.reason) for one in given.skipped])
 
 
-def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dict[str, Any]) -> Items:
-    import numpy as np
-
+def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dict[str, Any]) -> FeatureTable:
     from handful.features import FeatureTable, write
     from handful.label import read_pile
     from handful.utils.files import first_folder, printable
@@ -207,7 +201,7 @@ def _embed_here(pictures: Path, output: Path, net: Any, base_mean: Any, how: dic
     names = [printable(name) for name in found.names]
     labels = list(map(first_folder, names))
     output.parent.mkdir(parents=True, exist_ok=True)
-    made = FeatureTable(found.features, np.array(labels), np.array(names), name=pictures.name, base_mean=base_mean)
+    made = FeatureTable(found.features, labels, names, name=pictures.name, base_mean=base_mean)
     write(made, output)
     return found
 

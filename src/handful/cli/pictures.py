@@ -248,9 +248,8 @@ def predict(
     """
     import handful
     from handful.backbones.pictures import shown
-    from handful.features import read_partly
-    from handful.label import Items, predict_items, read_pile
-    from handful.label.items import in_order, of_pictures
+    from handful.label import predict_items, read_pile
+    from handful.label.items import in_order, of_pictures, read_pile_table
     from handful.label.outputs import check_file, table_of, write_table
 
     console = console_for(as_json or output is None)  # labels that are printed are all of standard output
@@ -267,8 +266,8 @@ def predict(
         with stoppable(console, REMEMBERED * (not no_cache)), bars(console, "pictures") as progress:
             found = read_pile(items, net, progress=progress, strict=strict, cache=not no_cache)
     else:
-        table = in_order(read_partly(items), made.get("columns"), items)
-        found = Items(table.names, table.features)
+        columns = made.get("columns")
+        found = in_order(read_pile_table(items, columns), columns, items)
     labelled = predict_items(fitted, found)
     if output is not None:
         write_table(labelled, output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def read_table(
         if not len(rest):
             raise ValueError(f"every row of {str(path)!r} has a label: leave it blank where it is to be found")
         return examples, rest
-    pile = read_unlabelled(more, options)
+    pile = read_pile_table(more, examples.columns, options)
     check_widths(path, examples.dimension, more, pile.dimension)
     return examples, in_order(pile, examples.columns, more)
 
@@ -132,13 +133,17 @@ def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[Feat
     return examples.replace(labels=examples.label_names), table.take(~has_label).replace(labels=None)
 
 
-def read_unlabelled(path: Path, options: TableOptions | None = None) -> FeatureTable:
-    """All rows of a table as a pile; labels that it has are not looked at, and need not be there."""
-    wanted = {name: value for name, value in (options or {}).items() if name != "label"}
+def read_pile_table(path: Path, columns: Sequence[str] | None, options: TableOptions | None = None) -> FeatureTable:
+    """All rows of a table as a pile, with the feature columns of the examples if it has them all.
+
+    Labels that it has are not looked at, and need not be there.
+    """
+    wanted = dict(options or {})
+    if (label := wanted.pop("label", None)) is not None:
+        wanted["exclude"] = [*wanted.get("exclude", ()), escape(label)]  # carried along, never a feature
     table = read(path, warn=False, **wanted)
-    label = (options or {}).get("label")
-    if label is not None:
-        table = read(path, warn=False, **wanted, label=label) if label in _names(table) else table
+    if columns is not None and table.columns is not None and set(columns) < {*table.columns, *table.others}:
+        table = read(path, warn=False, columns=[escape(name) for name in columns])  # the others are carried along
     return table.replace(labels=None)
 
 
@@ -156,11 +161,6 @@ def check_widths(path: Path, width: int, more: Path, other: int) -> None:
         raise ValueError(
             f"{str(path)!r} has {width} features and {str(more)!r} {other}: both must come from the same backbone"
         )
-
-
-def _names(table: FeatureTable) -> list[str]:
-    """Of all columns of a table that could be labels."""
-    return [*(table.columns or ()), *table.others]
 
 
 def _embed(

@@ -18,7 +18,8 @@ from handful.core.parameters import AUTO, is_auto
 from handful.core.task import mark_unknown
 from handful.estimators.classifier import FewShotClassifier, make_estimator
 from handful.label.base_files import told_of_base
-from handful.label.items import Items, check_twins
+from handful.features import FeatureTable, concatenate
+from handful.label.items import check_twins
 from handful.label.summary import Answers, Outcome, made_by, share_of
 from handful.methods import get
 from handful.solving.groups import Group, make_groups
@@ -31,8 +32,8 @@ NEAREST = 3
 class Labelled(Answers):
     """A pile with its labels; the model that gave them; the examples it learned from."""
 
-    pile: Items
-    examples: Items | None  # not known for items that a saved model labelled
+    pile: FeatureTable
+    examples: FeatureTable | None  # not known for items that a saved model labelled
     model: FewShotClassifier
     probabilities: np.ndarray  # [n, N] P(class | known)
     scores: np.ndarray  # [n], high means unknown: what the decision is made by
@@ -103,7 +104,7 @@ class Labelled(Answers):
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Files that gave no item, and why."""
-        return (self.examples.skipped if self.examples is not None else []) + self.pile.skipped
+        return [*(self.examples.skipped if self.examples is not None else ()), *self.pile.skipped]
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -111,8 +112,8 @@ class Labelled(Answers):
 
 
 def label_items(
-    examples: Items,
-    pile: Items,
+    examples: FeatureTable,
+    pile: FeatureTable,
     *,
     method: str = AUTO,
     outlier_share: float | str = AUTO,
@@ -138,14 +139,14 @@ def label_items(
     whole, given = pile, dict(given or {})
     examples, pile = _move(examples, pile, given)
     X = np.concatenate([examples.features, pile.features])
-    y = np.array([*(examples.labels or ()), *[None] * len(pile)], dtype=object)
+    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     scores = model.outlier_scores_[is_pile]
     limit, decision = find_threshold(model, scores, examples, threshold, unknown_rate, max_false_unknown)
     if limit != model.threshold_:
         _decide(model, is_pile, limit)
-    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": pile.columns})
+    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
     probabilities = model.label_distributions_[is_pile]
     if given:
         rest = [i for i in range(len(whole)) if i not in given]
@@ -157,18 +158,18 @@ def label_items(
     return Labelled(whole, examples, model, probabilities, scores, decision, given)
 
 
-def check_classes(examples: Items) -> None:
-    for name in dict.fromkeys(examples.labels or ()):
+def check_classes(examples: FeatureTable) -> None:
+    for name in examples.counts:
         if name.casefold() == UNKNOWN_NAME:
             raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
-    if len(set(examples.labels or ())) > 1 and (examples.features == examples.features[0]).all():
+    if len(examples.counts) > 1 and (examples.features == examples.features[0]).all():
         raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
 def find_threshold(
     model: FewShotClassifier,
     scores: np.ndarray,
-    examples: Items,
+    examples: FeatureTable,
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
@@ -197,17 +198,12 @@ def find_threshold(
     return float(limit), decision
 
 
-def _move(examples: Items, pile: Items, given: Mapping[int, str]) -> tuple[Items, Items]:
+def _move(examples: FeatureTable, pile: FeatureTable, given: Mapping[int, str]) -> tuple[FeatureTable, FeatureTable]:
     """The given items from the pile to the examples."""
     if not given:
         return examples, pile
-    both = Items(examples.names + pile.names, np.concatenate([examples.features, pile.features]))
-    both.files = None if pile.files is None else [*(examples.files or ()), *pile.files]
-    both.hashes = None if pile.hashes is None else [*(examples.hashes or ()), *pile.hashes]
-    n = len(examples)
-    shown = both.take([*range(n), *(n + i for i in given)])
-    shown.labels = [*(examples.labels or ()), *given.values()]
-    shown.skipped, shown.source = examples.skipped, examples.source
+    labels = [*examples.label_names, *given.values()]
+    shown = concatenate([examples, pile.take([*given])]).replace(labels=labels)
     check_twins(shown)
     rest = pile.take([i for i in range(len(pile)) if i not in given])
     if not len(rest):
@@ -238,7 +234,7 @@ def check_decision(
         raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
 
 
-def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
+def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
     """Label new items by a model that was fitted before: each on its own, nothing is refitted."""
     if items.features.shape[1] != model.n_features_in_:
         raise ValueError(
@@ -251,11 +247,11 @@ def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
     )  # fmt: skip
 
 
-def _calibrate(model: FewShotClassifier, scores: np.ndarray, examples: Items) -> np.ndarray:
+def _calibrate(model: FewShotClassifier, scores: np.ndarray, examples: FeatureTable) -> np.ndarray:
     return decide.calibrate(scores[None], model.outlier_share_, shots_of(model, examples))[0]
 
 
-def shots_of(model: FewShotClassifier, examples: Items) -> float:
+def shots_of(model: FewShotClassifier, examples: FeatureTable) -> float:
     """Examples of a class, as `decide.calibrate` takes them."""
     return len(examples) / len(model.classes_)
 

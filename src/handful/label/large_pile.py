@@ -26,13 +26,13 @@ from handful.core import decide
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier, conditional, make_estimator
 from handful.estimators.model_file import load
-from handful.features import is_sharded
-from handful.features.columns import checked_mean
+from handful.features import FeatureTable, is_sharded
+from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
-from handful.features.partly import names_of_rows
 from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.features.table import row_names
 from handful.label.base_files import told_of_base
-from handful.label.items import Items, check_widths, of_pictures, read_labelled
+from handful.label.items import check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold, shots_of
 from handful.label.outputs import (
     HOLDS_LABELS,
@@ -89,7 +89,7 @@ class Solved:
     model: FewShotClassifier
     probabilities: np.ndarray
     scores: np.ndarray
-    examples: Items
+    examples: FeatureTable
 
     def some(self, start: int, stop: int) -> Some:
         probabilities, scores = conditional(self.probabilities[start:stop]), self.scores[start:stop]
@@ -139,7 +139,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     engine: who makes the passes over the pile, as `handful.solve` takes it; threads of this machine if None.
     """
     assert job.pile is not None
-    examples, _ = read_labelled(job.examples)
+    examples, _ = read_labelled(job.examples, job.table)
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
@@ -186,11 +186,11 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     return InParts(outcome, files)
 
 
-def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> str:
+def _mark(examples: FeatureTable, parts: Sequence[Path], asked: Mapping[str, Any]) -> str:
     """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
     stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
     said = json.dumps(
-        [handful.__version__, dict(asked), examples.labels, examples.features.shape, stats],
+        [handful.__version__, dict(asked), examples.label_names, examples.features.shape, stats],
         default=lambda array: array.tolist(),  # the base mean
     )
     mark = blake2b(said.encode(), digest_size=8)
@@ -199,7 +199,7 @@ def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> s
 
 
 def _solve(
-    examples: Items,
+    examples: FeatureTable,
     pile: Shards,
     asked: Mapping[str, Any],
     engine: Any,
@@ -211,7 +211,7 @@ def _solve(
         probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
         return Solved(load(scratch / MODEL), probabilities, scores.astype(np.float64), examples)
     model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
-    labels = np.array(examples.labels)
+    labels = np.array(examples.label_names)
     result = solve(
         model._method, examples.features, labels, pile, **model.get_params(deep=False),
         engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress,
@@ -265,7 +265,7 @@ def _names(part: Path, at: int) -> Iterator[list[str]]:
         with open_parquet(part, texts=["path"]) as file:
             for batch in file.iter_batches(ROWS, columns=["path"]):
                 batch.validate(full=True)
-                yield names_of_rows(values_of(batch.column(0)), at)
+                yield row_names(["" if path is None else str(path) for path in values_of(batch.column(0))], at)
                 at += batch.num_rows
     except ValueError as error:
         raise OSError(f"{part} cannot be read: {error}") from None

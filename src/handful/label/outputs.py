@@ -20,7 +20,10 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import at_usual_scale, unit
+from handful.features import FeatureTable
+from handful.features.arrow_table import column_array
 from handful.features.parts import part_name, part_numbers, read_note
+from handful.features.table import free_name
 from handful.label import exports
 from handful.label.labelling import Labelled
 from handful.label.record import RECORD, Job, record_of
@@ -129,11 +132,19 @@ def table_of(labelled: Labelled) -> Any:
     if nearest is not None and labelled.examples is not None:
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         shown |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
-    return table_of_answers(labelled, labelled.pile.names, shown)
+    return table_of_answers(labelled, labelled.pile.names, shown, labelled.pile.others)
 
 
-def table_of_answers(answers: Answers, names: Sequence[str], beside: Mapping[str, Any] | None = None) -> Any:
-    """What is said of each item alone, as in `table_of`, with the columns `beside` that are of the whole pile."""
+def table_of_answers(
+    answers: Answers,
+    names: Sequence[str],
+    beside: Mapping[str, Any] | None = None,
+    others: Mapping[str, np.ndarray] | None = None,
+) -> Any:
+    """What is said of each item alone, as in `table_of`, with the columns `beside` that are of the whole pile.
+
+    others: the columns of the items' own table, which are carried along.
+    """
     import pyarrow as pa
 
     shown: dict[str, Any] = {
@@ -148,6 +159,8 @@ def table_of_answers(answers: Answers, names: Sequence[str], beside: Mapping[str
     shown |= beside or {}
     for k, name in enumerate(answers.model.classes_.tolist()):
         shown[f"p_{name}"] = answers.probabilities[:, k].astype(np.float64)
+    for name, values in (others or {}).items():
+        shown[free_name(printable(name), shown)] = column_array(values, name)
     return pa.table(shown)
 
 
@@ -217,8 +230,8 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
                 p_unknown=nan if p_unknown is None else float(p_unknown[i]),
             )
         )  # fmt: skip
-    for k, name in enumerate((examples.labels if examples is not None else None) or ()):
-        assert examples is not None
+    for k, name in enumerate(examples.label_names if examples is not None else ()):
+        assert examples is not None and name is not None
         items.append(
             PileItem(examples.names[k], _thumbnail(examples, k), name, name, 1.0, 0.0, places[len(shown) + k], [], True)
         )  # fmt: skip

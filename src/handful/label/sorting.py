@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from handful.features import FeatureTable
 from handful.label.move_journal import UNDO, Move, is_journal, write_journal
 from handful.label.subtree import Subtree
 from handful.utils.files import in_brief

@@ -17,6 +17,7 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import is_auto
 from handful.core.task import mark_unknown
 from handful.estimators.classifier import FewShotClassifier
+from handful.features import FeatureTable
 from handful.methods import get
 from handful.utils.shares_in_words import about, percent, span
 
@@ -97,7 +98,7 @@ class Outcome:
         found = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
         lines = []
         if self.examples is not None:
-            given = Counter(self.examples.labels)
+            given = Counter(name for name in self.examples.label_names if name is not None)
             shots = (
                 f"{min(given.values())}"
                 if len(set(given.values())) == 1

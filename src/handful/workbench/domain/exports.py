@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
+from handful.features import FeatureTable
 from handful.label.exports import FORMATS
-from handful.label.items import Items
 from handful.label.labelling import Labelled
 from handful.utils import csv_file as csvfile
 from handful.workbench.domain.pile import MAKING
@@ -105,7 +105,7 @@ def _rows(state: State) -> np.ndarray:
 class _Shown:
     """As much of a `Labelled` as the formats of other tools look at; items that have a label."""
 
-    pile: Items
+    pile: FeatureTable
     closest: np.ndarray
     unknown: np.ndarray
     confidence: np.ndarray
@@ -129,7 +129,7 @@ class _Shown:
         method = "a person" if state.run is None else state.run.facts["method"]
         opener = project.source.opener((state.pile.origins[i], state.pile.names[i]) for i in rows.tolist())
         names = [state.pile.names[i] for i in rows.tolist()]
-        items = Items(names, np.empty((len(rows), 0)), files=files, opener=opener)
+        items = FeatureTable(np.empty((len(rows), 0)), paths=names, files=files, opener=opener)
         return cls(
             items, labels, said == UNKNOWN, sure, np.nan_to_num(score), np.nan_to_num(p),
             SimpleNamespace(classes_=classes, _method=method),

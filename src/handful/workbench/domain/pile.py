@@ -144,14 +144,14 @@ class Source:
 
 def read_table(path: Path) -> tuple[list[str], np.ndarray, list[str | None]]:
     """Names (each once), features and labels of a table of embeddings."""
-    from handful.features import read_partly
+    from handful.features import read
 
-    table = read_partly(path)
+    table = read(path, warn=False)
     names = unique_names([printable(name) for name in table.names])
     features = np.ascontiguousarray(at_usual_scale(table.features), np.float32)
     if (features.any(axis=1) != table.features.any(axis=1)).any():
         raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
-    return names, features, list(table.labels)
+    return names, features, table.label_names
 
 
 def _is_text(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.decide import ENOUGH
-from handful.label.items import Items
+from handful.features import FeatureTable
 from handful.utils.shares_in_words import about, percent, span
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
@@ -205,7 +205,7 @@ def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
     return np.array([said.get(item, NONE) for item in ids.tolist()], np.int64)
 
 
-def _items(pile: Pile, rows: np.ndarray, labels: list[str] | None = None) -> Items:
+def _items(pile: Pile, rows: np.ndarray, labels: list[str] | None = None) -> FeatureTable:
     hashes = [pile.hashes[i] or "" for i in rows]
     names = [pile.names[i] for i in rows]
-    return Items(names, pile.features[rows], labels, hashes=hashes if all(hashes) else None)
+    return FeatureTable(pile.features[rows], labels, names, hashes=hashes if all(hashes) else None)
