@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn import metrics as sklearn_metrics
 
-from handful.engines.descent import PARAMETERS
+from handful.engines.infomax import PARAMETERS
 from handful.features import FeatureTable
 
 WAYS, SHOTS, QUERIES = 5, 5, 150
@@ -18,7 +18,7 @@ B, TAU, STEPS, LEARNING_RATE = 0.5, 10.0, 50, 0.01  # the paper's symbols
 YARDSTICK: dict[str, Any] = {"b": B, "tau": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE}  # of `_yardstick.eol`
 EOL: dict[str, Any] = {  # the same for `handful.solve("eol", ...)`
     "b": B, "temperature": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE,
-    "class_weight": "ways", "learn": PARAMETERS, "lambda_ce": 1.0, "lambda_co": 1.0, "lambda_ma": 1.0,
+    "marginal_weight": "ways", "learn": PARAMETERS, "lambda_ce": 1.0, "lambda_co": 1.0, "lambda_ma": 1.0,
 }  # fmt: skip
 PREPARATION = "task, l2"  # of the features, on both sides
 

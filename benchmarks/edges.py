@@ -70,8 +70,8 @@ def row(name: str, features: FeatureTable, tasks: int, protocol: Protocol) -> tu
         task, truth = replace_query(episodes.task, 1), episodes.truth[:, :1]
     else:
         task, truth = episodes.task, episodes.truth
-    found = handful.solve(task)
-    told = handful.solve("eol", task, outlier_share=float(np.clip(protocol.outlier_share, 0.01, 0.99)))
+    found = handful.solve_task(task)
+    told = handful.solve_task(task, method="eol", outlier_share=float(np.clip(protocol.outlier_share, 0.01, 0.99)))
     share, known = protocol.outlier_share, truth >= 0
 
     def ranks(result: handful.Result) -> str:

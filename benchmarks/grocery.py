@@ -39,7 +39,9 @@ def read_photos(folder: Path, backbone: str, console: Console, cache: bool = Tru
         start = time.perf_counter()
         found = embed_pictures(paths, load_backbone(backbone), cache=cache)
     took = time.perf_counter() - start
-    console.print(f"{len(found)} photos in {took:.1f} s ({found.source['cached']} from the cache), {len(skipped)} skipped")
+    console.print(
+        f"{len(found)} photos in {took:.1f} s ({found.source['cached']} from the cache), {len(skipped)} skipped"
+    )
     return FeatureTable(found.features, [Path(path).parent.name for path in found.names], name=name or folder.name)
 
 
@@ -66,7 +68,9 @@ def figures(photos: FeatureTable, method: str, told: str | float, splits: int) -
     for seed in range(splits):
         task, truth = split(photos, seed)
         known = truth >= 0
-        result = handful.solve(method, task, outlier_share=float(np.mean(~known)) if told == "the truth" else told)
+        result = handful.solve_task(
+            task, method=method, outlier_share=float(np.mean(~known)) if told == "the truth" else told
+        )
         guess = result.probabilities.argmax(axis=-1)
         found["right"].append(accuracy(result.probabilities, truth))
         found["AUROC"].append(auroc(result.outlier_scores, ~known))

@@ -5,7 +5,7 @@
     python benchmarks/methods.py eol kdo     # these two only; writes into a temporary folder
 
 5-way 5-shot, 150 queries, 64 and 640 features, the Gaussian clusters of `speed.py` without preparation: each method
-does its own, and is told the share of outliers, one half. "One by one" is a Python loop of `handful.solve(method,
+does its own, and is told the share of outliers, one half. "One by one" is a Python loop of `handful.solve_task(task,
 task)`, the BLAS keeping its threads; "batched" is one call for a batch of the same tasks, with backend="array" where
 there is a choice; "fast" is that with backend="fast". Tasks are made, and their features checked, beforehand.
 Contenders take turns as in `speed.py`, and answer alike before they are timed. A ratio is that of the medians over the
@@ -25,7 +25,7 @@ from _script import Parser
 from rich.console import Console
 
 import handful
-from handful.methods.registry import get
+from handful.solving import get_solver
 from handful.utils.threads import available_threads
 
 DIMENSIONS = (64, 640)  # where calls cost most, and where memory does
@@ -49,10 +49,12 @@ def contenders(method: str, tasks: handful.Task) -> dict[str, Run]:
     alone = [tasks[i] for i in range(tasks.batch)]
 
     def batched(**options: str) -> Run:
-        return lambda n: handful.solve(method, tasks[:n], outlier_share=0.5, **options)
+        return lambda n: handful.solve_task(tasks[:n], method=method, outlier_share=0.5, **options)
 
-    run: dict[str, Run] = {LOOP: lambda n: [handful.solve(method, task, outlier_share=0.5) for task in alone[:n]]}
-    if "backend" not in get(method).defaults:
+    run: dict[str, Run] = {
+        LOOP: lambda n: [handful.solve_task(task, method=method, outlier_share=0.5) for task in alone[:n]]
+    }
+    if "backend" not in get_solver(method).defaults:
         return run | {BATCHED: batched()}
     return run | {BATCHED: batched(backend="array"), FAST: batched(backend="fast")}
 
@@ -112,7 +114,9 @@ def main() -> None:
     for dimension in DIMENSIONS:
         tasks = handful.Task(*gaussian_tasks(given.tasks, dimension))
         results: Results = {}
-        for method in given.methods or [info.name for info in handful.list_methods() if not info.needs]:
+        for method in given.methods or [
+            info.name for info in map(handful.describe, handful.list_methods()) if not info.needs
+        ]:
             with console.status(f"{method}, {dimension} features"):
                 run = contenders(method, tasks)
                 agree(method, run, min(effort.compared, given.tasks))

@@ -75,15 +75,13 @@ def solve(pile: np.ndarray | Path, classes: int, out: Path, engine=None, look=la
             look()
 
     handful.solve(
-        "eol",
         *examples(classes),
         pile,
+        method="eol",
         outlier_share=0.5,
         steps=steps,
-        out=out,
-        engine=engine,
-        progress=progress,
         backend="fast",
+        streaming=handful.Streaming(out=out, engine=engine, progress=progress),
     )
     took = np.diff(ticks)[1:-1]  # the first pass takes the mean, the last refines
     return float(statistics.median(took.reshape(steps, -1).sum(axis=1)))

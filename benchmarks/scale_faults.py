@@ -130,7 +130,14 @@ def solve(folder: Path, sizes: Sizes) -> Callable[[str], list[np.ndarray]]:
         np.save(folder / "pile" / f"part-{i}.npy", rows)
 
     def run(name: str) -> list[np.ndarray]:
-        found = handful.solve("eol", support, labels, folder / "pile", outlier_share=0.5, engine=Actors())
+        found = handful.solve(
+            support,
+            labels,
+            folder / "pile",
+            method="eol",
+            outlier_share=0.5,
+            streaming=handful.Streaming(engine=Actors()),
+        )
         return [found.probabilities, found.outlier_scores]
 
     return run

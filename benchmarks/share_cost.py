@@ -21,10 +21,12 @@ from handful.solving.solve import _estimate
 DIMENSIONS = (64, 640, 1280)
 CONTENDERS = {
     "estimate of the share": lambda tasks: _estimate(tasks, None),
-    "KDO, told": lambda tasks: handful.solve("kdo", tasks, outlier_share=0.5),
-    "default (KDO, not told)": lambda tasks: handful.solve(tasks),
-    "EOL, told, backend array": lambda tasks: handful.solve("eol", tasks, outlier_share=0.5, backend="array"),
-    "EOL, told, backend fast": lambda tasks: handful.solve("eol", tasks, outlier_share=0.5, backend="fast"),
+    "KDO, told": lambda tasks: handful.solve_task(tasks, method="kdo", outlier_share=0.5),
+    "default (KDO, not told)": lambda tasks: handful.solve_task(tasks),
+    "EOL, told, backend array": lambda tasks: handful.solve_task(
+        tasks, method="eol", outlier_share=0.5, backend="array"
+    ),
+    "EOL, told, backend fast": lambda tasks: handful.solve_task(tasks, method="eol", outlier_share=0.5, backend="fast"),
 }
 
 

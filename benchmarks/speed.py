@@ -49,7 +49,7 @@ import handful
 from handful.core.metrics import figures
 from handful.core.prepare import prepare
 from handful.engines import descent_numba as kernels
-from handful.engines.descent import PARAMETERS, InfoMax
+from handful.engines.infomax import PARAMETERS, InfoMax
 from handful.utils.threads import available_threads
 
 DIMENSIONS = (640, 1280, 2048)
@@ -84,7 +84,7 @@ def contenders(tasks: tuple[np.ndarray, ...]) -> dict[str, Run]:
     blas = ThreadpoolController()
 
     def own(arrays: Sequence, n: int, **options: object) -> handful.Result:
-        return handful.solve("eol", *(x[:n] for x in arrays), preparation=PREPARATION, **EOL, **options)
+        return handful.solve(*(x[:n] for x in arrays), method="eol", preparation=PREPARATION, **EOL, **options)
 
     def one_thread(n: int, **options: object) -> handful.Result:
         with blas.limit(limits=1, user_api="blas"):  # threads=1 leaves NumPy's BLAS its own threads

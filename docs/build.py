@@ -20,8 +20,10 @@ from typing import Any
 import methods_text as words
 import toy
 
-from handful.methods import Info, get, list_methods
-from handful.methods.registry import FEW
+from handful.methods import Info
+from handful.methods.contract import FEW_SHOTS
+from handful.methods.registry import find_method
+from handful.solving import get_solver, list_methods
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from _script import Parser
@@ -42,12 +44,12 @@ GROUPS = {  # heading -> (setting, paradigm), None for any
 
 def registry_names() -> list[str]:
     """This package's methods; other packages may have registered more."""
-    return [info.name for info in list_methods() if get(info.name).solve.__module__.startswith("handful.")]
+    return [name for name in list_methods() if find_method(name).solve.__module__.startswith("handful.")]
 
 
 def own_methods() -> list[Info]:
     """Those, in the order of the page."""
-    own = [get(name).info for name in registry_names()]
+    own = [get_solver(name).info for name in registry_names()]
     return [info for heading in GROUPS for info in members(heading, own)]
 
 
@@ -68,7 +70,7 @@ def page() -> str:
         _reflow(
             "`extra`: what must be installed besides, as in `pip install 'handful[ood]'`. `needs`: what must be given, "
             "see *Base classes*. Where a default depends on "
-            f"the shots, that for 1 shot holds below {FEW:.1f} examples a class on average, that for 5 from there on."
+            f"the shots, the one for 1 shot holds below {FEW_SHOTS:.1f} examples per class, that for 5 from there on."
         ),
         *(_reflow(text) for text in (words.PREPARATION, words.SYMBOLS, words.PICTURES)),
         "![Every method on the toy task](pictures/all.png)",
@@ -120,7 +122,7 @@ def section(info: Info) -> str:
 
 
 def parameters(name: str) -> str:
-    method = get(name)
+    method = get_solver(name)
     rows = []
     for key, default in method.defaults.items():
         shots = method.info.by_shots.get(key)

@@ -125,7 +125,7 @@ TEXT = {
         {
             "outlier_share": "how much of the pile is unknown; turned into $b$ by the last line",
             "b": "the paper's balance $b$ itself, instead of the share",
-            "class_weight": '"ways": $N / (1 - b)$, as in the paper; "shots": examples a class instead of $N$, '
+            "marginal_weight": '"ways": $N / (1 - b)$, as in the paper; "shots": examples a class instead of $N$, '
             "as in its published code",
             "learn": r"which of $c$, $\eta$, $\delta$ move",
             "lambda_ce": r"$\lambda_{\mathrm{ce}}$",

@@ -38,12 +38,12 @@ def requested_and_predicted(axes: plt.Axes, n: int) -> None:
     """EOL's mean predicted share on piles that hold half unknowns, and on piles that hold what is asked for."""
     asked = np.linspace(0.05, 0.95, 19)
     half = tasks(n, 15, 15)
-    found = [handful.solve("eol", half.task, outlier_share=g).outlier_scores.mean() for g in asked]
+    found = [handful.solve_task(half.task, method="eol", outlier_share=g).outlier_scores.mean() for g in asked]
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
     axes.plot(asked, found, "o-", ms=3, label="the pile holds one half")
     right = [5 * k / 30 for k in SIXTHS]
     own = [
-        handful.solve("eol", tasks(n, 30 - 5 * k, 5 * k).task, outlier_share=g).outlier_scores.mean()
+        handful.solve_task(tasks(n, 30 - 5 * k, 5 * k).task, method="eol", outlier_share=g).outlier_scores.mean()
         for k, g in zip(SIXTHS, right, strict=True)
     ]
     axes.plot(right, own, "s", ms=6, label="the pile holds what is asked")

@@ -85,10 +85,10 @@ def base():
 def answer(method: str) -> tuple:
     """The model fitted on the toy task, and what it says of new items on a grid: scores [H, W], classes [H, W, N]."""
     import handful
-    from handful.methods import get
+    from handful.solving import get_solver
 
     task = toy()
-    given = {"base": base()} if get(method).info.needs else {}
+    given = {"base": base()} if get_solver(method).info.needs else {}
     model = handful.make_estimator(method, outlier_share=task.outlier_share, **given)
     model.fit(features(task.points), task.labels)
     left, right, bottom, top = EXTENT

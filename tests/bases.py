@@ -3,7 +3,7 @@
 import numpy as np
 
 from handful import Base
-from handful.methods import get
+from handful.solving import get_solver
 
 
 def base_for(dimension, seed=0, strength=0.05, negatives=30):
@@ -28,4 +28,4 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
 
 def needed(name, dimension):
     """The parameters that a method cannot do without."""
-    return {"base": base_for(dimension)} if get(name).info.needs == "base" else {}
+    return {"base": base_for(dimension)} if get_solver(name).info.needs == "base" else {}

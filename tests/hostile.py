@@ -63,7 +63,8 @@ class Sandbox:
 # What commands import where they need it: here once for all, instead of a tenth of a second in each of a thousand.
 MODULES = (
     "handful.cli", "handful.estimators.classifier", "handful.features", "handful.label",
-    "handful.estimators.model_file", "handful.backbones", "handful.solving.groups", "handful.workbench.server.app", "PIL.ImageOps",
+    "handful.estimators.model_file", "handful.backbones", "handful.solving.groups", "handful.workbench.server.app",
+    "PIL.ImageOps",
     "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute",
     "rich.console", "rich.progress", "rich.table", "safetensors.numpy", "scipy.sparse", "sklearn.base", "onnx",
     "array_api_compat.numpy",

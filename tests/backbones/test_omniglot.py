@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from handful import solve
+from handful import solve, solve_task
 from handful.backbones import load_backbone
 from handful.backbones.catalogue import SHIPPED
 from handful.core.base import read_base
@@ -73,7 +73,7 @@ def test_drawings_of_one_kind_lie_together():
     features = backbone.embed(ready)
     shown = np.arange(len(kinds)) % 8 < 3
     result = solve(
-        "simpleshot", features[shown], kinds[shown], features[~shown], base_mean=read_base(backbone.base).mean
+        features[shown], kinds[shown], features[~shown], method="simpleshot", base_mean=read_base(backbone.base).mean
     )
     assert (result.closest == kinds[~shown]).mean() > 0.9
 
@@ -85,7 +85,7 @@ def test_characters_that_it_never_saw_are_told_apart(shared):
     backbone = load_backbone("omniglot")
     features = embed_set(some, backbone)
     episodes = draw(features.features, features.labels, Protocol(), seed=0, tasks=300)
-    result = solve("simpleshot", episodes.task, base_mean=read_base(backbone.base).mean)
+    result = solve_task(episodes.task, method="simpleshot", base_mean=read_base(backbone.base).mean)
     found = figures(result.probabilities, result.outlier_scores, episodes.truth)
     assert found["accuracy"].mean() > 0.97
     assert found["auroc"].mean() > 0.95

@@ -25,8 +25,7 @@ from handful.bench.store import Block, code_of, describe, fingerprint, key_of
 from handful.bench.tables import write_csv, write_json, write_markdown
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, digits, draw, write
-from handful.methods import list_methods
-from handful.solving import solve
+from handful.solving import list_methods, solve_task
 
 pytest.importorskip("pyarrow")
 
@@ -69,7 +68,7 @@ def test_every_method_sees_the_tasks_that_draw_gives(imbalanced):
     for cell in imbalanced.benchmark.cells:
         for seed, number in ((0, 7), (1, 99), (1, 100), (0, 104)):
             alone = draw(*digits(), cell.protocol, seed=seed, tasks=[number])
-            found = solve(cell.contender.method, alone.task, threads=1, **cell.contender.parameters)
+            found = solve_task(alone.task, method=cell.contender.method, threads=1, **cell.contender.parameters)
             by_hand = figures(found.probabilities, found.outlier_scores, alone.truth)
             for name in FIGURES:
                 assert imbalanced[cell.column, cell.row][name][seed * 105 + number] == pytest.approx(
@@ -133,7 +132,7 @@ def test_the_other_of_a_difference_is_named_by_its_row_its_method_or_as_it_was_g
 
 def test_jobs_change_nothing(embedded, tmp_path):
     """For every method, those that draw random numbers too."""
-    methods = ",".join(info.name for info in list_methods()).replace("iforest", "iforest:trees=10")
+    methods = ",".join(list_methods()).replace("iforest", "iforest:trees=10")
     base, made = base_for(embedded.dimension), []
     for jobs in (1, 2):
         store = Store(tmp_path / str(jobs))
@@ -448,7 +447,7 @@ def test_a_benchmark_takes_unequal_and_broad_tasks(embedded, tmp_path):
     protocol = Protocol(ways=3, shots=2, broad=True, unequal_shots=1.0, unequal_queries=1.0)
     results = run(make("balanced", "knn", protocol), embedded, embedded, Store(tmp_path), tasks=5)
     alone = draw(*digits(), protocol, seed=0, tasks=[3])
-    found = solve("knn", alone.task, base_mean=embedded.mean)
+    found = solve_task(alone.task, method="knn", base_mean=embedded.mean)
     by_hand = figures(found.probabilities, found.outlier_scores, alone.truth)["auroc"][0]
     assert results["15 + 15", "kNN distance"]["auroc"][3] == pytest.approx(100 * by_hand)
 

@@ -26,10 +26,9 @@ from handful.bench.report import perform
 from handful.bench.runner import FIGURES, measure
 from handful.bench.settings import BENCHMARKS, Contender, parse_methods, told
 from handful.bench.share import AUTO, HALF, MEASURED, SHOWN, TOLD
-from handful.core.task import Result
 from handful.features import FeatureTable, Protocol, digits, draw, read, write
 from handful.methods.registry import METHODS
-from handful.solving import solve
+from handful.solving import Result, solve_task
 
 pytest.importorskip("pyarrow")
 
@@ -149,7 +148,7 @@ def test_figures_of_single_tasks_are_those_of_scikit_learn(found):
     """One task of every method, share and number of shots, drawn and solved alone."""
     for of, cell in cells_of(found):
         alone = draw(*digits(), cell.protocol, seed=1, tasks=[5])
-        result = solve(cell.contender.method, alone.task, threads=1, **cell.contender.parameters)
+        result = solve_task(alone.task, method=cell.contender.method, threads=1, **cell.contender.parameters)
         truth, outlier = alone.truth[0], alone.outlier[0]
         closest = np.asarray(result.probabilities)[0].argmax(axis=-1)
         decided = np.where(result.unknown[0], -1, closest)

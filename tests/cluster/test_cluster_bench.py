@@ -17,8 +17,7 @@ import handful as package
 from handful.bench.report import perform
 from handful.cluster.bench import Ray
 from handful.features import FeatureTable, Protocol, digits, draw
-from handful.methods import list_methods
-from handful.solving import solve
+from handful.solving import describe, list_methods, solve_task
 
 pytestmark = pytest.mark.ray
 SLOW = "eol:steps=300:backend=array"  # about half a second a block
@@ -33,7 +32,7 @@ def embedded():
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     """The kernel is compiled here if it must be, not by all workers at once."""
-    solve("eol", draw(*digits(), Protocol(), tasks=2).task, b=0.5, backend="fast")
+    solve_task(draw(*digits(), Protocol(), tasks=2).task, method="eol", b=0.5, backend="fast")
 
 
 def bench(embedded, folder, methods, tasks, **options):
@@ -79,7 +78,7 @@ def is_solving(node, seconds=0.0):
 
 def test_two_nodes_write_the_very_files_of_a_local_run(nodes, embedded, tmp_path):
     """For every method, those that draw random numbers too; centred on a base set. Heads are learned by torch."""
-    names = [info.name for info in list_methods() if find_spec("torch") or info.of_base in (None, "negatives")]
+    names = [name for name in list_methods() if find_spec("torch") or describe(name).base_part in (None, "negatives")]
     methods = ",".join(names).replace("iforest", "iforest:trees=5")
     for folder, engine in (("local", None), ("ray", Ray())):
         bench(embedded, tmp_path / folder, methods, 3, seeds=2, base=embedded, against="eol", engine=engine)

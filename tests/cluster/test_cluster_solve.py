@@ -11,7 +11,7 @@ import handful
 from handful.cluster import Actors
 from handful.cluster.actors import ActorCrew
 from handful.streaming.passes import Pass, View
-from handful.streaming.pile import Shards
+from handful.streaming.pile import Pile
 
 pytestmark = pytest.mark.ray
 
@@ -35,16 +35,20 @@ def solve_with_a_death(nodes, given, pile, when):
         if done == when:
             nodes.kill()
 
-    found = handful.solve("eol", *given, pile, outlier_share=0.5, engine=Actors(), progress=progress)
+    found = handful.solve(
+        *given, pile, method="eol", outlier_share=0.5, streaming=handful.Streaming(engine=Actors(), progress=progress)
+    )
     return found, len(seen)
 
 
 @pytest.mark.parametrize("method", ["eol", "oslo", "ostim", "tim_gd", "simpleshot", "knn", "auto"])
 def test_two_nodes_find_what_one_machine_finds(nodes, task, method):
     support, labels, query, folder = task
-    whole = handful.solve(method, support, labels, query)
-    for pile in (folder, Shards(query)) if method == "eol" else (folder,):
-        found = handful.solve(method, support, labels, pile, engine=Actors(), chunk=777)
+    whole = handful.solve(support, labels, query, method=method)
+    for pile in (folder, Pile(query)) if method == "eol" else (folder,):
+        found = handful.solve(
+            support, labels, pile, method=method, streaming=handful.Streaming(engine=Actors(), block_rows=777)
+        )
         assert furthest(found, whole) <= 1e-5
         assert abs(found.outlier_share - whole.outlier_share) < 1e-6
 
@@ -54,13 +58,19 @@ def test_what_is_wrong_with_the_pile_is_said_as_on_one_machine(nodes, task):
     query = query.copy()
     query[12_345, 6] = np.nan
     with pytest.raises(ValueError, match="^query contains NaN at row 12345, column 6"):
-        handful.solve("eol", support, labels, Shards(query), engine=Actors())
+        handful.solve(support, labels, Pile(query), method="eol", streaming=handful.Streaming(engine=Actors()))
 
 
 def test_actors_hold_no_more_than_they_may(nodes, task):
     support, labels, query, folder = task
-    whole = handful.solve("oslo", support, labels, query)
-    assert furthest(handful.solve("oslo", support, labels, folder, engine=Actors(hold=0)), whole) <= 1e-5
+    whole = handful.solve(support, labels, query, method="oslo")
+    assert (
+        furthest(
+            handful.solve(support, labels, folder, method="oslo", streaming=handful.Streaming(engine=Actors(hold=0))),
+            whole,
+        )
+        <= 1e-5
+    )
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
@@ -69,8 +79,8 @@ def test_a_node_that_dies_costs_its_part_of_one_pass(nodes, task, on_disk, monke
     buried, bury = [], ActorCrew._bury
     monkeypatch.setattr(ActorCrew, "_bury", lambda self, actor: buried.append(actor) or bury(self, actor))
     nodes.revive()
-    undisturbed = handful.solve("eol", support, labels, query, outlier_share=0.5)
-    found, passes = solve_with_a_death(nodes, (support, labels), folder if on_disk else Shards(query), when=20)
+    undisturbed = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
+    found, passes = solve_with_a_death(nodes, (support, labels), folder if on_disk else Pile(query), when=20)
     assert buried, "the node died too late"
     assert passes == 52  # none was made twice for the journal's sake
     assert furthest(found, undisturbed) <= 1e-5
@@ -83,7 +93,7 @@ def test_no_row_counts_twice_however_many_die_in_one_pass(nodes, when):
         return {"rows": np.array([len(rows)])}
 
     nodes.revive()
-    crew = Actors().open(Shards(np.ones((4000, 8), np.float32)), chunk=250)
+    crew = Actors().open(Pile(np.ones((4000, 8), np.float32)), chunk=250)
     try:
         assert len(crew.actors) == 2
         victims = list(crew.actors)
@@ -103,7 +113,7 @@ def test_actors_that_die_one_after_the_other_in_one_pass_leave_no_row_out(nodes,
     """The second dies with rows of the first, which it was to go through once more."""
     support, labels, query, folder = task
     nodes.revive()
-    undisturbed = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    undisturbed = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     bury, dead = ActorCrew._bury, []
 
     def bury_and_kill_another(self, actor):
@@ -122,7 +132,7 @@ def test_actors_that_die_one_after_the_other_in_one_pass_leave_no_row_out(nodes,
 def test_a_node_that_dies_while_items_are_scored_leaves_no_row_out(nodes, task):
     support, labels, query, folder = task
     nodes.revive()
-    undisturbed = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    undisturbed = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     found, _ = solve_with_a_death(nodes, (support, labels), folder, when=52)  # the last pass: only scores are left
     assert np.isfinite(found.outlier_scores).all()
     assert furthest(found, undisturbed) <= 1e-5

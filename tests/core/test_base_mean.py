@@ -13,9 +13,9 @@ import handful
 from handful.backbones import load_backbone
 from handful.backbones.pictures import open_picture
 from handful.core.base import Base
-from handful.features import FeatureTable, read, read_partly, write
+from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
-from handful.label import Items, label_items
+from handful.label import label_items
 from handful.label.base_files import told_of_base
 from handful.label.record import read_record
 
@@ -164,10 +164,12 @@ def blobs(base_mean=None):
     rng = np.random.default_rng(1)
     centres = 6 + 2 * rng.normal(size=(4, 8))
     kinds = np.repeat(range(4), [14, 13, 13, 20])
-    pile = Items([f"{i}" for i in range(60)], (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32))
+    pile = FeatureTable(
+        (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32), paths=[f"{i}" for i in range(60)]
+    )
     rows = (centres[[0, 0, 1, 1, 2, 2]] + rng.normal(size=(6, 8))).astype(np.float32)
-    pile.base_mean = base_mean
-    return Items([f"e{i}" for i in range(6)], rows, list("aabbcc")), pile
+    pile = pile.replace(base_mean=base_mean)
+    return FeatureTable(rows, list("aabbcc"), [f"e{i}" for i in range(6)]), pile
 
 
 @pytest.mark.parametrize("method", [ON_BASE, "eol", f"pt_map+{ON_BASE}", "simpleshot+maxprob"])
@@ -175,7 +177,7 @@ def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     mean = np.linspace(4, 7, 8, dtype=np.float32)
     examples, pile = blobs(mean)
     found = label_items(examples, pile, method=method)
-    expected = handful.solve(method, examples.features, examples.labels, pile.features, base_mean=mean)
+    expected = handful.solve(examples.features, examples.labels, pile.features, method=method, base_mean=mean)
     np.testing.assert_allclose(found.scores, expected.outlier_scores, atol=1e-6)
     without = label_items(*blobs(), method=method)
     assert np.abs(found.scores - without.scores).max() > 1e-3
@@ -217,7 +219,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
         shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
         done = handful("label", shown, pile, "-o", out, "--method", ON_BASE)
         assert done.returncode == 0, done.stderr
-    examples, found = read_partly("examples.parquet"), read_partly("pile.parquet")
+    examples, found = read("examples.parquet"), read("pile.parquet")
     solved = handful_solve(examples.features, examples.labels, found.features, mean)
     np.testing.assert_allclose(scores("one"), solved, atol=1e-6)
     in_parts = parquet.read_table(Path("in-parts/labels", part_name(0)))["outlier_score"].to_numpy()
@@ -230,7 +232,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
 
 
 def handful_solve(support, labels, query, mean, method=ON_BASE, **more):
-    return handful.solve(method, support, labels, query, base_mean=mean, **more).outlier_scores
+    return handful.solve(support, labels, query, method=method, base_mean=mean, **more).outlier_scores
 
 
 def test_two_tables_of_different_base_means_are_refused_where_it_matters(tmp_path, handful):
@@ -314,4 +316,4 @@ def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_pa
     fill(tmp_path)
     done = handful("embed", "pile", "--backbone", "pixels", "--base", "whole.parquet", "-o", "out.parquet")
     assert done.returncode == 0, done.stderr
-    assert np.allclose(read_partly(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)
+    assert np.allclose(read(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)

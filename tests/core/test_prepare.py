@@ -132,8 +132,8 @@ def test_qr_keeps_inner_products_of_dependent_and_zero_rows_too(x):
 @pytest.mark.parametrize("method", ["knn", "simpleshot"])
 def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(method):
     labels = [[0, 0, 1, 1]] * BATCH
-    turned = solve(method, SUPPORT, labels, QUERY, preparation="task, l2, qr", dtype="float64")
-    plain = solve(method, SUPPORT, labels, QUERY, preparation="task, l2", dtype="float64")
+    turned = solve(SUPPORT, labels, QUERY, method=method, preparation="task, l2, qr", dtype="float64")
+    plain = solve(SUPPORT, labels, QUERY, method=method, preparation="task, l2", dtype="float64")
     np.testing.assert_allclose(turned.probabilities, plain.probabilities, atol=1e-10)
     np.testing.assert_allclose(turned.outlier_scores, plain.outlier_scores, atol=1e-7)
 
@@ -251,4 +251,4 @@ def test_a_base_mean_is_taken_however_it_is_held(hold, library):
 
 def test_a_wrong_base_mean_is_refused_by_solve_too():
     with pytest.raises(ValueError, match=r"^base_mean has shape \(3,\) but items have 8 features"):
-        solve("eol", SUPPORT, [[0, 0, 1, 1]] * BATCH, QUERY, base_mean=np.zeros(3))
+        solve(SUPPORT, [[0, 0, 1, 1]] * BATCH, QUERY, method="eol", base_mean=np.zeros(3))

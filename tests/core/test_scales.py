@@ -12,10 +12,9 @@ from handful.core.base import Base
 from handful.core.checks import as_features
 from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.estimators.model_file import load
-from handful.methods import get, list_methods
+from handful.estimators.model_reader import load
 from handful.methods.registry import METHODS
-from handful.solving import solve
+from handful.solving import get_solver, list_methods, solve, solve_task
 from handful.streaming.solve import can_stream
 
 DIMENSION, SHOTS = 16, 3
@@ -23,7 +22,7 @@ SCALES = [
     ("float64", 1e150), ("float64", 1e60), ("float64", 1e-20), ("float64", 1e-150), ("float64", 1e-300),
     ("float32", 1e16), ("float32", 1e-12), ("float32", 1e-20), ("float32", 1e-35),
 ]  # fmt: skip
-NAMES = [info.name for info in list_methods()]
+NAMES = list_methods()
 PAIRS = ["simpleshot+knn", "tim_gd+entropy"]
 
 
@@ -48,18 +47,18 @@ def base_at(scale):
 
 
 def needed(name, scale):
-    return {"base": base_at(scale)} if get(name).info.needs == "base" else {}
+    return {"base": base_at(scale)} if get_solver(name).info.needs == "base" else {}
 
 
 @pytest.mark.parametrize("name", [*NAMES, *PAIRS])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_every_method_says_the_same_of_features_of_any_size(name):
     for dtype in ("float64", "float32"):
-        usual = solve(name, *task(dtype=dtype), **needed(name, 1))
+        usual = solve(*task(dtype=dtype), method=name, **needed(name, 1))
         for scale in (scale for kind, scale in SCALES if kind == dtype):
             if needed(name, 1) and not 1e-30 < scale < 1e15:
                 continue  # a base file holds float32
-            result = solve(name, *task(scale, dtype), **needed(name, scale))
+            result = solve(*task(scale, dtype), method=name, **needed(name, scale))
             assert np.isfinite(result.probabilities).all(), scale
             assert np.isfinite(result.outlier_scores).all(), scale
             known = result.probabilities.sum(axis=1)
@@ -68,11 +67,13 @@ def test_every_method_says_the_same_of_features_of_any_size(name):
             assert result.labels.tolist() == usual.labels.tolist(), scale
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not get(n).info.needs and can_stream(METHODS[n])])
+@pytest.mark.parametrize("name", [n for n in NAMES if not get_solver(n).info.needs and can_stream(METHODS[n])])
 def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
     def in_pieces(scale, folder):
         support, labels, query = task(scale)
-        return solve(name, support, labels, handful.Shards(query), out=tmp_path / folder)
+        return solve(
+            support, labels, handful.Pile(query), method=name, streaming=handful.Streaming(out=tmp_path / folder)
+        )
 
     usual = in_pieces(1, "usual")
     for scale in (1e150, 1e-150):
@@ -83,7 +84,7 @@ def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
 
 @pytest.mark.parametrize("scale", [2.0**500, 2.0**-500])
 def test_a_power_of_two_changes_nothing_to_the_last_bit(scale):
-    usual, result = solve("kdo", *task(2.0**100)), solve("kdo", *task(scale))
+    usual, result = solve(*task(2.0**100), method="kdo"), solve(*task(scale), method="kdo")
     np.testing.assert_array_equal(result.probabilities, usual.probabilities)
     np.testing.assert_array_equal(result.outlier_scores, usual.outlier_scores)
 
@@ -92,8 +93,8 @@ def test_features_of_a_usual_size_are_not_touched():
     assert scale_to_one(np.array([[1e-6, -3.0]])) is None
     assert scale_to_one(np.array([[1e12]])) is None
     assert scale_to_one(np.zeros((2, 2))) is None
-    assert solve("eol", *task(1e6)).made_by["preparation"] == ["task", "l2"]
-    assert solve("eol", *task(1e13)).made_by["preparation"] == ["scale", "task", "l2"]
+    assert solve(*task(1e6), method="eol").made_by["preparation"] == ["task", "l2"]
+    assert solve(*task(1e13), method="eol").made_by["preparation"] == ["scale", "task", "l2"]
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-38, 1e300, 1.7e308])
@@ -105,10 +106,10 @@ def test_the_largest_feature_comes_near_one_if_a_factor_can_do_it(value):
 def test_tasks_of_a_batch_keep_their_own_scale(monkeypatch):
     (s, y, q), (_, _, tiny) = task(), task(1e-40)
     batch = Task(np.stack([s, s * 1e-40, s]), [y] * 3, np.stack([q, tiny, q]))
-    whole = solve("eol", batch)
+    whole = solve_task(batch, method="eol")
     monkeypatch.setattr("handful.solving.solve.CHUNK", (1, 1))  # each task by itself
-    each = solve("eol", batch)
-    alone = solve("eol", s, y, q)
+    each = solve_task(batch, method="eol")
+    alone = solve(s, y, q, method="eol")
     for result in (whole, each):
         for i in range(3):
             assert result[i].labels.tolist() == alone.labels.tolist()
@@ -118,8 +119,8 @@ def test_tasks_of_a_batch_keep_their_own_scale(monkeypatch):
 def test_a_given_base_mean_is_of_the_same_scale():
     support, labels, query = task()
     mean = support.mean(axis=0) * 0.5
-    usual = solve("simpleshot", support, labels, query, base_mean=mean)
-    small = solve("simpleshot", support * 1e-20, labels, query * 1e-20, base_mean=mean * 1e-20)
+    usual = solve(support, labels, query, method="simpleshot", base_mean=mean)
+    small = solve(support * 1e-20, labels, query * 1e-20, method="simpleshot", base_mean=mean * 1e-20)
     np.testing.assert_allclose(small.probabilities, usual.probabilities, atol=1e-5)
     after = prepare(support[None] * 2.0**-80, query[None] * 2.0**-80, "l2, base", mean)
     before = prepare(support[None], query[None], "l2, base", mean)  # there it is of unit features
@@ -167,9 +168,9 @@ def test_a_model_that_grows_keeps_its_scale():
 def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces, tmp_path):
     support, labels, query = task()
     query[5] *= 1e150
-    pile = handful.Shards(query) if in_pieces else query
+    pile = handful.Pile(query) if in_pieces else query
     with pytest.raises(ValueError, match="so much larger than those of the examples"):
-        solve("ostim", support, labels, pile, **({"out": tmp_path} if in_pieces else {}))
+        solve(support, labels, pile, method="ostim", **{"out": tmp_path} if in_pieces else {})
     model = handful.make_estimator("ostim").fit(
         np.concatenate([support, query[10:]]), [*labels, *[None] * len(query[10:])]
     )
@@ -187,9 +188,9 @@ def test_what_no_float_can_hold_is_refused():
 
 def test_torch_tensors_are_scaled_too():
     torch = pytest.importorskip("torch")
-    usual = solve("eol", *task())
+    usual = solve(*task(), method="eol")
     s, y, q = task(1e-150)
-    result = solve("eol", torch.from_numpy(s), y, torch.from_numpy(q))
+    result = solve(torch.from_numpy(s), y, torch.from_numpy(q), method="eol")
     assert result.labels.tolist() == usual.labels.tolist()
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from handful import UNKNOWN, UNKNOWN_NAME, Result, Task, solve, solve_each
+from handful import UNKNOWN, UNKNOWN_NAME, Result, Task, solve, solve_each, solve_task
 from handful.core import decide
 from handful.core.parameters import Number, OneOf, SomeOf, check
 
@@ -38,7 +38,7 @@ SHARE = 1 / 3
 
 def answer(support=SUPPORT, labels=LABELS, query=QUERY, method="eol", **options) -> Result:
     # float64: what is compared below then differs by rounding only, whichever backend "auto" takes
-    return solve(method, support, labels, query, **({"outlier_share": SHARE, "dtype": "float64"} | options))
+    return solve(support, labels, query, method=method, **{"outlier_share": SHARE, "dtype": "float64"} | options)
 
 
 def batch(*tasks):
@@ -254,7 +254,7 @@ def test_a_forgotten_query_or_label_argument_is_named():
     with pytest.raises(ValueError, match=r"^query is missing"):
         solve("eol", SUPPORT, LABELS)
     with pytest.raises(ValueError, match=r"^labels are a single NoneType: give a list"):
-        solve("eol", SUPPORT, None, QUERY)
+        solve(SUPPORT, None, QUERY, method="eol")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -262,7 +262,7 @@ def test_a_forgotten_query_or_label_argument_is_named():
 def test_a_task_without_pile_learns_its_classes_and_says_nothing_of_nobody(method, size):
     task = Task.of_examples(np.stack([SUPPORT] * size), np.stack([LABELS] * size))
     task = task[0] if size == 1 else task
-    result = solve(method, task)
+    result = solve_task(task, method=method)
     assert result.labels.shape == result.confidence.shape == ((0,) if size == 1 else (2, 0))
     assert "0 items, 3 classes" in repr(result)
     assert result.state
@@ -296,7 +296,7 @@ def test_unequal_shots_flow(method):
     support = np.concatenate([SUPPORT, items([0, 0, 0], seed=7)])
     task = Task(support, [*LABELS, 0, 0, 0], QUERY)
     assert task.shots.tolist() == [[5, 2, 2]]
-    np.testing.assert_array_equal(solve(method, task, outlier_share=SHARE).labels, TRUTH)
+    np.testing.assert_array_equal(solve_task(task, method=method, outlier_share=SHARE).labels, TRUTH)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -513,7 +513,10 @@ def test_support_and_query_of_different_precision_meet_in_the_finer_one():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_computation_runs_in_the_asked_precision_single_by_default(method):
-    default, double = solve(method, SUPPORT, LABELS, QUERY), solve(method, SUPPORT, LABELS, QUERY, dtype="float64")
+    default, double = (
+        solve(SUPPORT, LABELS, QUERY, method=method),
+        solve(SUPPORT, LABELS, QUERY, method=method, dtype="float64"),
+    )
     assert (default.probabilities.dtype, double.probabilities.dtype) == (np.float32, np.float64)
     assert_same(default, double, atol=1e-3)
 
@@ -643,7 +646,7 @@ def test_one_task_of_a_batch_is_that_task_alone():
 def test_stacked_tasks_are_the_batch():
     support, labels, query = two_tasks()
     stacked = Task.stack([Task(*parts) for parts in zip(support, labels, query, strict=True)])
-    assert_same(solve("eol", stacked), solve("eol", support, labels, query), atol=0)
+    assert_same(solve_task(stacked, method="eol"), solve(support, labels, query, method="eol"), atol=0)
 
 
 # --- the result ---
@@ -799,16 +802,16 @@ def test_solve_each_equals_solving_each_alone(method):
         Task(SUPPORT[[0, 2]], [3, 4], QUERY[:1]),
         Task(*(part[1] for part in arrays)),
     ]
-    results = solve_each(method, tasks, outlier_share=SHARE, dtype="float64")
+    results = solve_each(tasks, method=method, outlier_share=SHARE, dtype="float64")
     assert len(results) == len(tasks)
     for task, result in zip(tasks, results, strict=True):
-        assert_same(result, solve(method, task, outlier_share=SHARE, dtype="float64"))
+        assert_same(result, solve_task(task, method=method, outlier_share=SHARE, dtype="float64"))
         assert result.labels.dtype.kind == task.classes.dtype.kind
 
 
 def test_solve_each_takes_torch_and_numpy_tasks_together(torch):
     tasks = [Task(SUPPORT, LABELS, QUERY), Task(torch.tensor(SUPPORT), LABELS, torch.tensor(QUERY))]
-    plain, tensor = solve_each("eol", tasks, outlier_share=SHARE, dtype="float64")
+    plain, tensor = solve_each(tasks, method="eol", outlier_share=SHARE, dtype="float64")
     assert isinstance(tensor.probabilities, torch.Tensor)
     assert_same(tensor, plain)
 
@@ -816,23 +819,23 @@ def test_solve_each_takes_torch_and_numpy_tasks_together(torch):
 def test_solve_each_gives_each_task_its_own_share():
     tasks = [Task(SUPPORT, LABELS, QUERY), Task(SUPPORT[:4], LABELS[:4], QUERY), Task(SUPPORT, LABELS, QUERY)]
     shares = [0.2, 0.3, 0.6]
-    results = solve_each("eol", tasks, outlier_share=shares, dtype="float64")
+    results = solve_each(tasks, method="eol", outlier_share=shares, dtype="float64")
     for task, share, result in zip(tasks, shares, results, strict=True):
         assert result.outlier_share == share
-        assert_same(result, solve("eol", task, outlier_share=share, dtype="float64"))
+        assert_same(result, solve_task(task, method="eol", outlier_share=share, dtype="float64"))
     with pytest.raises(ValueError, match=r"^outlier_share has 2 values for 3 tasks"):
-        solve_each("eol", tasks, outlier_share=shares[:2])
+        solve_each(tasks, method="eol", outlier_share=shares[:2])
 
 
 def test_solve_each_of_nothing_is_nothing():
-    assert solve_each("eol", []) == []
+    assert solve_each([], method="eol") == []
 
 
 def test_solve_each_refuses_what_is_no_single_task():
     with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call solve on it"):
-        solve_each("eol", [Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())])
+        solve_each([Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol")
     with pytest.raises(TypeError, match=r"^task 0 is a tuple: make a handful.Task"):
-        solve_each("eol", [(SUPPORT, LABELS, QUERY)])
+        solve_each([(SUPPORT, LABELS, QUERY)], method="eol")
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -843,9 +846,9 @@ def test_a_batch_cut_into_chunks_equals_its_tasks_alone(threads):
     labels = np.stack([rng.permutation(LABELS) for _ in range(n)])
     shares = np.linspace(0.1, 0.9, n)
     options = {"steps": 3, "backend": "array", "preparation": "task, l2", "dtype": "float64"}
-    whole = solve("eol", support, labels, query, outlier_share=shares, threads=threads, **options)
+    whole = solve(support, labels, query, method="eol", outlier_share=shares, threads=threads, **options)
     for i in (0, 6, 19):
-        alone = solve("eol", support[i], labels[i], query[i], outlier_share=shares[i], **options)
+        alone = solve(support[i], labels[i], query[i], method="eol", outlier_share=shares[i], **options)
         assert_same(whole[i], alone)
         assert whole[i].outlier_share == shares[i]
         name = "prepare.0.task"
@@ -882,7 +885,7 @@ def test_an_unknown_parameter_is_told_the_known_ones():
         ("eol", "steps", True, "a whole number from 0"),
         ("eol", "lambda_ce", -0.1, "a number from 0"),
         ("eol", "lambda_ce", np.inf, "a number from 0"),
-        ("eol", "class_weight", "way", "one of 'ways', 'shots'"),
+        ("eol", "marginal_weight", "way", "one of 'ways', 'shots'"),
         ("eol", "learn", (), "a tuple with some of 'prototypes', 'eta', 'delta'"),
         ("eol", "learn", "eta", "a tuple with some of 'prototypes', 'eta', 'delta'"),
         ("eol", "learn", ("eta", "gamma"), "a tuple with some of"),

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.core.arrays import class_means, one_hot, unit
-from handful.engines.descent import PARAMETERS, Adam, InfoMax, choose_backend, descend, loss_and_gradients
+from handful.engines.descent import Adam, choose_backend, descend, loss_and_gradients
+from handful.engines.infomax import PARAMETERS, InfoMax
 
 shots_of_classes = st.lists(st.integers(1, 4), min_size=1, max_size=7)
 

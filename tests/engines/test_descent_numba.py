@@ -43,7 +43,7 @@ def test_it_does_the_same_arithmetic_in_double_precision(seed, shots, n_query, d
 @pytest.mark.parametrize("ways", [1, 5, 7, 12, 53])
 def test_any_number_of_ways_in_single_precision(ways):
     support, labels, query = random_task(np.random.default_rng(ways), 2, [2] * ways, 40, 70, np.float32)
-    results = [handful.solve("eol", support, labels, query, backend=b) for b in ("array", "fast")]
+    results = [handful.solve(support, labels, query, method="eol", backend=b) for b in ("array", "fast")]
     difference = np.abs(results[0].probabilities - results[1].probabilities)
     assert np.median(difference) <= 2e-6
     assert difference.max() <= 2e-3
@@ -71,8 +71,8 @@ def test_exponential_and_logarithm_are_exact_to_single_precision():
 
 
 def test_threads_and_chunks_change_nothing(episodes):
-    one = handful.solve("eol", episodes.task, backend="fast", threads=1)
-    two = handful.solve("eol", episodes.task, backend="fast", threads=2)
+    one = handful.solve_task(episodes.task, method="eol", backend="fast", threads=1)
+    two = handful.solve_task(episodes.task, method="eol", backend="fast", threads=2)
     np.testing.assert_array_equal(one.outlier_scores, two.outlier_scores)
 
 

@@ -9,7 +9,7 @@ import handful
 from handful.core.prepare import prepare
 from handful.engines import density, share
 from handful.features import Protocol, digits, draw, read
-from handful.methods import get
+from handful.solving import get_solver
 
 SHARES = [(30, 0), (25, 5), (15, 15), (5, 25)]
 
@@ -95,7 +95,7 @@ def test_more_unknowns_are_estimated_to_be_more():
 
 @pytest.mark.parametrize("shots", [1, 5])
 def test_where_nothing_is_unknown_hardly_anything_is_called_so(shots):
-    found = handful.solve(tasks_at(30, 0, shots, tasks=60, outlier_ways=0).task)
+    found = handful.solve_task(tasks_at(30, 0, shots, tasks=60, outlier_ways=0).task)
     assert found.unknown.mean() < (0.08 if shots == 1 else 0.03)
     assert np.median(found.outlier_share) < 0.1
 
@@ -133,7 +133,7 @@ def test_torch_gives_what_numpy_gives(episodes):
     import torch
 
     task = episodes.task[:3]
-    plain = handful.solve(task)
+    plain = handful.solve_task(task)
     found = handful.solve(torch.asarray(task.support), task.labels, torch.asarray(task.query))
     np.testing.assert_allclose(found.outlier_share, plain.outlier_share, atol=1e-3)
     np.testing.assert_allclose(found.outlier_scores.numpy(), plain.outlier_scores, atol=0.02)
@@ -151,11 +151,11 @@ def test_the_interval_holds_the_estimate_and_lies_between_0_and_1(episodes):
 
 def test_the_default_is_kdo_with_the_share_estimated(episodes):
     task = episodes.task[:4]
-    found, kdo = handful.solve(task), handful.solve("kdo", task, outlier_share="auto")
+    found, kdo = handful.solve_task(task), handful.solve_task(task, method="kdo", outlier_share="auto")
     np.testing.assert_array_equal(found.outlier_scores, kdo.outlier_scores)
     np.testing.assert_allclose(found.outlier_share, estimate(task).estimate, atol=1e-4)
-    assert found.made_by["method"] == get("auto").name == "kdo"
-    told = handful.solve("kdo", task, outlier_share=found.outlier_share)
+    assert found.made_by["method"] == get_solver("auto").name == "kdo"
+    told = handful.solve_task(task, method="kdo", outlier_share=found.outlier_share)
     np.testing.assert_allclose(told.outlier_scores, found.outlier_scores, atol=1e-5)
     assert told.outlier_share_interval is None
     assert found.outlier_share_interval.shape == (4, 2)
@@ -165,20 +165,20 @@ def test_the_default_is_kdo_with_the_share_estimated(episodes):
 @pytest.mark.parametrize("method", ["eol", "eol_kdo", "simpleshot+eol"])
 def test_a_method_that_is_told_nothing_works_with_the_estimate(episodes, method):
     task = episodes.task[:4]
-    found = handful.solve(method, task)
+    found = handful.solve_task(task, method=method)
     np.testing.assert_allclose(found.outlier_share, estimate(task).estimate, atol=1e-4)
-    told = handful.solve(method, task, outlier_share=found.outlier_share)
+    told = handful.solve_task(task, method=method, outlier_share=found.outlier_share)
     np.testing.assert_allclose(found.outlier_scores, told.outlier_scores, atol=1e-4)
     assert found.outlier_share_interval.shape == (4, 2)
 
 
 def test_the_paper_s_b_is_taken_before_any_estimate(episodes):
-    assert handful.solve("eol", episodes.task[:2], b=0.3).outlier_share_interval is None
+    assert handful.solve_task(episodes.task[:2], method="eol", b=0.3).outlier_share_interval is None
 
 
 def test_a_method_that_only_ranks_calls_the_estimated_share_unknown(episodes):
     task = episodes.task[:4]
-    found = handful.solve("knn", task)
+    found = handful.solve_task(task, method="knn")
     np.testing.assert_allclose(found.unknown.mean(axis=1), estimate(task).estimate, atol=1 / 150)
     np.testing.assert_allclose(found.outlier_share_interval, estimate(task).interval, atol=0.01)
 
@@ -186,9 +186,9 @@ def test_a_method_that_only_ranks_calls_the_estimated_share_unknown(episodes):
 def test_names_and_arrays_may_come_in_any_of_the_usual_ways(episodes):
     task = episodes.task[0]
     arrays = task.support[0], task.classes[task.labels[0]], task.query[0]
-    one = handful.solve(task)
+    one = handful.solve_task(task)
     for other in (
-        handful.solve("auto", task),
+        handful.solve_task(task, method="auto"),
         handful.solve(*arrays),
         handful.solve(support=arrays[0], labels=arrays[1], query=arrays[2]),
         handful.solve_each([task])[0],
@@ -197,7 +197,7 @@ def test_names_and_arrays_may_come_in_any_of_the_usual_ways(episodes):
     with pytest.raises(TypeError, match="the method is a ndarray: give a name, or none"):
         handful.solve(*arrays, arrays[0])
     with pytest.raises(ValueError, match="there is no method 'automatic'; there are: auto, bdcspn"):
-        handful.solve("automatic", task)
+        handful.solve_task(task, method="automatic")
 
 
 def test_the_estimator_keeps_what_was_estimated(episodes):

@@ -11,9 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import handful
-from handful.estimators.classifier import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
+from handful.estimators.factory import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
 from handful.features import Protocol, digits, draw
-from handful.methods import get
+from handful.solving import get_solver
 
 ESTIMATORS = ("EOL", "KNN", "SimpleShot")
 
@@ -30,9 +30,11 @@ def pile():
     return X, y, truth
 
 
-@pytest.mark.parametrize("name", [info.name for info in handful.list_methods() if info.needs is None])
+@pytest.mark.parametrize(
+    "name", [info.name for info in map(handful.describe, handful.list_methods()) if info.needs is None]
+)
 def test_scikit_learns_own_checks_with_the_defaults(name):
-    if get(name).info.extra == "ood":
+    if get_solver(name).info.extra == "ood":
         pytest.importorskip("pyod")
     model = handful.make_estimator(name, trees=5) if name == "iforest" else handful.make_estimator(name)
     expected = EXPECTED_FAILED_CHECKS | EXPECTED_OF_METHOD.get(name, {})
@@ -61,7 +63,7 @@ def test_fit_agrees_with_solve(pile):
     X, y, truth = pile
     n = len(truth)
     model = handful.EOL(outlier_share=0.4).fit(X, y)
-    result = handful.solve("eol", X[n:], y[n:], X[:n], outlier_share=0.4)
+    result = handful.solve(X[n:], y[n:], X[:n], method="eol", outlier_share=0.4)
     np.testing.assert_array_equal(model.transduction_[:n], result.labels)
     np.testing.assert_allclose(model.outlier_scores_[:n], result.outlier_scores)
 

@@ -24,7 +24,7 @@ MODELS = {
         steps=7,
         temperature=5.0,
         learn=("eta", "delta"),
-        class_weight="shots",
+        marginal_weight="shots",
         dtype="float64",
         threshold=0.7,
         **more,

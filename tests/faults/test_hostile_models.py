@@ -11,8 +11,8 @@ from safetensors.numpy import save, save_file
 
 import handful
 from handful.core.base import read_base
-from handful.methods import get
 from handful.methods.registry import METHODS
+from handful.solving import get_solver
 
 DIMENSION = 4
 RNG = np.random.default_rng(0)
@@ -176,7 +176,7 @@ def test_a_file_that_is_damaged_anywhere_is_refused_or_answers_with_probabilitie
 @pytest.mark.parametrize("method", [*sorted(METHODS), "simpleshot+knn", "eol+entropy"])
 def test_every_method_declares_the_arrays_that_its_models_have(tmp_path, method):
     """A model of each method is loaded, and refused with any one of its arrays turned into one of another shape."""
-    first = get(method.split("+")[0])
+    first = get_solver(method.split("+")[0])
     if first.info.extra == "ood":
         pytest.importorskip("pyod")
     needed = {"base": base_for(DIMENSION)} if first.info.needs == "base" else {}

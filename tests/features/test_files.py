@@ -528,7 +528,9 @@ def test_values_that_are_not_finite_are_found(tmp_path, birds, value):
 
 def test_missing_columns_and_arrays_are_named_with_those_there(tmp_path):
     path = table(tmp_path / "a.parquet", embedding=[[1.0]], species=["hen"])
-    assert "no column 'label', only 'embedding', 'species': name the right one with label=" in error(path, label="label")
+    assert "no column 'label', only 'embedding', 'species': name the right one with label=" in error(
+        path, label="label"
+    )
     with pytest.raises(ValueError, match="a has no labels, only 'species': name the right column or array with label="):
         read(path).labelled()
     assert "no column 'vector', only" in error(path, embedding="vector", label="species")
@@ -846,7 +848,13 @@ def test_labels_of_every_kind():
     for missing in (["a", None], pd.Series(["a", pd.NA]), ["a", ""], ["a ", " "], ["a", "-1"]):
         assert labels(missing) == ["a", None]
     infinite = np.array([1, np.inf]), "label of row 1 is inf"
-    for wrong, said in (infinite, (["a", 1], "several types"), ([2**70, 1], "64-bit"), ([(1,), (2,)], "shape"), ("ab", "shape")):
+    for wrong, said in (
+        infinite,
+        (["a", 1], "several types"),
+        ([2**70, 1], "64-bit"),
+        ([(1,), (2,)], "shape"),
+        ("ab", "shape"),
+    ):
         with pytest.raises(ValueError, match=said):
             labels(wrong)
 

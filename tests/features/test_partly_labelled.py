@@ -156,7 +156,9 @@ def test_damaged_files_are_refused_as_such(name, content, tmp_path):
 
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "t.txt").touch()
-    with pytest.raises(ValueError, match="suffix '.txt': features are read from .parquet, .npz, .npy, .safetensors, .csv"):
+    with pytest.raises(
+        ValueError, match="suffix '.txt': features are read from .parquet, .npz, .npy, .safetensors, .csv"
+    ):
         read(tmp_path / "t.txt")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read(tmp_path / "none.csv")

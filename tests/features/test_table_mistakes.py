@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from handful.features import read
+from handful.features import FeatureTable, read
 from handful.label.summary import almost_alike
 
 HEADER = "path,label,a,b,c"
@@ -162,10 +162,8 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
         name, fingerprint, dimension, base = "mean", "1", 3, None
 
     def embed(folder, paths, backbone, what, progress, strict):
-        from types import SimpleNamespace
-
         files = list(map(str, paths))
-        return SimpleNamespace(paths=files, features=np.eye(len(files)), hashes=files, skipped=[])
+        return FeatureTable(np.eye(len(files)), paths=files, hashes=files)
 
     for i, folder in enumerate(["e\u0301", "\u00e9", "x"]):
         (tmp_path / folder).mkdir()

@@ -45,10 +45,17 @@ def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, 
         pytest.importorskip("numba")
     support, query, mean = inputs(golden, case, path)
     result = handful.solve(
-        "eol", support, golden[f"{case}/support_labels"], query, base_mean=mean,
-        b=float(golden[f"{case}/b"]), class_weight="shots", learn=LEARNED[name],
-        backend="fast" if path == "numba" else "array", dtype="float64" if "64" in path else "float32",
-    )  # fmt: skip
+        support,
+        golden[f"{case}/support_labels"],
+        query,
+        method="eol",
+        base_mean=mean,
+        b=float(golden[f"{case}/b"]),
+        marginal_weight="shots",
+        learn=LEARNED[name],
+        backend="fast" if path == "numba" else "array",
+        dtype="float64" if "64" in path else "float32",
+    )
     agrees(golden, case, name, result)
 
 
@@ -59,7 +66,7 @@ def test_closed_form_methods_reproduce_the_published_code(golden, case, name, pa
     support, query, mean = inputs(golden, case, path)
     knobs = {"weibull": False} if name == "openmax" else {}
     labels = golden[f"{case}/support_labels"]
-    agrees(golden, case, name, handful.solve(name, support, labels, query, base_mean=mean, **knobs))
+    agrees(golden, case, name, handful.solve(support, labels, query, method=name, base_mean=mean, **knobs))
 
 
 @pytest.mark.parametrize("path", ["numpy", "numba", TORCH])
@@ -69,7 +76,7 @@ def test_methods_on_the_engine_reproduce_the_published_code(golden, case, name, 
     support, query, mean = inputs(golden, case, path)
     backend = "fast" if path == "numba" else "array"
     labels = golden[f"{case}/support_labels"]
-    agrees(golden, case, name, handful.solve(name, support, labels, query, base_mean=mean, backend=backend))
+    agrees(golden, case, name, handful.solve(support, labels, query, method=name, base_mean=mean, backend=backend))
 
 
 @pytest.mark.parametrize("name", ["ocsvm", "pca", "copod"])
@@ -78,7 +85,7 @@ def test_detectors_reproduce_the_published_code(golden, case, name):
     """Relative to the largest score. The last bit of a normalised feature can swap two ranks, which COPOD counts."""
     pytest.importorskip("pyod")
     support, query, mean = inputs(golden, case, "numpy")
-    result = handful.solve(name, support, golden[f"{case}/support_labels"], query, base_mean=mean)
+    result = handful.solve(support, golden[f"{case}/support_labels"], query, method=name, base_mean=mean)
     expected = golden[f"{case}/{name}/outlier_scores"]
     difference = np.abs(result.outlier_scores - expected) / np.abs(expected).max()
     assert np.median(difference) <= 1e-5

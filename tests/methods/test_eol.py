@@ -37,7 +37,7 @@ def landing(share, ways, shots, seed):
     outlier_ways = min(5, 10 - ways)
     known, outliers = max(1, round(150 * (1 - share) / ways)), max(1, round(150 * share / outlier_ways))
     tasks = draw(*digits(), Protocol(ways, shots, known, outlier_ways, outliers), seed=seed, tasks=5).task
-    return handful.solve("eol", tasks, outlier_share=share, backend="array").outlier_scores.mean()
+    return handful.solve_task(tasks, method="eol", outlier_share=share, backend="array").outlier_scores.mean()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
@@ -59,9 +59,9 @@ def test_a_task_does_not_depend_on_its_neighbours(episodes, backend):
     if backend == "fast":
         pytest.importorskip("numba")
     task = episodes.task
-    together = handful.solve("eol", task, backend=backend)
+    together = handful.solve_task(task, method="eol", backend=backend)
     for i in (0, 7, 19):
-        alone = handful.solve("eol", task[i : i + 1], backend=backend)
+        alone = handful.solve_task(task[i : i + 1], method="eol", backend=backend)
         np.testing.assert_allclose(alone.outlier_scores[0], together.outlier_scores[i], **CLOSE)
         np.testing.assert_allclose(alone.probabilities[0], together.probabilities[i], **CLOSE)
 
@@ -69,8 +69,10 @@ def test_a_task_does_not_depend_on_its_neighbours(episodes, backend):
 def test_permuting_queries_permutes_results(episodes):
     task = episodes.task
     order = np.random.default_rng(0).permutation(task.query.shape[1])
-    plain = handful.solve("eol", task, dtype="float64")
-    moved = handful.solve("eol", handful.Task(task.support, names(task), task.query[:, order]), dtype="float64")
+    plain = handful.solve_task(task, method="eol", dtype="float64")
+    moved = handful.solve_task(
+        handful.Task(task.support, names(task), task.query[:, order]), method="eol", dtype="float64"
+    )
     np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores[:, order], **CLOSE)
     np.testing.assert_allclose(moved.probabilities, plain.probabilities[:, order], **CLOSE)
 
@@ -78,16 +80,16 @@ def test_permuting_queries_permutes_results(episodes):
 def test_permuting_support_items_changes_nothing(episodes):
     task = episodes.task
     order = np.random.default_rng(1).permutation(task.support.shape[1])
-    plain = handful.solve("eol", task, dtype="float64")
-    moved = handful.solve("eol", task.support[:, order], names(task)[:, order], task.query, dtype="float64")
+    plain = handful.solve_task(task, method="eol", dtype="float64")
+    moved = handful.solve(task.support[:, order], names(task)[:, order], task.query, method="eol", dtype="float64")
     np.testing.assert_allclose(moved.probabilities, plain.probabilities, **CLOSE)
 
 
 def test_permuting_class_names_permutes_columns(episodes):
     task = episodes.task
     renamed = np.array([3, 0, 4, 1, 2])  # the class in column j gets this name, and so this column
-    plain = handful.solve("eol", task.support, task.labels, task.query, dtype="float64")
-    moved = handful.solve("eol", task.support, renamed[task.labels], task.query, dtype="float64")
+    plain = handful.solve(task.support, task.labels, task.query, method="eol", dtype="float64")
+    moved = handful.solve(task.support, renamed[task.labels], task.query, method="eol", dtype="float64")
     np.testing.assert_allclose(moved.probabilities[..., renamed], plain.probabilities, **CLOSE)
     np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
 
@@ -98,10 +100,10 @@ def test_a_constant_added_to_all_features_changes_nothing_under_task_centring():
     support, labels, query = random_task(rng, 5, [5] * 5, 60, 64)
     shift = rng.normal(size=64) * 100
     told = {"outlier_share": 0.5, "dtype": "float64"}
-    plain = handful.solve("eol", support, labels, query, **told)
-    moved = handful.solve("eol", support + shift, labels, query + shift, **told)
+    plain = handful.solve(support, labels, query, method="eol", **told)
+    moved = handful.solve(support + shift, labels, query + shift, method="eol", **told)
     np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
-    other = handful.solve("eol", support + shift, labels, query + shift, **told, preparation="l2")
+    other = handful.solve(support + shift, labels, query + shift, method="eol", **told, preparation="l2")
     assert np.abs(other.outlier_scores - plain.outlier_scores).max() > 0.01
 
 
@@ -110,7 +112,7 @@ def test_an_item_far_from_every_class_still_has_a_closest_one():
     support = rng.normal(scale=0.1, size=(10, 6)) + np.repeat(np.eye(6)[:2], 5, axis=0)
     query = np.concatenate([-5 * support[5:8], support])
     result = handful.solve(
-        "eol", support, ["a"] * 5 + ["b"] * 5, query, outlier_share=0.3, temperature=60.0, preparation="l2"
+        support, ["a"] * 5 + ["b"] * 5, query, method="eol", outlier_share=0.3, temperature=60.0, preparation="l2"
     )
     assert np.isfinite(result.confidence).all()
     assert result.unknown[:3].all()
@@ -118,42 +120,44 @@ def test_an_item_far_from_every_class_still_has_a_closest_one():
 
 
 def test_telling_b_or_the_share_it_means_is_the_same(episodes):
-    told = handful.solve("eol", episodes.task, outlier_share=float(share_of(0.3)))
-    given_b = handful.solve("eol", episodes.task, b=0.3)
+    told = handful.solve_task(episodes.task, method="eol", outlier_share=float(share_of(0.3)))
+    given_b = handful.solve_task(episodes.task, method="eol", b=0.3)
     np.testing.assert_allclose(told.outlier_scores, given_b.outlier_scores, **CLOSE)
     assert given_b.outlier_share == pytest.approx(0.1812, abs=1e-4)
 
 
 def test_a_share_for_each_task_is_used_for_that_task(episodes):
     shares = np.linspace(0.2, 0.8, 20)
-    together = handful.solve("eol", episodes.task, outlier_share=shares)
-    alone = handful.solve("eol", episodes.task[13:14], outlier_share=float(shares[13]))
+    together = handful.solve_task(episodes.task, method="eol", outlier_share=shares)
+    alone = handful.solve_task(episodes.task[13:14], method="eol", outlier_share=float(shares[13]))
     np.testing.assert_allclose(together.outlier_scores[13], alone.outlier_scores[0], **CLOSE)
     np.testing.assert_array_equal(together.outlier_share, shares)
 
 
 def test_class_weights_by_ways_and_shots_agree_only_where_both_are_equal(episodes):
-    five = [handful.solve("eol", episodes.task, class_weight=w).outlier_scores for w in ("ways", "shots")]
+    five = [
+        handful.solve_task(episodes.task, method="eol", marginal_weight=w).outlier_scores for w in ("ways", "shots")
+    ]
     np.testing.assert_allclose(*five, **CLOSE)
     one_shot = draw(*digits(), Protocol(shots=1), tasks=2).task
-    one = [handful.solve("eol", one_shot, class_weight=w).outlier_scores for w in ("ways", "shots")]
+    one = [handful.solve_task(one_shot, method="eol", marginal_weight=w).outlier_scores for w in ("ways", "shots")]
     assert np.abs(one[0] - one[1]).max() > 0.1
 
 
 def test_class_weights_by_shots_follow_each_class_where_shots_are_unequal(episodes):
     task = episodes.task
     keep = np.r_[0:5, 5:6, 10:15, 15:20, 20:25]  # one class is left with a single example
-    some = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, class_weight="shots")
-    same = handful.solve("eol", task.support[:, keep], names(task)[:, keep], task.query, class_weight="ways")
+    some = handful.solve(task.support[:, keep], names(task)[:, keep], task.query, method="eol", marginal_weight="shots")
+    same = handful.solve(task.support[:, keep], names(task)[:, keep], task.query, method="eol", marginal_weight="ways")
     assert np.abs(some.probabilities - same.probabilities).max() > 0.01
 
 
 def test_history_is_kept_when_asked_and_falls(episodes):
-    result = handful.solve("eol", episodes.task, history=True, steps=20)
+    result = handful.solve_task(episodes.task, method="eol", history=True, steps=20)
     assert result.history.shape == (20, 21)
     assert np.all(result.history[:, -1] < result.history[:, 0])
     assert result[4].history.shape == (21,)
-    assert handful.solve("eol", episodes.task).history is None
+    assert handful.solve_task(episodes.task, method="eol").history is None
 
 
 def test_it_beats_both_yardsticks_on_the_digits():
@@ -162,7 +166,7 @@ def test_it_beats_both_yardsticks_on_the_digits():
     tasks = draw(*digits(), Protocol(), seed=11, tasks=60)
     figures = {}
     for name in ("eol", "knn", "simpleshot"):
-        r = handful.solve(name, tasks.task)
+        r = handful.solve_task(tasks.task, method=name)
         figures[name] = metrics.figures(r.probabilities, r.outlier_scores, tasks.truth)
     for other in ("knn", "simpleshot"):
         for figure in ("accuracy", "auroc", "aupr", "prec@0.9"):

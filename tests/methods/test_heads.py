@@ -16,7 +16,8 @@ from handful.bench.report import perform
 from handful.core.arrays import one_hot, unit
 from handful.core.base import Base, is_base, read_base
 from handful.features import FeatureTable, Protocol, write
-from handful.methods import feat, get, poodle
+from handful.methods import feat, poodle
+from handful.solving import get_solver
 
 NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle")
 
@@ -41,7 +42,7 @@ def task():
 
 
 def solve(name, task, base, **options):
-    return handful.solve(name, *task, base=base, preparation="none", dtype="float64", threads=1, **options)
+    return handful.solve(*task, method=name, base=base, preparation="none", dtype="float64", threads=1, **options)
 
 
 # ------------------------------------------------------------------------------------------------------ the base file
@@ -113,20 +114,20 @@ def test_a_base_needs_no_torch():
 @pytest.mark.parametrize("name", NEED_BASE)
 def test_without_a_base_it_says_what_it_is_and_how_it_is_made(name, task):
     with pytest.raises(ValueError, match=rf"{name} needs what .*handful\.Base.*`handful base FEATURES"):
-        handful.solve(name, *task)
+        handful.solve(*task, method=name)
     with pytest.raises(ValueError, match="for 6 features, and items have 10: give the base of the same backbone"):
-        handful.solve(name, *task, base=base_for(6))
+        handful.solve(*task, method=name, base=base_for(6))
     with pytest.raises(ValueError, match=r"has no (head|negatives).*it has the mean alone"):
-        handful.solve(name, *task, base=Base(np.zeros(10)))
+        handful.solve(*task, method=name, base=Base(np.zeros(10)))
 
 
 @pytest.mark.parametrize("name", [*NEED_BASE, "simpleshot+snatcher_f", "feat+knn"])
 def test_its_own_mean_is_what_it_centres_on_and_a_path_will_do(name, task, tmp_path):
     base = base_for(10)
     path = base.save(tmp_path / "b.safetensors")
-    found = handful.solve(name, *task, base=path, outlier_share=0.5)
-    told = handful.solve(name, *task, base=base, base_mean=base.mean, outlier_share=0.5)
-    other = handful.solve(name, *task, base=base, base_mean=base.mean + 1, outlier_share=0.5)
+    found = handful.solve(*task, method=name, base=path, outlier_share=0.5)
+    told = handful.solve(*task, method=name, base=base, base_mean=base.mean, outlier_share=0.5)
+    other = handful.solve(*task, method=name, base=base, base_mean=base.mean + 1, outlier_share=0.5)
     np.testing.assert_array_equal(found.outlier_scores, told.outlier_scores)
     assert np.abs(found.outlier_scores - other.outlier_scores).max() > 1e-4
     assert found.made_by["parameters"]["base"] == repr(base)
@@ -138,8 +139,11 @@ def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
     support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
     np.save(tmp_path / "pile.npy", query[0])
     given = support[0], labels[0]
-    whole = handful.solve(name, *given, query[0], base=base_for(6), outlier_share=0.5)
-    pieces = handful.solve(name, *given, tmp_path / "pile.npy", base=base_for(6), outlier_share=0.5, chunk=400)
+    whole = handful.solve(*given, query[0], method=name, base=base_for(6), outlier_share=0.5)
+    pieces = handful.solve(
+        *given, tmp_path / "pile.npy", method=name, base=base_for(6), outlier_share=0.5,
+        streaming=handful.Streaming(block_rows=400),
+    )  # fmt: skip
     np.testing.assert_allclose(pieces.probabilities, whole.probabilities, atol=1e-6)
     np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
 
@@ -148,8 +152,8 @@ def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
 def test_methods_that_train_on_the_examples_read_a_pile_in_pieces_too(name, tmp_path):
     support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
     np.save(tmp_path / "pile.npy", query[0])
-    whole = handful.solve(name, support[0], labels[0], query[0], outlier_share=0.5)
-    pieces = handful.solve(name, support[0], labels[0], tmp_path / "pile.npy", outlier_share=0.5)
+    whole = handful.solve(support[0], labels[0], query[0], method=name, outlier_share=0.5)
+    pieces = handful.solve(support[0], labels[0], tmp_path / "pile.npy", method=name, outlier_share=0.5)
     np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
 
 
@@ -213,8 +217,8 @@ def test_a_head_without_output_is_the_nearest_prototype(task):
     base = base_for(10, strength=0)
     support, labels, query = task
     support, query = (x - x.mean(axis=-1, keepdims=True) for x in (support, query))
-    found = handful.solve("feat", support, labels, unit(query), base=base, preparation="none", temperature=2.0)
-    plain = handful.solve("simpleshot", support, labels, query, preparation="none")
+    found = handful.solve(support, labels, unit(query), method="feat", base=base, preparation="none", temperature=2.0)
+    plain = handful.solve(support, labels, query, method="simpleshot", preparation="none")
     np.testing.assert_allclose(found.probabilities, plain.probabilities, atol=1e-6)
     np.testing.assert_allclose(
         feat.adapt(support, {**Base.part(base, "feat"), "gain": 1, "shift": 0}), unit(support), atol=1e-6
@@ -280,7 +284,7 @@ def test_poodle_without_steps_is_the_nearest_mean_and_negatives_push(task):
         np.testing.assert_allclose(np.log(p[:, 0] / p[:, 1]), d[:, 1] - d[:, 0], atol=1e-8)
     beside = Base(np.zeros(10), negatives=task[0][0, :1] + 0.5)  # near one class of the first task
     knobs = {"steps": 50, "learning_rate": 0.01, "preparation": "none"}
-    found = [handful.solve("poodle", *(x[:1] for x in task), base=beside, beta=b, **knobs) for b in (0.0, 1.0)]
+    found = [handful.solve(*(x[:1] for x in task), method="poodle", base=beside, beta=b, **knobs) for b in (0.0, 1.0)]
     near = [((r.state["prototypes"][0, 0] - beside.negatives[0]) ** 2).sum() for r in found]
     assert near[1] > near[0]
 
@@ -288,9 +292,11 @@ def test_poodle_without_steps_is_the_nearest_mean_and_negatives_push(task):
 def test_negatives_are_prepared_as_the_task_is(task):
     """Centred on each task's own mean they differ between tasks: as when each task is solved alone."""
     base = base_for(10)
-    together = handful.solve("poodle", *task, base=base, preparation="task, l2", dtype="float64")
+    together = handful.solve(*task, method="poodle", base=base, preparation="task, l2", dtype="float64")
     for i in range(3):
-        alone = handful.solve("poodle", *(x[i] for x in task), base=base, preparation="task, l2", dtype="float64")
+        alone = handful.solve(
+            *(x[i] for x in task), method="poodle", base=base, preparation="task, l2", dtype="float64"
+        )
         np.testing.assert_allclose(alone.probabilities, together.probabilities[i], atol=1e-7)
 
 
@@ -327,7 +333,7 @@ def test_learning_helps_where_the_noise_can_be_told(learned):
     accuracy = {}
     for name in ("simpleshot", "feat", "snatcher_f", "peeler"):
         given = {"base": learned} if name != "simpleshot" else {"base_mean": learned.mean}
-        result = handful.solve(name, episodes.task, outlier_share=0.5, **given)
+        result = handful.solve_task(episodes.task, method=name, outlier_share=0.5, **given)
         accuracy[name] = figures(result.probabilities, result.outlier_scores, episodes.truth)["accuracy"].mean()
     assert min(accuracy["feat"], accuracy["peeler"]) > accuracy["simpleshot"] + 0.05
     assert accuracy["snatcher_f"] == accuracy["feat"]
@@ -456,8 +462,8 @@ def test_torch_gives_what_numpy_gives(name, task):
 
     support, labels, query = task
     given = needed(name, 10) | {"dtype": "float64"}
-    a = handful.solve(name, *task, **given)
-    b = handful.solve(name, torch.tensor(support), labels, torch.tensor(query), **given)
+    a = handful.solve(*task, method=name, **given)
+    b = handful.solve(torch.tensor(support), labels, torch.tensor(query), method=name, **given)
     np.testing.assert_allclose(b.probabilities.numpy(), a.probabilities, atol=1e-9)
     np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
-    assert get(name).info.needs == "base"
+    assert get_solver(name).info.needs == "base"

@@ -67,7 +67,7 @@ def few():
 
 @pytest.mark.parametrize("share", [0.2, 0.45])
 def test_it_is_the_equations_written_out(few, share):
-    found = handful.solve("kdo", few.task, outlier_share=share, dtype="float64")
+    found = handful.solve_task(few.task, method="kdo", outlier_share=share, dtype="float64")
     for i in range(2):
         p, odds = kdo_by_hand(few.task.support[i], few.task.labels[i].tolist(), few.task.query[i], share)
         np.testing.assert_allclose(found.probabilities[i], p, atol=1e-5)  # prepared in single precision
@@ -77,7 +77,7 @@ def test_it_is_the_equations_written_out(few, share):
 @pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
-    found = handful.solve(name, episodes.task, outlier_share=share)
+    found = handful.solve_task(episodes.task, method=name, outlier_share=share)
     limit = 0.01 if name == "kdo" else 0.1  # a mean of log-odds is not quite a mean of shares
     assert found.outlier_scores.mean(axis=1) == pytest.approx(share, abs=limit)
 
@@ -85,22 +85,25 @@ def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
 def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_forced():
     protocol = Protocol(queries=20, outlier_queries=10)
     equal = draw(*digits(), protocol, seed=1, tasks=20)
-    found = handful.solve("kdo", equal.task, outlier_share=1 / 3)
+    found = handful.solve_task(equal.task, method="kdo", outlier_share=1 / 3)
     spread = found.probabilities.mean(axis=1).std(axis=1).mean()
     assert spread < 0.01  # of 2 / 15 each
     unequal = draw(*digits(), Protocol(queries=20, outlier_queries=10, unequal_queries=1.0), seed=1, tasks=20)
-    found = handful.solve("kdo", unequal.task, outlier_share=1 / 3)
+    found = handful.solve_task(unequal.task, method="kdo", outlier_share=1 / 3)
     sizes = (unequal.truth[..., None] == np.arange(5)).mean(axis=1)
     assert found.probabilities.mean(axis=1).std(axis=1).mean() > 2 * spread
     assert np.corrcoef(found.probabilities.mean(axis=1).ravel(), sizes.ravel())[0, 1] > 0.5
 
 
 def test_the_blend_averages_log_odds_and_class_probabilities(episodes):
-    blend, kdo = (handful.solve(name, episodes.task, outlier_share=0.5, dtype="float64") for name in ("eol_kdo", "kdo"))
+    blend, kdo = (
+        handful.solve_task(episodes.task, method=name, outlier_share=0.5, dtype="float64")
+        for name in ("eol_kdo", "kdo")
+    )
     n = episodes.task.support.shape[1]
     y = kdo.state["smooth"]
     eol = handful.solve(
-        "eol", y[:, :n], episodes.task.labels, y[:, n:], outlier_share=0.5, preparation="none", dtype="float64"
+        y[:, :n], episodes.task.labels, y[:, n:], method="eol", outlier_share=0.5, preparation="none", dtype="float64"
     )
 
     def logit(p):
@@ -117,7 +120,7 @@ def test_the_blend_averages_log_odds_and_class_probabilities(episodes):
 @pytest.mark.parametrize(("known", "outlier"), [(25, 5), (5, 25)])
 def test_not_told_the_share_it_ranks_unknowns_well_above_eol_that_takes_one_half(known, outlier):
     tasks = draw(*digits(), Protocol(queries=known, outlier_queries=outlier), seed=2, tasks=40)
-    found, half = handful.solve(tasks.task), handful.solve("eol", tasks.task, outlier_share=0.5)
+    found, half = handful.solve_task(tasks.task), handful.solve_task(tasks.task, method="eol", outlier_share=0.5)
     best, eol = (auroc(result.outlier_scores, tasks.outlier).mean() for result in (found, half))
     assert found.made_by["method"] == "kdo"
     assert best > eol + 0.02
@@ -128,7 +131,9 @@ def test_a_pile_of_one_query_still_finds_its_class(name):
     features, labels = digits()
     support = np.concatenate([features[labels == k][:5] for k in range(4)])
     for k in range(4):
-        found = handful.solve(name, support, np.repeat(range(4), 5), features[labels == k][7:8], outlier_share=0.3)
+        found = handful.solve(
+            support, np.repeat(range(4), 5), features[labels == k][7:8], method=name, outlier_share=0.3
+        )
         assert found.closest.tolist() == [k]
 
 

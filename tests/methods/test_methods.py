@@ -12,11 +12,11 @@ from conftest import random_task
 from sklearn.utils import estimator_checks
 
 import handful
-from handful.estimators.classifier import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
-from handful.methods import get
+from handful.estimators.factory import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
 from handful.methods.openmax import weibull_fit
 from handful.methods.pt_map import transport
 from handful.methods.scores import entropy, maxprob
+from handful.solving import get_solver
 from handful.solving import solve as solving
 
 NEEDS = {"ood": "pyod"}  # extra -> a package it brings
@@ -27,12 +27,12 @@ def methods(but=()):
     """Every method as a parameter; those whose extra is not installed are skipped."""
     return [
         pytest.param(i.name, marks=pytest.mark.skipif(WITHOUT.get(i.extra, False), reason=f"needs handful[{i.extra}]"))
-        for i in handful.list_methods()
+        for i in map(handful.describe, handful.list_methods())
         if i.name not in but
     ]
 
 
-NEED_BASE = {info.name for info in handful.list_methods() if info.needs == "base"}
+NEED_BASE = {info.name for info in map(handful.describe, handful.list_methods()) if info.needs == "base"}
 # A hundred trees say no more about these properties than ten.
 CHEAP = {"iforest": {"trees": 10}}
 # The published 50 steps of 0.001 are meant for 1,280 features: in a few dimensions the random start outweighs them.
@@ -57,7 +57,7 @@ def one_thread():
 
 def run(name, *task, **options):
     given = {"dtype": "float64", "threads": 1} | CHEAP.get(name, {}) | needed(name, task[0].shape[-1])
-    return handful.solve(name, *task, **(given | options))
+    return handful.solve(*task, method=name, **given | options)
 
 
 def same(a, b):
@@ -219,10 +219,10 @@ def test_outliers_between_far_apart_classes_are_found(name):
     assert auroc(run(name, *task), truth < 0) > 0.95
 
 
-DETECTORS = [info.name for info in handful.list_methods() if info.setting == "detector"]
+DETECTORS = [info.name for info in map(handful.describe, handful.list_methods()) if info.setting == "detector"]
 
 
-@pytest.mark.parametrize("name", methods(but={i.name for i in handful.list_methods()} - set(DETECTORS)))
+@pytest.mark.parametrize("name", methods(but=set(handful.list_methods()) - set(DETECTORS)))
 def test_detectors_find_what_lies_outside_the_examples(name):
     rng = np.random.default_rng(9)
     support, inside, outside = (centre + 0.3 * rng.normal(size=(2, 25, 32)) for centre in (1, 1, -1))
@@ -251,10 +251,10 @@ BY_SHOTS = {  # the published settings, for 1 shot and for 5
 
 
 def test_the_methods_whose_defaults_depend_on_the_shots():
-    assert {info.name for info in handful.list_methods() if info.by_shots} == set(BY_SHOTS)
+    assert {info.name for info in map(handful.describe, handful.list_methods()) if info.by_shots} == set(BY_SHOTS)
 
 
-@pytest.mark.parametrize("name", methods(but={i.name for i in handful.list_methods()} - set(BY_SHOTS)))
+@pytest.mark.parametrize("name", methods(but=set(handful.list_methods()) - set(BY_SHOTS)))
 def test_defaults_follow_the_shots_and_give_way_to_what_is_asked_for(name):
     for_one, for_five = ({k: v[i] for k, v in BY_SHOTS[name].items()} for i in (0, 1))
     for shots, default, other in ((1, for_one, for_five), (5, for_five, for_one)):
@@ -268,7 +268,7 @@ def test_defaults_follow_the_shots_and_give_way_to_what_is_asked_for(name):
         assert np.abs(answers[0] - answers[1]).max() > 1e-7
 
 
-@pytest.mark.parametrize("name", methods(but={i.name for i in handful.list_methods()} - {"iforest", "proser"}))
+@pytest.mark.parametrize("name", methods(but=set(handful.list_methods()) - {"iforest", "proser"}))
 def test_chance_is_fixed_by_random_state(batch, name):
     first, again, other = (run(name, *batch, random_state=seed) for seed in (7, 7, 8))
     np.testing.assert_array_equal(first.outlier_scores, again.outlier_scores)
@@ -282,7 +282,7 @@ sys.modules["pyod"] = None
 import numpy as np
 import handful
 x, y = np.random.default_rng(0).normal(size=(6, 4)), [0, 0, 0, 1, 1, 1]
-for info in handful.list_methods():
+for info in map(handful.describe, handful.list_methods()):
     if info.needs:
         continue
     try:
@@ -294,7 +294,7 @@ for info in handful.list_methods():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    for info in (info for info in handful.list_methods() if not info.needs):
+    for info in (info for info in map(handful.describe, handful.list_methods()) if not info.needs):
         expected = f"{info.name} comes from PyOD: pip install 'handful[ood]'" if info.extra == "ood" else "works"
         assert said[info.name].startswith(expected)
 
@@ -842,7 +842,7 @@ def test_a_saved_model_comes_back(pile, name, tmp_path):
     assert type(again) is type(model)
     said, was = again.get_params(), model.get_params()
     if name in NEED_BASE:
-        part = get(name).info.of_base
+        part = get_solver(name).info.of_base
         kept, given = said.pop("base").part(part), was.pop("base").part(part)
         assert all(np.array_equal(kept[key], given[key]) for key in given)
     assert said == was

@@ -101,7 +101,7 @@ def test_a_method_from_outside_works_everywhere_by_its_name(folder):
             "pickled": pickle.loads(pickle.dumps(model)).predict([[4.0, 3.0]]).tolist(),
             "pair": pair.outlier_scores.tolist(),
             "floors": [r.made_by["parameters"]["floor"] for r in (result, five)],
-            "listed": [info.name for info in handful.list_methods()],
+            "listed": handful.list_methods(),
         }))
         """.replace("MODEL", str(folder / "model.safetensors")),
     )
@@ -154,7 +154,7 @@ def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, sourc
         for _ in range(2):
             labels = handful.solve("manhattan", [[0.0], [4.0]], ["ant", "bee"], [[1.0], [3.5]]).closest.tolist()
         by_eol = handful.solve("eol", [[0.0, 1.0], [4.0, 1.0]], ["ant", "bee"], [[1.0, 1.0], [3.5, 1.0]])
-        print(json.dumps([labels, by_eol.closest.tolist(), "half" in [i.name for i in handful.list_methods()]]))
+        print(json.dumps([labels, by_eol.closest.tolist(), "half" in handful.list_methods()]))
         """,
     )
     assert said == [["ant", "bee"], ["ant", "bee"], False]
@@ -180,7 +180,7 @@ def all_alike(support, labels, query):
         import json
         import handful
 
-        info = {i.name: i for i in handful.list_methods()}["all_alike"]
+        info = handful.describe("all_alike")
         p = handful.solve("all_alike", [[0.0], [4.0]], ["ant", "bee"], [[1.0]]).probabilities.tolist()
         print(json.dumps([info.summary, info.estimator, info.paradigm, p, type(handful.AllAlike()).__name__]))
         """,

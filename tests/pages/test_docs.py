@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from handful.core.parameters import check
-from handful.estimators.classifier import SHARED
-from handful.methods import get
+from handful.estimators.factory import SHARED_PARAMETERS
+from handful.solving import get_solver
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -59,11 +59,11 @@ def test_every_method_is_in_one_group_and_nothing_else_is_described():
 def test_every_method_has_its_section_with_paragraph_equations_parameters_and_picture(name):
     page = build.PAGE.read_text("utf-8")
     (section,) = re.findall(rf"^### {name}\n(.*?)(?=^##|\Z)", page, re.M | re.S)
-    info = get(name).info
+    info = get_solver(name).info
     for part in (info.authors, str(info.year), "```math", f"New items: {info.new_items}", f"pictures/{name}.png"):
         assert part in section
     assert " ".join(TEXT[name].paragraph.split()) in " ".join(section.split())
-    assert all(f"| `{parameter}` |" in section for parameter in get(name).defaults)
+    assert all(f"| `{parameter}` |" in section for parameter in get_solver(name).defaults)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,15 +82,15 @@ def test_equations_use_only_what_github_renders(name):
 
 def unknown_names(name: str, text: str) -> list[str]:
     """What stands in `backquotes` and is no parameter of the method, no value it takes, and no method or pair."""
-    method, strange = get(name), []
+    method, strange = get_solver(name), []
     for quoted in re.findall(r"`([^`]+)`", text):
         parameter, _, value = quoted.partition("=")
-        if parameter in method.defaults or parameter in SHARED:
+        if parameter in method.defaults or parameter in SHARED_PARAMETERS:
             if value:
                 check({parameter: ast.literal_eval(value)}, method.rules, name)
         else:
             try:
-                get(quoted)
+                get_solver(quoted)
             except ValueError:
                 strange.append(quoted)
     return strange
@@ -99,7 +99,7 @@ def unknown_names(name: str, text: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_paragraphs_name_only_parameters_that_exist(name):
     assert unknown_names(name, TEXT[name].paragraph) == []
-    assert set(TEXT[name].parameters) <= set(get(name).defaults)
+    assert set(TEXT[name].parameters) <= set(get_solver(name).defaults)
 
 
 def test_a_parameter_that_does_not_exist_would_be_noticed():

@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 import handful
-from handful.estimators.classifier import EXPECTED_FAILED_CHECKS
-from handful.methods import get
+from handful.estimators.factory import EXPECTED_FAILED_CHECKS
+from handful.solving import get_solver
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def pile(task):
 
 
 def run(name, task, **options):
-    return handful.solve(name, *task, dtype="float64", **options)
+    return handful.solve(*task, method=name, dtype="float64", **options)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_parameters_have_the_rules_of_the_part_they_name(task):
 def test_defaults_follow_the_shots_in_both_parts():
     for shots, k, temperature in ((1, 1, 1.0), (5, 3, 10.0)):
         support, labels, query = random_task(np.random.default_rng(1), 1, [shots] * 3, 8, 6)
-        used = handful.solve("finetune+knn", support, labels, query).made_by["parameters"]
+        used = handful.solve(support, labels, query, method="finetune+knn").made_by["parameters"]
         assert (used["knn_k"], used["temperature"]) == (k, temperature)
 
 
@@ -108,12 +108,12 @@ def test_scores_that_only_rank_call_the_share_unknown_that_was_told(task):
 
 
 def test_what_a_pair_is_follows_from_its_parts():
-    info = get("simpleshot+oslo").info
+    info = get_solver("simpleshot+oslo").info
     assert (info.paradigm, info.setting) == ("transductive", "closed-set")
-    assert get("simpleshot+knn").info.paradigm == "inductive"
-    assert info.score == get("oslo").info.score
-    assert get("eol+entropy").info.score == "rank"
-    assert get("simpleshot+pca").info.extra == "ood"
+    assert get_solver("simpleshot+knn").info.paradigm == "inductive"
+    assert info.score == get_solver("oslo").info.score
+    assert get_solver("eol+entropy").info.score == "rank"
+    assert get_solver("simpleshot+pca").info.extra == "ood"
     assert info.title == "SimpleShot + OSLO"
 
 
@@ -132,7 +132,7 @@ def test_a_pair_is_an_estimator_with_a_class_of_its_own(pile, name, tmp_path):
     X, y = pile
     model = handful.make_estimator(name, outlier_share=0.4).fit(X, y)
     assert type(model) is getattr(handful, PAIRS[name])
-    result = handful.solve(name, X[18:], y[18:], X[:18], outlier_share=0.4)
+    result = handful.solve(X[18:], y[18:], X[:18], method=name, outlier_share=0.4)
     np.testing.assert_array_equal(model.transduction_[:18], result.labels)
     np.testing.assert_array_equal(model.predict(X[:18]), model.transduction_[:18])
     np.testing.assert_allclose(model.transform(X[:1])[0], model.transform(X)[0], atol=1e-5)
@@ -177,7 +177,7 @@ def test_scikit_learns_own_checks_hold_for_pairs(name):
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda name: handful.solve(name, np.eye(2), [0, 1], np.eye(2)), handful.make_estimator]
+    "ask", [lambda name: handful.solve(np.eye(2), [0, 1], np.eye(2), method=name), handful.make_estimator]
 )
 def test_names_that_are_none_are_told_what_there_is(ask):
     with pytest.raises(ValueError, match=r"'nothing' gives no outlier score; use maxprob, entropy or any of: bdcspn"):

@@ -20,7 +20,7 @@ from handful.solving import solve as solving
 from handful.streaming import descent as descending
 from handful.streaming import solve as streaming
 from handful.streaming.passes import Journal, Pass, Threads, View
-from handful.streaming.pile import InMemory, InParquet, OnDisk, Shards
+from handful.streaming.pile import InMemory, InParquet, OnDisk, Pile
 
 pytestmark = pytest.mark.usefixtures("however_small")
 STREAMED = ("eol", "oslo", "ostim", "tim_gd", "simpleshot", "knn")
@@ -62,7 +62,7 @@ def in_pieces(rows, cuts, kinds, folder):
         elif kind == "parquet":
             write_parquet(path, part, max(1, len(part) // 3))
         pieces.append(part if kind == "array" else path)
-    return Shards(pieces)
+    return Pile(pieces)
 
 
 def furthest(one, other):
@@ -81,11 +81,19 @@ def test_any_pieces_and_any_chunk_give_what_one_array_gives(method, data):
     cuts = data.draw(st.lists(st.integers(0, count), max_size=5))
     kinds = data.draw(st.lists(st.sampled_from(["array", "npy", "parquet"]), min_size=1, max_size=3))
     chunk, threads = data.draw(st.integers(1, count + 5)), data.draw(st.integers(1, 3))
-    whole = handful.solve(method, support, labels, query, outlier_share=0.5)
+    whole = handful.solve(support, labels, query, method=method, outlier_share=0.5)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(solving, "SMALL", 1000)  # few queries leave EOL room to run away from a rounding error
         pile = in_pieces(query, cuts, kinds, folder)
-        found = handful.solve(method, support, labels, pile, outlier_share=0.5, chunk=chunk, threads=threads)
+        found = handful.solve(
+            support,
+            labels,
+            pile,
+            method=method,
+            outlier_share=0.5,
+            threads=threads,
+            streaming=handful.Streaming(block_rows=chunk),
+        )
     assert furthest(found, whole) <= 1e-5
     assert found.classes.tolist() == whole.classes.tolist()
     assert found.probabilities.shape == (count, ways)
@@ -96,8 +104,15 @@ def test_any_pieces_and_any_chunk_give_what_one_array_gives(method, data):
 def test_in_double_precision_nothing_but_the_order_of_sums_differs(method, ways):
     support, labels, query = some_task(5, ways, 5, 700, 32, np.float64)
     options = {"outlier_share": 0.4, "dtype": "float64"}
-    whole = handful.solve(method, support, labels, query, **options)
-    found = handful.solve(method, support, labels, Shards([query[:333], query[333:]]), chunk=50, **options)
+    whole = handful.solve(support, labels, query, method=method, **options)
+    found = handful.solve(
+        support,
+        labels,
+        Pile([query[:333], query[333:]]),
+        method=method,
+        **options,
+        streaming=handful.Streaming(block_rows=50),
+    )
     assert furthest(found, whole) <= 1e-10
 
 
@@ -110,14 +125,21 @@ def test_one_pass_a_step_and_two_are_the_same_descent(method, backend, monkeypat
         monkeypatch.setattr(descending, "PAIRED", outputs)
         passes = []
         found[outputs] = handful.solve(
-            method, support, labels, Shards(query), outlier_share=0.5, dtype="float64", steps=20, backend=backend,
-            progress=lambda done, total, passes=passes: passes.append((done, total)),
-        )  # fmt: skip
+            support,
+            labels,
+            Pile(query),
+            method=method,
+            outlier_share=0.5,
+            dtype="float64",
+            steps=20,
+            backend=backend,
+            streaming=handful.Streaming(progress=lambda done, total, passes=passes: passes.append((done, total))),
+        )
         made[outputs] = len(passes)
         assert passes[-1][0] == passes[-1][1]
     assert made[0] - made[99] == 20
     assert furthest(found[0], found[99]) <= 1e-10
-    whole = handful.solve(method, support, labels, query, outlier_share=0.5, dtype="float64", steps=20)
+    whole = handful.solve(support, labels, query, method=method, outlier_share=0.5, dtype="float64", steps=20)
     assert furthest(found[0], whole) <= 1e-10
 
 
@@ -126,9 +148,17 @@ def test_one_pass_a_step_and_two_are_the_same_descent(method, backend, monkeypat
 def test_the_fused_passes_give_what_one_array_gives(method, ways):
     support, labels, query = some_task(7, ways, 5, 2100, 37)
     options = {"outlier_share": 0.3, "preparation": "signed(0.6), l2, task, l2"}
-    whole = handful.solve(method, support, labels, query, **options)
-    for pile, chunk in ((Shards(query), None), (Shards([query[:1001], query[1001:]]), 300)):
-        found = handful.solve(method, support, labels, pile, backend="fast", chunk=chunk, **options)
+    whole = handful.solve(support, labels, query, method=method, **options)
+    for pile, chunk in ((Pile(query), None), (Pile([query[:1001], query[1001:]]), 300)):
+        found = handful.solve(
+            support,
+            labels,
+            pile,
+            method=method,
+            backend="fast",
+            **options,
+            streaming=handful.Streaming(block_rows=chunk),
+        )
         assert furthest(found, whole) <= 1e-5
 
 
@@ -136,8 +166,8 @@ def test_the_default_estimates_its_share_from_the_same_sample(tmp_path):
     support, labels, query = some_task(1, 5, 5, 5000, 32)
     np.save(tmp_path / "pile.npy", query)
     for method in ("auto", "eol", "simpleshot"):
-        whole = handful.solve(method, support, labels, query)
-        found = handful.solve(method, support, labels, np.load(tmp_path / "pile.npy", mmap_mode="r"))
+        whole = handful.solve(support, labels, query, method=method)
+        found = handful.solve(support, labels, np.load(tmp_path / "pile.npy", mmap_mode="r"), method=method)
         assert furthest(found, whole) <= 1e-5
         assert abs(found.outlier_share - whole.outlier_share) < 1e-6
         np.testing.assert_allclose(found.outlier_share_interval, whole.outlier_share_interval, atol=1e-6)
@@ -148,8 +178,16 @@ def test_other_inductive_methods_and_base_centring_stream_too():
     support, labels, query = some_task(3, 3, 5, 200, 16)
     mean = support.mean(axis=0) / 2
     for method in ("openmax", "pca", "eol"):
-        whole = handful.solve(method, support, labels, query, base_mean=mean, outlier_share=0.5)
-        found = handful.solve(method, support, labels, Shards(query), base_mean=mean, outlier_share=0.5, chunk=64)
+        whole = handful.solve(support, labels, query, method=method, base_mean=mean, outlier_share=0.5)
+        found = handful.solve(
+            support,
+            labels,
+            Pile(query),
+            method=method,
+            base_mean=mean,
+            outlier_share=0.5,
+            streaming=handful.Streaming(block_rows=64),
+        )
         assert furthest(found, whole) <= 1e-5
 
 
@@ -157,30 +195,36 @@ def test_other_preparations_stream_too():
     support, labels, query = some_task(4, 3, 5, 300, 16, np.float64)
     for steps in ("none", "l2", "power, l2, task", "signed(0.6), l2, task, l2", "task, signed, task"):
         options = {"preparation": steps, "outlier_share": 0.5, "dtype": "float64"}
-        whole = handful.solve("eol", support, labels, query, **options)
-        assert furthest(handful.solve("eol", support, labels, Shards(query), **options), whole) <= 1e-9
+        whole = handful.solve(support, labels, query, method="eol", **options)
+        assert furthest(handful.solve(support, labels, Pile(query), method="eol", **options), whole) <= 1e-9
 
 
 def test_a_large_array_is_not_copied_but_gone_through(monkeypatch):
     support, labels, query = some_task(6, 5, 5, 2000, 64)
-    whole = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    whole = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     monkeypatch.setattr(streaming, "LARGE", query.nbytes)
     made, sums = [], Threads.sums
     monkeypatch.setattr(Threads, "sums", lambda self, each: made.append(each) or sums(self, each))
-    found = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    found = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     assert len(made) == 52  # the mean, fifty steps, the refinement
     assert furthest(found, whole) <= 1e-5
     assert found.task.query.shape == (1, 2000, 64)
-    handful.solve("eol", support, labels, query, outlier_share=0.5, backend="array")
-    handful.solve("eol", support, labels, query, outlier_share=0.5, history=True, steps=2)
+    handful.solve(support, labels, query, method="eol", outlier_share=0.5, backend="array")
+    handful.solve(support, labels, query, method="eol", outlier_share=0.5, history=True, steps=2)
     assert len(made) == 52  # whoever wants an engine of their own gets it
 
 
 def test_a_small_pile_is_loaded_and_solved_to_the_last_bit_as_in_memory(tmp_path, monkeypatch):
     monkeypatch.undo()
     support, labels, query = some_task(6, 5, 5, 1000, 16)
-    whole = handful.solve("eol", support, labels, query)
-    found = handful.solve("eol", support, labels, in_pieces(query, [3, 500], ["npy", "parquet"], tmp_path), chunk=7)
+    whole = handful.solve(support, labels, query, method="eol")
+    found = handful.solve(
+        support,
+        labels,
+        in_pieces(query, [3, 500], ["npy", "parquet"], tmp_path),
+        method="eol",
+        streaming=handful.Streaming(block_rows=7),
+    )
     np.testing.assert_array_equal(found.probabilities, whole.probabilities)
     assert [group.size for group in found.groups] == [group.size for group in whole.groups]
 
@@ -203,41 +247,54 @@ def test_folders_patterns_paths_and_maps_are_read_in_the_order_of_their_names(tm
         mapped[::1],
         [rows[:3], tmp_path / "all.npy"],
     ):
-        pile = Shards(source)
+        pile = Pile(source)
         expected = np.concatenate([rows[:3], rows]) if len(pile) == 23 else rows
         np.testing.assert_array_equal(pile.take(np.arange(len(pile))), expected)
-    assert {type(p) for p in Shards(mapped[4:9]).pieces} == {OnDisk}
-    assert {type(p) for p in Shards(mapped[::2]).pieces} == {InMemory}  # its rows do not follow each other
-    np.testing.assert_array_equal(Shards(mapped[4:9]).take([0, 4]), rows[[4, 8]])
+    assert {type(p) for p in Pile(mapped[4:9]).pieces} == {OnDisk}
+    assert {type(p) for p in Pile(mapped[::2]).pieces} == {InMemory}  # its rows do not follow each other
+    np.testing.assert_array_equal(Pile(mapped[4:9]).take([0, 4]), rows[[4, 8]])
     (tmp_path / "all.npy").unlink()
-    folder = Shards(tmp_path)
+    folder = Pile(tmp_path)
     assert {type(p) for p in folder.pieces} == {InParquet}
     np.testing.assert_array_equal(folder.take([1, 18]), rows[[1, 18]])
 
 
 def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
     support, labels, query = some_task(12, 3, 5, 1500, 16)
-    whole = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    whole = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     task = handful.Task(support, labels, query)
     for held in ((support, labels, query.tolist()), (task,), (support, labels, query)):
         seen = []
-        found = handful.solve("eol", *held, outlier_share=0.5, progress=lambda *at, seen=seen: seen.append(at))
+        found = handful.solve(
+            *held,
+            method="eol",
+            outlier_share=0.5,
+            streaming=handful.Streaming(progress=lambda *at, seen=seen: seen.append(at)),
+        )
         assert furthest(found, whole) <= 1e-5
         assert seen[-1] == (52, 52)
-    again = handful.solve("eol", handful.solve("eol", support, labels, Shards(query)).task, outlier_share=0.5)
+    again = handful.solve_task(
+        handful.solve(support, labels, Pile(query), method="eol").task, method="eol", outlier_share=0.5
+    )
     assert furthest(again, whole) <= 1e-5
     with pytest.raises(ValueError, match="for one task"):
-        handful.solve("eol", handful.Task(support[None], labels[None], query[None]), checkpoint=tmp_path / "kept")
+        handful.solve_task(
+            handful.Task(support[None], labels[None], query[None]),
+            method="eol",
+            streaming=handful.Streaming(checkpoint=tmp_path / "kept"),
+        )
     with pytest.raises(ValueError, match="chunk"):
-        handful.solve("eol", support, labels, Shards(query), chunk=0)
+        handful.solve(support, labels, Pile(query), method="eol", streaming=handful.Streaming(block_rows=0))
 
 
 def test_numbers_of_other_kinds_are_widened_as_in_memory():
     support, labels, query = some_task(8, 3, 5, 100, 16)
     for dtype in (np.float16, np.int8, np.int64, ">f4"):
         other = (query * 10).astype(dtype)
-        whole = handful.solve("eol", 10 * support, labels, other, outlier_share=0.5)
-        assert furthest(handful.solve("eol", 10 * support, labels, Shards(other), outlier_share=0.5), whole) <= 1e-5
+        whole = handful.solve(10 * support, labels, other, method="eol", outlier_share=0.5)
+        assert (
+            furthest(handful.solve(10 * support, labels, Pile(other), method="eol", outlier_share=0.5), whole) <= 1e-5
+        )
 
 
 def refusals(folder):
@@ -270,51 +327,53 @@ def refusals(folder):
 def test_what_is_no_pile_is_refused_with_its_name(tmp_path):
     for source, kind, words in refusals(tmp_path):
         with pytest.raises(kind, match=words):
-            Shards(source)
+            Pile(source)
     write_parquet(tmp_path / "table.parquet", np.ones((2, 3), np.float32), 2)
     with pytest.raises(ValueError, match="no column 'vector'; it has: name, embedding"):
-        Shards(tmp_path / "table.parquet", column="vector")
+        Pile(tmp_path / "table.parquet", column="vector")
 
 
 def test_a_number_that_is_none_is_found_in_its_row():
     support, labels, query = some_task(9, 3, 5, 500, 8)
     query[321, 5] = np.nan
     with pytest.raises(ValueError, match="NaN at row 321, column 5"):
-        handful.solve("eol", support, labels, Shards([query[:200], query[200:]]), chunk=17)
+        handful.solve(
+            support, labels, Pile([query[:200], query[200:]]), method="eol", streaming=handful.Streaming(block_rows=17)
+        )
     query[321, 5] = -np.inf
     with pytest.raises(ValueError, match="infinity at row 321, column 5"):
-        handful.solve("simpleshot", support, labels, Shards([query[:200], query[200:]]))
+        handful.solve(support, labels, Pile([query[:200], query[200:]]), method="simpleshot")
 
 
 @pytest.mark.torch
 def test_what_cannot_be_streamed_says_so_and_what_can():
     support, labels, query = some_task(9, 3, 5, 50, 8)
-    pile = Shards(query)
+    pile = Pile(query)
     with pytest.raises(ValueError, match="pt_map needs the whole pile in memory.*eol.*oslo"):
-        handful.solve("pt_map", support, labels, pile)
+        handful.solve(support, labels, pile, method="pt_map")
     with pytest.raises(ValueError, match="qr needs all features"):
-        handful.solve("eol", support, labels, pile, preparation="task, l2, qr")
+        handful.solve(support, labels, pile, method="eol", preparation="task, l2, qr")
     with pytest.raises(ValueError, match="history"):
-        handful.solve("eol", support, labels, pile, history=True)
+        handful.solve(support, labels, pile, method="eol", history=True)
     with pytest.raises(ValueError, match="8 features per item and the pile has 4"):
-        handful.solve("eol", support, labels, Shards(query[:, :4].copy()))
+        handful.solve(support, labels, Pile(query[:, :4].copy()), method="eol")
     with pytest.raises(ValueError, match="a batch of tasks"):
-        handful.solve("eol", support[None], labels[None], pile)
+        handful.solve(support[None], labels[None], pile, method="eol")
     with pytest.raises(TypeError, match="take"):
-        handful.solve("eol", support, labels, pile, outlier_share=0.5).groups  # noqa: B018
+        handful.solve(support, labels, pile, method="eol", outlier_share=0.5).groups  # noqa: B018
     import torch
 
     with pytest.raises(TypeError, match="torch"):
-        handful.solve("eol", torch.tensor(support), labels, pile)
+        handful.solve(torch.tensor(support), labels, pile, method="eol")
 
 
 def test_a_file_that_is_cut_short_while_it_is_read_is_noticed(tmp_path):
     support, labels, query = some_task(9, 3, 5, 500, 8)
     np.save(tmp_path / "pile.npy", query)
-    pile = Shards(tmp_path / "pile.npy")
+    pile = Pile(tmp_path / "pile.npy")
     os.truncate(tmp_path / "pile.npy", 4000)
     with pytest.raises(OSError, match="ends too early"):
-        handful.solve("eol", support, labels, pile)
+        handful.solve(support, labels, pile, method="eol")
 
 
 # ---- memory
@@ -323,15 +382,19 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_noticed(tmp_path):
 def test_parquet_is_decoded_once_where_there_is_a_place_for_it(tmp_path, monkeypatch):
     support, labels, query = some_task(7, 4, 5, 3000, 16)
     pile = in_pieces(query, [1000, 1700], ["parquet", "npy"], tmp_path)
-    whole = handful.solve("eol", support, labels, query, outlier_share=0.5)
+    whole = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     read, blocks = [], InParquet.blocks
     monkeypatch.setattr(InParquet, "blocks", lambda self, *given: read.append(self) or blocks(self, *given))
-    found = handful.solve("eol", support, labels, pile, outlier_share=0.5, out=tmp_path / "out")
+    found = handful.solve(
+        support, labels, pile, method="eol", outlier_share=0.5, streaming=handful.Streaming(out=tmp_path / "out")
+    )
     assert len(read) == 2  # once each
     assert furthest(found, whole) <= 1e-5
     assert sorted(os.listdir(tmp_path / "out")) == ["outlier_scores.npy", "probabilities.npy"]
     monkeypatch.setattr(streaming, "disk_usage", lambda path: SimpleNamespace(free=100))
-    again = handful.solve("eol", support, labels, pile, outlier_share=0.5, out=tmp_path / "out")
+    again = handful.solve(
+        support, labels, pile, method="eol", outlier_share=0.5, streaming=handful.Streaming(out=tmp_path / "out")
+    )
     assert len(read) > 50
     assert furthest(again, whole) <= 1e-5
 
@@ -339,8 +402,15 @@ def test_parquet_is_decoded_once_where_there_is_a_place_for_it(tmp_path, monkeyp
 def test_results_can_go_to_files_instead_of_memory(tmp_path):
     support, labels, query = some_task(7, 4, 5, 3000, 16)
     for method in ("eol", "auto"):
-        whole = handful.solve(method, support, labels, query, dtype="float64")
-        found = handful.solve(method, support, labels, Shards(query), out=tmp_path / method, chunk=100, dtype="float64")
+        whole = handful.solve(support, labels, query, method=method, dtype="float64")
+        found = handful.solve(
+            support,
+            labels,
+            Pile(query),
+            method=method,
+            dtype="float64",
+            streaming=handful.Streaming(out=tmp_path / method, block_rows=100),
+        )
         assert isinstance(found.probabilities.base, np.memmap) or isinstance(found.probabilities, np.memmap)
         assert furthest(found, whole) <= 1e-6
         np.testing.assert_array_equal(np.load(tmp_path / method / "outlier_scores.npy"), found.outlier_scores)
@@ -351,10 +421,10 @@ import resource, sys
 import numpy as np, handful
 path, mapped = sys.argv[1], sys.argv[2] == "mapped"
 support, labels = np.random.default_rng(0).normal(size=(10, 256)).astype(np.float32), np.repeat([0, 1], 5)
-handful.solve("eol", support, labels, handful.Shards(support), outlier_share=0.5, steps=1)
+handful.solve("eol", support, labels, handful.Pile(support), outlier_share=0.5, steps=1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 query = np.load(path, mmap_mode="r" if mapped else None)
-handful.solve("eol", support, labels, query if mapped else handful.Shards(query), outlier_share=0.5, steps=2)
+handful.solve("eol", support, labels, query if mapped else handful.Pile(query), outlier_share=0.5, steps=2)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / query.nbytes)
 """
 
@@ -393,13 +463,13 @@ def on_disk(tmp_path):
 
 
 def test_a_solve_that_was_killed_goes_on_where_it_was_bit_for_bit(on_disk, tmp_path, monkeypatch):
-    undisturbed = handful.solve("eol", *on_disk, steps=20)
+    undisturbed = handful.solve(*on_disk, method="eol", steps=20)
     for when in (3, 12):  # the second goes on from the first, and is killed again
         killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, str(when)], check=False)
         assert killed.returncode == -signal.SIGKILL
     made, sums = [], Threads.sums
     monkeypatch.setattr(Threads, "sums", lambda self, each: made.append(each) or sums(self, each))
-    found = handful.solve("eol", *on_disk, checkpoint=tmp_path / "kept", steps=20)
+    found = handful.solve(*on_disk, method="eol", steps=20, streaming=handful.Streaming(checkpoint=tmp_path / "kept"))
     np.testing.assert_array_equal(found.probabilities, undisturbed.probabilities)
     np.testing.assert_array_equal(found.outlier_scores, undisturbed.outlier_scores)
     assert len(made) == 22 - 12  # a look, twenty steps, the refinement
@@ -432,16 +502,22 @@ def test_a_checkpoint_of_something_else_or_in_use_is_left_alone(on_disk, tmp_pat
     subprocess.run([sys.executable, "-c", KILLED, tmp_path, "5"], check=False)
     before = (tmp_path / "kept").read_bytes()
     with pytest.raises(ValueError, match="kept is of another solve"):
-        handful.solve("eol", support + 1, labels, path, checkpoint=tmp_path / "kept", steps=20)
+        handful.solve(
+            support + 1, labels, path, method="eol", steps=20, streaming=handful.Streaming(checkpoint=tmp_path / "kept")
+        )
     with pytest.raises(ValueError, match="kept is of another solve"):
-        handful.solve("eol", support, labels, path, checkpoint=tmp_path / "kept", steps=21)
+        handful.solve(
+            support, labels, path, method="eol", steps=21, streaming=handful.Streaming(checkpoint=tmp_path / "kept")
+        )
     assert (tmp_path / "kept").read_bytes() == before
     holder = Journal(tmp_path / "held", b"this")
     with pytest.raises(OSError, match="in use by another process"):
         Journal(tmp_path / "held", b"this")
     holder.close(finished=True)
     with pytest.raises(OSError, match="the checkpoint cannot be written"):
-        handful.solve("eol", support, labels, path, checkpoint=tmp_path / "none" / "kept")
+        handful.solve(
+            support, labels, path, method="eol", streaming=handful.Streaming(checkpoint=tmp_path / "none" / "kept")
+        )
 
 
 def test_sums_do_not_depend_on_which_thread_was_first():
@@ -449,7 +525,7 @@ def test_sums_do_not_depend_on_which_thread_was_first():
     each = Pass(_moments, {}, View((("l2", np.empty((1, 0))),), "float32"))
     found = []
     for threads in (1, 2, 2, 3):
-        crew = Threads(Shards([rows[:1700], rows[1700:]]), threads, chunk=64)
+        crew = Threads(Pile([rows[:1700], rows[1700:]]), threads, chunk=64)
         found.append(crew.sums(each)["sums"])
         crew.close()
     np.testing.assert_array_equal(found[1], found[2])

@@ -202,7 +202,9 @@ def features(path, n, dimension=64, classes=40):
     rng = np.random.default_rng(0)
     labels = np.arange(n) % classes
     centres = rng.normal(size=(classes, dimension))
-    write(FeatureTable((centres[labels] + rng.normal(size=(n, dimension))).astype(np.float32), labels.astype(str)), path)
+    write(
+        FeatureTable((centres[labels] + rng.normal(size=(n, dimension))).astype(np.float32), labels.astype(str)), path
+    )
     return path
 
 

@@ -11,8 +11,8 @@ from handful.bench.settings import Contender
 from handful.bench.store import Store, fingerprint, source_of
 from handful.core.base import NEGATIVES, Base, read_base
 from handful.features import FeatureTable
-from handful.methods import get
-from handful.methods.registry import needed_base
+from handful.solving import get_solver
+from handful.solving.solver import needed_base
 
 LEARNING = ("handful.training.heads",)  # the module that decides what is learned
 
@@ -51,7 +51,7 @@ def check_dimension(base: Ground | None, features: FeatureTable) -> None:
 
 def needing(contenders: Iterable[Contender]) -> list[Contender]:
     """Those that need a base and have not been given one of their own."""
-    return [c for c in contenders if get(c.method).info.needs == "base" and c.parameters.get("base") is None]
+    return [c for c in contenders if get_solver(c.method).info.needs == "base" and c.parameters.get("base") is None]
 
 
 def learn(
@@ -64,7 +64,7 @@ def learn(
     wanting = needing(contenders)
     if isinstance(base, Base):
         for contender in wanting:  # or it says what is missing, now
-            needed_base(get(contender.method), base, base.dimension)
+            needed_base(get_solver(contender.method), base, base.dimension)
     if not wanting or isinstance(base, Base):
         return None
     if base is None:
@@ -72,7 +72,7 @@ def learn(
             f"{wanting[0].method} learns from base classes: give --base, features of the backbone's training classes "
             "or a base file that `handful base` or `handful train` wrote"
         )
-    heads = sorted({part for c in wanting for part in get(c.method).base_parts} - {NEGATIVES})
+    heads = sorted({part for c in wanting for part in get_solver(c.method).base_parts} - {NEGATIVES})
     mark = blake2b(f"{fingerprint(base)} {heads} {source_of(LEARNING)}".encode(), digest_size=6).hexdigest()
     path = Path(store.folder, f"base-{mark}.safetensors")
     if not path.exists():

@@ -28,8 +28,7 @@ from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
 from handful.features import FeatureTable, Protocol, draw
-from handful.methods import get
-from handful.solving import solve
+from handful.solving import get_solver, solve_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,10 +183,10 @@ def optimisation(
     episode = draw(features.features, features.labels, protocol, seed=seed, tasks=[task])
     given = told(parse_methods(["eol"])[0], protocol).parameters
     options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **given}
-    loss = np.asarray(solve("eol", episode.task, history=True, **options).history)[0]  # [steps + 1]
-    last = get("eol").defaults["steps"]
+    loss = np.asarray(solve_task(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
+    last = get_solver("eol").defaults["steps"]
     stops = sorted({k for k in (*AFTER, *range(10, last, 5)) if k < last} | {last})
-    found = [solve("eol", episode.task, steps=k, **options) for k in stops]
+    found = [solve_task(episode.task, method="eol", steps=k, **options) for k in stops]
     measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in found]
     figure, ((top,), (bottom,)) = _panels(2, 1, (7, 5.6), sharex=True)
     top.plot(np.arange(len(loss)), loss, color=BLACK)
@@ -217,7 +216,7 @@ def gallery(
     scores, histograms = {}, {}
     for contender in parse_methods(methods):
         given = told(contender, protocol).parameters
-        found = solve(contender.method, episodes.task, base_mean=base_mean, threads=1, **given)
+        found = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **given)
         scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
         parts = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(parts)).strip("-")
@@ -274,7 +273,7 @@ def _roc(scores: np.ndarray, outlier: np.ndarray) -> np.ndarray:
 def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.ndarray) -> None:
     """Each name beside its point, where it covers least of what is there already. centres and halves [n, 2]."""
     figure: Any = axes.figure
-    figure.draw_without_rendering()  # the axes get their final place
+    figure.draw_without_rendering()  # the axes get_solver their final place
     point, frame = figure.dpi / 72, axes.get_window_extent().extents  # in pixels, as all that follows
     at = axes.transData.transform(centres)
     reach = axes.transData.transform(centres + halves) - at

@@ -20,12 +20,11 @@ from handful.bench.processes import spread
 from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
 from handful.core.base import Base
+from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
-from handful.core.task import UNKNOWN, Result
 from handful.features import Episodes, FeatureTable, Protocol, draw
 from handful.features.episodes import check
-from handful.methods import get
-from handful.solving import solve
+from handful.solving import Result, get_solver, solve_task
 from handful.utils.interrupts import cleanup
 
 Figures = dict[str, np.ndarray]
@@ -129,10 +128,14 @@ def solve_cell(
     if needing([contender]):
         given["base"] = base
     own = given.get("base") is not None  # then it brings its mean
-    if "outlier_share" not in get(contender.method).defaults:
+    if "outlier_share" not in get_solver(contender.method).defaults:
         given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
-    found = solve(
-        contender.method, episodes.task, base_mean=None if own or base is None else base.mean, threads=threads, **given
+    found = solve_task(
+        episodes.task,
+        method=contender.method,
+        base_mean=None if own or base is None else base.mean,
+        threads=threads,
+        **given,
     )
     return measure(found, episodes.truth, names)
 

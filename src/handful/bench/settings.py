@@ -20,7 +20,7 @@ from typing import Any
 from handful.core.base import read_base
 from handful.core.parameters import check
 from handful.features import Protocol
-from handful.methods import get
+from handful.solving import get_solver
 
 FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")  # of the paper's tables
 PAPER = (
@@ -56,7 +56,7 @@ class Contender:
     @property
     def kind(self) -> str:
         """The paper's word for what it is: OOD, FSL, FSL-T, OSFSL or OSFSL-T."""
-        info = get(self.method).info
+        info = get_solver(self.method).info
         return KINDS[info.setting, info.paradigm]
 
 
@@ -111,7 +111,7 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     contenders = []
     for text in filter(None, (part.strip() for part in given)):
         name, *settings = text.split(":")
-        method = get(name)
+        method = get_solver(name)
         parameters, shown = {}, []
         for setting in settings:
             key, equals, value = setting.partition("=")
@@ -199,7 +199,7 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
     """
     if NOT_TOLD in contender.method.split("+"):
         return contender
-    defaults, given = get(contender.method).defaults, contender.parameters
+    defaults, given = get_solver(contender.method).defaults, contender.parameters
     if "b" in defaults and not {"b", "outlier_share"} & set(given):
         return replace(contender, parameters={**given, "b": best_b(protocol.outlier_share)})
     if "outlier_share" in defaults and not {"b", "outlier_share"} & set(given):
@@ -209,7 +209,7 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
 
 def with_engine(contender: Contender) -> Contender:
     """Left to choose, a descent looks at what is loaded already: here its engine is the same in every process."""
-    method, given = get(contender.method), contender.parameters
+    method, given = get_solver(contender.method), contender.parameters
     engine = "fast" if find_spec("numba") is not None and not given.get("history") else "array"
     left = [name for name, default in method.defaults.items() if default == "auto" and name not in given]
     chosen = {name: engine for name in left if name in method.rules and method.rules[name].accepts(engine)}

@@ -21,7 +21,7 @@ from handful.bench.tables import TITLES, Row, Table, plain, words
 from handful.core.metrics import mean_and_half_width
 from handful.features import Protocol
 from handful.features.episodes import check
-from handful.methods import get
+from handful.solving import get_solver
 
 AUTO, TOLD, HALF = "Auto (not told)", "EOL (told)", "EOL (0.5)"
 OTHERS = ("oslo", "ostim", "knn", "simpleshot")
@@ -84,7 +84,7 @@ def queries_of(protocol: Protocol) -> str:
 
 def estimates(contender: Contender) -> bool:
     """Whether it finds the share of unknowns itself."""
-    default = get(contender.method).defaults.get("outlier_share")
+    default = get_solver(contender.method).defaults.get("outlier_share")
     given = contender.parameters.get("outlier_share", default)
     finds = contender.method.split("+")[-1] == NOT_TOLD or (isinstance(given, str) and "b" not in contender.parameters)
     return finds or contender.row == AUTO
@@ -101,7 +101,7 @@ def _at(base: Protocol, share: Fraction) -> Protocol:
 
 def _half(contender: Contender) -> Contender:
     """A method that only ranks has no share of its own: half of the pile is called unknown."""
-    if "outlier_share" in get(contender.method).defaults:
+    if "outlier_share" in get_solver(contender.method).defaults:
         return contender
     return replace(contender, parameters={**contender.parameters, "outlier_share": 0.5})
 
@@ -264,7 +264,7 @@ def _means(values: Mapping[str, np.ndarray]) -> tuple[dict[str, float], dict[str
 
 def _note(results: Results, figure: str | None = None) -> str:
     note = words(results, results.benchmark.columns[0])[1].replace(" tasks", " tasks of each share", 1)
-    ranking = {row: c for row, c in results.benchmark.contenders.items() if get(c.method).info.score == "rank"}
+    ranking = {row: c for row, c in results.benchmark.contenders.items() if get_solver(c.method).info.score == "rank"}
     rows = [row for row, c in ranking.items() if c.parameters.get("outlier_share") == 0.5]
     if figure in DECISIONS and rows:
         note += f" {', '.join(rows)}: the half of the pile with the highest scores is called unknown."

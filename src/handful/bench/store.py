@@ -30,7 +30,7 @@ import numpy as np
 import handful
 from handful.bench.settings import FIGURES, Cell
 from handful.features import FeatureTable
-from handful.methods import get
+from handful.solving import get_solver
 from handful.utils.files import scratch, write_whole
 
 BLOCK = 100  # tasks
@@ -138,7 +138,7 @@ def describe(
 
     Other figures have a place of their own: of two runs in one folder neither can overwrite what the other needs.
     """
-    method = get(cell.contender.method)
+    method = get_solver(cell.contender.method)
     return {
         **({} if figures == FIGURES else {"figures": list(figures)}),
         **({"learned": learned} if method.info.needs == "base" and not cell.contender.parameters.get("base") else {}),
@@ -169,7 +169,7 @@ def fingerprint(features: FeatureTable) -> str:
 
 def modules_of(name: str) -> list[str]:
     """Where a method is defined; a pair is in two places."""
-    method = get(name)
+    method = get_solver(name)
     parts = (method.classifier, method.detector) if hasattr(method, "classifier") else (method,)
     return [part.solve.__module__ for part in parts if not isinstance(part, str)]
 

@@ -108,18 +108,18 @@ def methods(as_json: Json = False) -> None:
     from dataclasses import asdict
 
     from handful.core.parameters import AUTO
-    from handful.methods import get, list_methods
+    from handful.solving import describe, get_solver, list_methods
 
-    infos = list_methods()
+    infos = [describe(name) for name in list_methods()]
     if as_json:
-        rows = [asdict(info) | {"parameters": get(info.name).defaults} for info in infos]
+        rows = [asdict(info) | {"parameters": get_solver(info.name).defaults} for info in infos]
         typer.echo(json.dumps(rows, indent=2))
         return
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table
 
-    said = f"{AUTO}, the default, is {get(AUTO).name}. A base is made by `handful base` or `handful train`."
+    said = f"{AUTO}, the default, is {get_solver(AUTO).name}. A base is made by `handful base` or `handful train`."
     columns = "method", "year", "paradigm", "setting", "prepared by", "needs"
     table = Table(Column("name", no_wrap=True), *columns, caption=said, caption_justify="left")
     for info in infos:

@@ -19,7 +19,7 @@ import numpy as np
 
 from handful.cluster.connection import connected
 from handful.streaming.passes import Blocks, Pass, Sums, add, sums_of
-from handful.streaming.pile import InMemory, Shards, Span
+from handful.streaming.pile import InMemory, Pile, Span
 from handful.utils.threads import one_blas_thread
 
 PER_ACTOR = 2  # spans under way, when each gives results of its own
@@ -44,14 +44,14 @@ class Actors:
     count: int | None = None
     hold: int | None = None
 
-    def open(self, pile: Shards, chunk: int | None = None) -> ActorCrew:
+    def open(self, pile: Pile, chunk: int | None = None) -> ActorCrew:
         return ActorCrew(self, pile, chunk)
 
 
 class Holder:
     """What an actor does: passes over spans of the pile, which it keeps if there is room."""
 
-    def __init__(self, pile: Shards, chunk: int | None, hold: int | None) -> None:
+    def __init__(self, pile: Pile, chunk: int | None, hold: int | None) -> None:
         self.pile, self.chunk = pile, chunk
         self.room = _spare() if hold is None else hold
         self.held: dict[Span, np.ndarray] = {}
@@ -84,14 +84,14 @@ class Holder:
                 rows[at - span.at : at - span.at + len(block)] = block
             self.held[span] = rows
             self.room -= size
-        alone = Shards([self.held[span]])
+        alone = Pile([self.held[span]])
         return ((span.at + at, block) for at, block in alone.blocks(Span(0, 0, span.stop - span.start, 0), self.chunk))
 
 
 class ActorCrew:
     """The actors of one solve, and who holds what."""
 
-    def __init__(self, engine: Actors, pile: Shards, chunk: int | None) -> None:
+    def __init__(self, engine: Actors, pile: Pile, chunk: int | None) -> None:
         self.engine, self.pile, self.chunk = engine, pile, chunk
         self.connection = ExitStack()
         self.ray = self.connection.enter_context(connected(engine.address))
@@ -253,8 +253,8 @@ class Sent:
     blocks = cuts
 
 
-def _without_arrays(pile: Shards) -> Shards:
-    light: Shards = object.__new__(Shards)
+def _without_arrays(pile: Pile) -> Pile:
+    light: Pile = object.__new__(Pile)
     light.dtype = pile.dtype
     light.pieces = [Sent(p.rows, p.dimension, p.dtype) if isinstance(p, InMemory) else p for p in pile.pieces]
     return light

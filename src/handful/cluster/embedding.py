@@ -108,7 +108,7 @@ def embed_to_shards(
 
     recipe: how the machines come by `backbone`. base_mean: of the base classes, to be kept with the features.
 
-    Shards that are there and still right are kept: an interrupted run goes on where it was, and where nothing is left
+    Pile that are there and still right are kept: an interrupted run goes on where it was, and where nothing is left
     to do Ray is not started. A folder with shards of other things is an error, or with `replace` made anew as far as
     it is not right. Pictures that cannot be used are skipped, or with `strict` the first is raised as `BadPicture`.
     `until`: what keeps the connection for the next call.

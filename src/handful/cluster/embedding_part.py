@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from handful.backbones.embedding import LOADING, embed_pictures
 from handful.features import FeatureTable
 from handful.features.parts import PLAN, part_name, read_note, write_part

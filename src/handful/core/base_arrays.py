@@ -14,7 +14,7 @@ from handful.core.prepare import replay
 OF_TASK = ("task", "qr", "scale")  # steps of preparation that learn from a task
 
 
-class Part(Mapping[str, Any]):
+class BaseArrays(Mapping[str, Any]):
     """The arrays of a head, or the negatives, prepared as the task is; made when they are asked for.
 
     Negatives are [1, M, D], or [B, M, D] where what was learned from a task prepares them.

@@ -1,27 +1,29 @@
-"""What flows through handful: a `Task` goes into a method, a `Result` comes out.
+"""What goes into a method: a `Task`.
 
 A task is a support set (features and labels of a handful of examples per class) and a query set
 (features of the pile). Inside, everything is batched: support [B, S, D], labels [B, S] as codes
-0 .. N-1, query [B, Q, D]; a single task is a batch of one. Everything is checked here, once, at the
-door; what lies behind it can trust its input.
+0 .. N-1, query [B, Q, D]; a single task is a batch of one. Everything is checked here, once; code
+behind it can trust its input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
-from handful.core.arrays import Array, as_like, scale_to_one, to_numpy
-from handful.core.checks import UNKNOWN, UNKNOWN_NAME, as_features, as_labels
+from handful.core.arrays import Array, scale_to_one
+from handful.core.checks import as_features, as_labels
 
-if TYPE_CHECKING:
-    from handful.solving.groups import Group, Promoted
+
+class LargePile:
+    """The queries of one task that are not loaded into memory: see `handful.streaming.Pile`."""
+
+    dimension: int
 
 
 class Task:
@@ -75,13 +77,13 @@ class Task:
         return task
 
     @classmethod
-    def in_pieces(cls, support: Any, labels: Any, pile: Any) -> Task:
-        """One task whose pile is read in pieces: `pile` is a `handful.Shards`, which is checked as it is read."""
+    def with_large_pile(cls, support: Any, labels: Any, pile: LargePile) -> Task:
+        """One task whose pile is read block by block; the pile is checked as it is read."""
         task = cls.of_examples(support, labels)
         if is_torch_array(task.support):
-            raise TypeError("support is a torch tensor and the pile is read in pieces: give NumPy arrays")
+            raise TypeError("support is a torch tensor and the pile is not in memory: give NumPy arrays")
         if not task.single:
-            raise ValueError("support holds a batch of tasks: a pile that is read in pieces is of one task, [S, D]")
+            raise ValueError("support holds a batch of tasks: a large pile belongs to one task, [S, D]")
         if task.support.shape[-1] != pile.dimension:
             raise ValueError(
                 f"support has {task.support.shape[-1]} features per item and the pile has {pile.dimension}: "
@@ -97,6 +99,11 @@ class Task:
     @property
     def ways(self) -> int:
         return self._classes.shape[1]
+
+    @property
+    def all_classes(self) -> np.ndarray:
+        """Class names in the order of the columns, [B, N], also for one task."""
+        return self._classes
 
     @property
     def classes(self) -> np.ndarray:
@@ -147,146 +154,6 @@ class Task:
         )
 
 
-@dataclass
-class Result:
-    """What a method says of each query. Arrays are [Q, ...], or [B, Q, ...] for a batch of tasks.
-
-    probabilities: per known class, as the method defines them (EOL: P(class and known), so that a
-    row's sum is P(known)); outlier_scores: high means more likely unknown; unknown: the decision;
-    labels: the caller's own labels, `UNKNOWN` (-1) or "unknown" where unknown; closest: the best known
-    class whether or not the item was called unknown.
-    """
-
-    probabilities: Array
-    outlier_scores: Array
-    unknown: Array
-    classes: np.ndarray  # [N] or [B, N]
-    threshold: Any  # the score above which an item is unknown: a number, or one a task
-    outlier_share: Any  # the share of unknowns the method worked with: a number, or one a task
-    made_by: dict[str, Any] = field(default_factory=dict)  # method, parameters, versions, seed
-    state: dict[str, Any] = field(default_factory=dict, repr=False)  # what scoring new items needs: arrays [B, ...]
-    history: Array | None = None  # [steps + 1] or [B, steps + 1] losses, if asked for
-    task: Task | None = field(default=None, repr=False)  # what was solved
-    outlier_share_interval: np.ndarray | None = None  # [2] or [B, 2], where the share was estimated: 4 in 5 are in it
-
-    @property
-    def closest(self) -> np.ndarray:
-        xp = array_namespace(self.probabilities)
-        best = to_numpy(xp.argmax(self.probabilities, axis=-1))
-        return self.classes[best] if best.ndim == 1 else np.take_along_axis(self.classes, best, axis=-1)
-
-    @property
-    def labels(self) -> np.ndarray:
-        return mark_unknown(self.closest, to_numpy(self.unknown))
-
-    @property
-    def confidence(self) -> Array:
-        """How sure the decision is.
-
-        Where the outlier score is a probability, as EOL's is: P(class and known) of a known item, P(unknown) of an
-        unknown one, calibrated like `p_unknown`. Where it is only a rank: P(class | known), and the rank in the pile,
-        1 for the highest score.
-        """
-        xp = array_namespace(self.probabilities)
-        known = xp.sum(self.probabilities, axis=-1)  # 0 where a method is certain of an unknown
-        best = xp.max(self.probabilities, axis=-1) / xp.where(known > 0, known, 1.0)
-        if self.made_by.get("score") == "probability":
-            calibrated = self.p_unknown
-            p = self.outlier_scores if calibrated is None else as_like(calibrated, self.outlier_scores)
-            return xp.where(self.unknown, p, best * (1 - p))
-        order = xp.argsort(xp.argsort(self.outlier_scores, axis=-1), axis=-1)
-        rank = xp.astype(order + 1, self.probabilities.dtype) / order.shape[-1]
-        return xp.where(self.unknown, rank, best)
-
-    @property
-    def p_unknown(self) -> np.ndarray | None:
-        """P(unknown), calibrated: among items with 0.8 about 80 % are unknown. None where scores only rank."""
-        from handful.core.decide import calibrate
-
-        if self.made_by.get("score") != "probability" or self.task is None:
-            return None
-        scores = to_numpy(self.outlier_scores)
-        shots = self.task.shots.mean(axis=1)
-        if scores.ndim == 1:
-            return calibrate(scores[None], self.outlier_share, shots)[0]
-        return calibrate(scores, self.outlier_share, shots)
-
-    @cached_property
-    def groups(self) -> list[Group]:
-        """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task."""
-        from handful.solving.groups import groups_of
-
-        return groups_of(self)
-
-    def promote(self, names: dict[int, Any], examples: int = 5) -> Promoted:
-        """Groups made into classes: a task whose support also has each group's most central items, `examples` at most.
-
-        names: by group number, in the kind that the classes are; two groups of one name become one class. ::
-
-            new = result.promote({1: "wheel"})
-            again = handful.solve("eol", new.task, outlier_share=new.outlier_share)
-            dict(zip(new.rest, again.labels))  # by their place in the old pile
-        """
-        from handful.solving.groups import promote
-
-        return promote(self, names, examples)
-
-    def to_arrow(self) -> Any:
-        """One row an item: label, unknown, confidence, outlier_score, p_unknown, p_<class> (a `pyarrow.Table`)."""
-        import pyarrow as pa
-
-        if self.unknown.ndim == 2:
-            raise ValueError("a table is of one task: take result[i] of a batch first")
-        columns = {
-            "label": self.labels,
-            "closest": self.closest,
-            "unknown": to_numpy(self.unknown),
-            "confidence": to_numpy(self.confidence),
-            "outlier_score": to_numpy(self.outlier_scores),
-        }
-        if self.p_unknown is not None:
-            columns["p_unknown"] = self.p_unknown
-        probabilities = to_numpy(self.probabilities)
-        columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
-        return pa.table({name: pa.array(np.asarray(x).tolist()) for name, x in columns.items()})
-
-    def to_pandas(self) -> Any:
-        return self.to_arrow().to_pandas()
-
-    def __len__(self) -> int:
-        return len(self.unknown)
-
-    def __getitem__(self, i: int) -> Result:
-        """The i-th task of a batch."""
-        if self.unknown.ndim == 1:
-            raise TypeError("this is the result of one task; only a batch of tasks can be indexed")
-        i = _number(i, len(self))
-        return Result(
-            self.probabilities[i], self.outlier_scores[i], self.unknown[i], self.classes[i],
-            _pick(self.threshold, i), _pick(self.outlier_share, i), self.made_by,
-            state={name: value[i : i + 1] for name, value in self.state.items()},
-            history=None if self.history is None else self.history[i],
-            task=None if self.task is None else self.task[i],
-            outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        unknown = to_numpy(self.unknown)
-        tasks = f"{len(unknown)} tasks of " if unknown.ndim == 2 else ""
-        share = f", {unknown.mean():.0%} unknown" if unknown.size else ""
-        return (
-            f"<Result: {tasks}{unknown.shape[-1]} items{share}, "
-            f"{self.classes.shape[-1]} classes, by {self.made_by.get('method', '?')}>"
-        )
-
-
-def mark_unknown(labels: np.ndarray, unknown: np.ndarray) -> np.ndarray:
-    """`labels` with -1 or "unknown" where unknown."""
-    if labels.dtype.kind in "iuf":
-        return np.where(unknown, UNKNOWN, labels)
-    return np.where(unknown, UNKNOWN_NAME, labels)
-
-
 def _encode(names: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Names [B, S] to sorted classes [B, N] and codes [B, S]."""
     pairs = [np.unique(row, return_inverse=True) for row in names]
@@ -320,7 +187,3 @@ def _number(i: int, batch: int) -> int:
     if not -batch <= index(i) < batch:
         raise IndexError(f"there is no task {i}: they are {batch}, counted from 0")
     return index(i) % batch
-
-
-def _pick(value: Any, i: int) -> Any:
-    return value[i] if np.ndim(value) else value

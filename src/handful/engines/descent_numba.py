@@ -22,7 +22,7 @@ except ImportError as error:  # pragma: no cover
 
 from handful.core.arrays import FLOOR
 from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, exp, log, sum_tile, tile_ways
-from handful.engines.descent import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
+from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
 
 # Helpers become part of whoever calls them: left to choose, the compiler joins what it has just compiled and not what
 # comes from the cache, and the last bits would tell a fresh machine from one that has run before.

@@ -9,16 +9,15 @@ learned, without refitting: an item alone and the same item in a crowd get the s
 >>> X, digit = load_digits(return_X_y=True)
 >>> y = np.full(len(X), -1)
 >>> y[:50] = np.where(digit[:50] < 5, digit[:50], -1)        # a few examples of 0 to 4; 5 to 9 are unknown
->>> model = make_estimator("auto").fit(X, y)
+>>> from handful import KDO
+>>> model = KDO().fit(X, y)
 >>> bool(np.mean(model.unknown_[50:] == (digit[50:] >= 5)) > 0.8)
 True
 """
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -29,38 +28,24 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from handful.core.answers import mark_unknown
 from handful.core.arrays import to_numpy
 from handful.core.base import Base, read_base
 from handful.core.checks import UNKNOWN, as_features, is_missing, label_array
 from handful.core.parameters import is_auto
-from handful.core.task import Result, Task, mark_unknown
+from handful.core.task import Task
 from handful.engines.growing import Growth
-from handful.methods import get, list_methods
-from handful.methods.scores import SCORES
-from handful.solving import solve
+from handful.estimators.model_writer import save_model
+from handful.solving.lookup import get_solver
+from handful.solving.result import Result
+from handful.solving.solve import solve_task
+from handful.solving.solver import Solver
 
-# Parameters that every estimator has, beside its method's own.
-SHARED = {"outlier_share": "auto", "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32"}
-
-AGAIN = 2  # a pile so many times as large as the one that was fitted whole is fitted whole again
-
-# What scikit-learn's `check_estimator` expects and these estimators mean otherwise.
-EXPECTED_FAILED_CHECKS = {
-    "check_classifiers_classes": "it uses -1 as the name of a class; here -1 means unlabelled, as in LabelPropagation",
-    "check_class_weight_classifiers": "EOL's class_weight is the paper's w_j ('ways' or 'shots'), not sample weights",
-}
-# And what single methods do not pass with their defaults.
-EXPECTED_OF_METHOD = {
-    "eol_kdo": {"check_methods_subset_invariance": "single precision: a few 1e-7 where 1e-7 is asked"},
-    "kdo": {"check_classifiers_train": "without a pile it calls 3 of the 200 examples themselves unknown"},
-    "proser": {"check_classifiers_train": "50 small steps do not outweigh the random start on two or three features"},
-    "pt_map": {"check_classifiers_train": "its power step cuts off negative features; embeddings have none"},
-    "soft_kmeans": {"check_methods_subset_invariance": "single precision: 1.5e-7 where 1e-7 is asked"},
-}
+REFIT_FACTOR = 2  # a pile that is so many times as large as the one that was fitted whole is fitted whole again
 
 
 class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """What the estimators of all methods share; take one by name: `handful.make_estimator("eol")` or `handful.EOL()`.
+    """What the estimators of all methods share: `handful.EOL()`, or by name `handful.make_estimator("eol")`.
 
     Attributes after `fit`, with n the number of items, labelled ones included:
 
@@ -78,6 +63,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     n_whole_: int
     _kept: dict[str, Any]
     base_: Base
+
+    @property
+    def _solver(self) -> Solver:
+        return get_solver(self._method)
 
     def fit(self, X: Any, y: Any) -> FewShotClassifier:
         """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
@@ -116,18 +105,18 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         codes = np.full(len(X), UNKNOWN)
         codes[~pile] = self._codes(y[~pile])
 
-        method, before = get(self._method), self.given_ == UNKNOWN
+        solver, before = self._solver, self.given_ == UNKNOWN
         X, codes = np.concatenate([self.items_, X]), np.concatenate([self.given_, codes])
         pile = codes == UNKNOWN
         names = self.classes_[codes[~pile]]
-        if pile.sum() >= AGAIN * self.n_whole_:
+        if pile.sum() >= REFIT_FACTOR * self.n_whole_:
             return self._fit_whole(X, names, pile)
         counts = int((~before).sum()), int(before.sum())
         task = Task(X[~pile], names, X[pile])
         growth = Growth(task, self.state_, *counts, self.dtype, self._kept)
-        if getattr(method, "grow_from", None) is None:
+        if not solver.can_grow:
             return self._fit_whole(X, names, pile, growth)
-        solution = method.grow(growth, self.parameters_)
+        solution = solver.grow(growth, self.parameters_)
         self.state_, self._kept = solution.state, solution.kept
         self._take_share(solution.outlier_share, solution.share_interval)
         self.n_iter_ = max(1, solution.n_iter)
@@ -139,11 +128,11 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         """Fit to items, of which those that are not in the pile have these labels; growth: following the share."""
         task = Task(X[~pile], names, X[pile]) if pile.any() else Task.of_examples(X[~pile], names)
         parameters, found, kept = self.get_params(deep=False), None, {}
-        estimated = is_auto(self.outlier_share) and not getattr(get(self._method), "finds_share", False)
+        estimated = is_auto(self.outlier_share) and not self._solver.estimates_share
         if growth is not None and estimated and self.outlier_share_interval_ is not None:
             found, kept["share"] = growth.share()
             parameters["outlier_share"] = float(found.estimate[0])
-        result = solve(self._method, task, **parameters)
+        result = solve_task(task, method=self._method, **parameters)
         self._take(result)
         if found is not None:
             self._take_share(result.outlier_share, found.interval)
@@ -156,7 +145,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _take(self, result: Result) -> None:
         """What was learned, but for what is said of the items."""
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
-        if get(self._method).info.needs == "base":
+        if self._solver.info.needs == "base":
             self.base_ = read_base(self.base)
         self.threshold_ = float(result.threshold)
         self._take_share(result.outlier_share, result.outlier_share_interval)
@@ -226,14 +215,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
         items: also what it was fitted to, as it came, so that the model read back can grow by `partial_fit`.
         """
-        from handful.estimators.model_file import save
-
-        return save(self, path, items)
+        return save_model(self, path, items)
 
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
         parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
-        probabilities, scores = get(self._method).score(self.state_, X[None], self.dtype, parameters)
+        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _codes(self, names: Any) -> list[int]:
@@ -275,57 +262,13 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _in_words(self) -> str:
         if not hasattr(self, "classes_"):
-            return f"{get(self._method).info.title}, not fitted yet"
+            return f"{self._solver.info.title}, not fitted yet"
         n, unknown = len(self.unknown_), int(self.unknown_.sum())
         names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
-        return f"{get(self._method).info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
+        return f"{self._solver.info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
 
 
-_CHECKS = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
-
-
-def make_estimator(name: str, **parameters: Any) -> FewShotClassifier:
-    """The scikit-learn estimator of a method, by the method's name.
-
-    >>> make_estimator("knn", k=1).get_params()["k"]
-    1
-    """
-    return estimator_class(name)(**parameters)
-
-
-@cache
-def estimator_class(name: str) -> type[FewShotClassifier]:
-    """A class whose parameters are the method's own and `SHARED`."""
-    method = get(name)
-    if method.name != name:  # "auto"
-        return estimator_class(method.name)
-    defaults = {**SHARED, **method.defaults}
-
-    def __init__(self, **parameters: Any) -> None:
-        strange = sorted(set(parameters) - set(defaults))
-        if strange:
-            raise TypeError(f"{type(self).__name__} has no parameter {strange[0]!r}; it has: {', '.join(defaults)}")
-        for key, default in defaults.items():
-            setattr(self, key, parameters.get(key, default))
-
-    # scikit-learn reads the parameters, and help() shows them, from here
-    knobs = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in defaults.items()]
-    self_ = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = inspect.Signature([self_, *knobs])  # type: ignore[attr-defined]
-    doc = f"{method.info.title}.\n\n    {method.info.summary}\n    New items: {method.info.new_items}.\n\n    "
-    body = {"__init__": __init__, "__doc__": doc + (FewShotClassifier.__doc__ or ""), "_method": name}
-    return type(method.info.estimator, (FewShotClassifier,), body | {"__module__": __name__})
-
-
-def __getattr__(name: str) -> Any:
-    """`handful.estimators.classifier.EOL` and its like, made when first asked for (also by pickle and joblib)."""
-    names = {} if name.startswith("_") else {info.estimator: info.name for info in list_methods()}
-    first, _, second = name.partition("With")
-    if first in names and (second in names or second.lower() in SCORES):
-        return estimator_class(f"{names[first]}+{names.get(second, second.lower())}")
-    if name in names:
-        return estimator_class(names[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_CHECKS: dict[str, Any] = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
 
 def _unlabelled(y: np.ndarray) -> np.ndarray:

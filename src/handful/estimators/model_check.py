@@ -1,7 +1,7 @@
 """What a model file may say, declared once and checked before a model is made of it.
 
 A file may come from anyone. Its header is checked entry by entry, its arrays against the classes, the features and the
-axes that the method declares in `metadata.json`, where letters stand for: N classes, M classes and one more, D features
+axes that the method declares in its `Info`, where letters stand for: N classes, M classes and one more, D features
 as prepared, S examples, Q items of the pile, I items of both, R rounds.
 """
 
@@ -18,6 +18,7 @@ from handful.core.checks import UNKNOWN, as_labels, shortened
 from handful.core.parameters import SHARE, Interval, Limit, Number, Object, Rule, Text, check
 from handful.core.prepare import POWERS, SCALE, STEPS, parse
 from handful.solving.solve import OPTIONS
+from handful.solving.solver import Solver
 from handful.utils.tensor_file import check_arrays
 
 TOLERANCE = 1e-3  # of probabilities that were computed in single precision
@@ -81,12 +82,12 @@ def check_classes(classes: Any) -> np.ndarray:
     return names
 
 
-def check_parameters(method: Any, parameters: Mapping[str, Any], used: Mapping[str, Any], n_features: int) -> None:
+def check_parameters(solver: Solver, parameters: Mapping[str, Any], used: Mapping[str, Any], n_features: int) -> None:
     """Raise unless a method of these parameters could have been fitted."""
-    if strange := sorted({*used} - {*method.defaults}):
-        raise ValueError(f"{method.name} has no parameter {shortened(strange[0])!r}, which the model says it used")
-    check(parameters, {**SHARED, **method.rules}, method.name)
-    check(used, method.rules, method.name)
+    if strange := sorted({*used} - {*solver.defaults}):
+        raise ValueError(f"{solver.name} has no parameter {shortened(strange[0])!r}, which the model says it used")
+    check(parameters, {**SHARED, **solver.rules}, solver.name)
+    check(used, solver.rules, solver.name)
     if parameters.get("preparation") is not None:
         parse(parameters["preparation"])
     mean = parameters.get("base_mean")
@@ -96,15 +97,11 @@ def check_parameters(method: Any, parameters: Mapping[str, Any], used: Mapping[s
         check_arrays({"base_mean": mean}, {"base_mean": "D"}, {"D": n_features})
 
 
-def check_state(method: Any, state: Mapping[str, np.ndarray], classes: int, n_features: int) -> None:
+def check_state(solver: Solver, state: Mapping[str, np.ndarray], classes: int, n_features: int) -> None:
     """Raise unless the arrays that new items are scored by have the axes that the method declares."""
-    parts = {"": method}
-    if hasattr(method, "classifier"):  # a pair
-        parts = {"classifier/": method.classifier}
-        if not isinstance(method.detector, str):
-            parts["detector/"] = method.detector
+    parts = solver.parts
     if strange := [name for name in state if not name.startswith(tuple(parts))]:
-        raise ValueError(f"the model has an array {shortened(strange[0])!r} that {method.name} does not know")
+        raise ValueError(f"the model has an array {shortened(strange[0])!r} that {solver.name} does not know")
     for prefix, part in parts.items():
         own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
         declared = part.info.state
@@ -137,7 +134,9 @@ def _check_steps(state: Mapping[str, np.ndarray], n_features: int) -> int:
     return width
 
 
-def check_learned(arrays: Mapping[str, np.ndarray], method: Any, classes: int, n_features: int, n_whole: Any) -> None:
+def check_learned(
+    arrays: Mapping[str, np.ndarray], solver: Solver, classes: int, n_features: int, n_whole: Any
+) -> None:
     """Raise unless what the model says of the items it was fitted to can be so; `arrays` by their plain names."""
     distributions, scores, unknown = (arrays[n] for n in ("label_distributions_", "outlier_scores_", "unknown_"))
     if unknown.dtype != np.bool_ or unknown.ndim != 1:
@@ -154,7 +153,7 @@ def check_learned(arrays: Mapping[str, np.ndarray], method: Any, classes: int, n
         raise ValueError("label_distributions_ of the model are not probabilities: rows from 0 to 1 that sum to 1")
     if np.isnan(scores).any():
         raise ValueError("outlier_scores_ of the model contain NaN")
-    if method.info.score == "probability" and ((scores < -TOLERANCE) | (scores > 1 + TOLERANCE)).any():
+    if solver.info.score == "probability" and ((scores < -TOLERANCE) | (scores > 1 + TOLERANCE)).any():
         raise ValueError("outlier_scores_ of the model are not probabilities: numbers from 0 to 1 are needed")
     if "items_" in arrays:
         check_arrays(arrays, {"items_": "I D", "given_": "I"}, {"I": count, "D": n_features})

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from handful.core.task import UNKNOWN, Task
+from handful.core.checks import UNKNOWN
+from handful.core.task import Task
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from handful.core.base import HOW, is_base, read_base
 from handful.features import FeatureTable, read
 from handful.features.base_mean import checked_mean
 from handful.label.items import of_pictures
-from handful.methods import get
-from handful.methods.registry import needed_base
 from handful.methods.scores import SCORES
+from handful.solving import get_solver
+from handful.solving.solver import needed_base
 
 BASE_FILE = ".base.safetensors"
 
@@ -78,7 +78,7 @@ def told_of_base(method: str, means: Sequence[np.ndarray | None], file: Any, dim
     means: which the examples and the pile carry; file: the base file. A method that centres on the task is told
     nothing; one that centres on the base mean does without where nobody knows it.
     """
-    chosen = get(method)
+    chosen = get_solver(method)
     if chosen.info.needs == "base":
         if file is None:
             raise ValueError(
@@ -87,7 +87,7 @@ def told_of_base(method: str, means: Sequence[np.ndarray | None], file: Any, dim
             )
         needed_base(chosen, file, dimension)
         return {"base": os.path.abspath(file) if isinstance(file, str | os.PathLike) else file}
-    parts = [get(name).info for name in chosen.name.split("+") if name not in SCORES]
+    parts = [get_solver(name).info for name in chosen.name.split("+") if name not in SCORES]
     if not any("base" in part.preparation for part in parts):
         return {}
     known = [mean for mean in means if mean is not None]

@@ -16,16 +16,14 @@ import numpy as np
 from handful import report
 from handful.core import metrics
 from handful.core.parameters import AUTO
-from handful.core.task import Result
 from handful.features import Episodes, Protocol, digits, draw
 from handful.features.digits import SHAPE
-from handful.methods import get
-from handful.solving import solve
+from handful.solving import Result, get_solver, solve_task
 from handful.utils import csv_file as csvfile
 from handful.utils.shares_in_words import about, percent, span
 
 NAMES = {
-    AUTO: f"{get(AUTO).info.estimator}, not told the share",
+    AUTO: f"{get_solver(AUTO).info.estimator}, not told the share",
     "eol": "EOL, told the share",
     "knn": "kNN distance",
     "simpleshot": "nearest mean",
@@ -84,17 +82,17 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
     protocol = Protocol(queries=30, outlier_queries=30)
     features, labels = digits()
     episodes = draw(features, labels, protocol, seed=seed, tasks=[0])
-    result = solve(episodes.task)[0]
+    result = solve_task(episodes.task)[0]
     done("the pile is labelled")
     many = draw(features, labels, Protocol(), seed=seed, tasks=range(1, tasks + 1))
     figures, shares = {}, np.empty(0)
     for name in NAMES:
         share = AUTO if name == AUTO else Protocol().outlier_share
-        answer = solve(name, many.task, outlier_share=share)
+        answer = solve_task(many.task, method=name, outlier_share=share)
         shares = answer.outlier_share if name == AUTO else shares
         per_task = metrics.figures(answer.probabilities, answer.outlier_scores, many.truth)
         figures[name] = {key: metrics.mean_and_half_width(100 * per_task[key]) for key in FIGURES}
-        done(f"{get(name).info.title} on {tasks} other piles")
+        done(f"{get_solver(name).info.title} on {tasks} other piles")
     return Demo(episodes, result, figures, shares, Protocol().outlier_share)
 
 

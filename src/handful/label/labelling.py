@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from handful.core import decide
+from handful.core.answers import mark_unknown
 from handful.core.arrays import at_usual_scale, unit
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
-from handful.core.task import mark_unknown
-from handful.estimators.classifier import FewShotClassifier, make_estimator
-from handful.label.base_files import told_of_base
+from handful.estimators.classifier import FewShotClassifier
+from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
+from handful.label.base_files import told_of_base
 from handful.label.items import check_twins
 from handful.label.summary import Answers, Outcome, made_by, share_of
-from handful.methods import get
+from handful.solving import get_solver
 from handful.solving.groups import Group, make_groups
 from handful.utils.shares_in_words import percent
 
@@ -190,7 +191,7 @@ def find_threshold(
         decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
     elif threshold is not None:
         decision = f"An item is called unknown if its outlier score is above {threshold:g}."
-    elif get(model._method).info.score == "probability":
+    elif get_solver(model._method).info.score == "probability":
         decision = f"An item is called unknown if its outlier score is above {limit:g}, where that is likelier."
     else:
         share = percent(share_of(model)["outlier_share"])
@@ -230,7 +231,7 @@ def check_decision(
             raise ValueError(f"{name} is {share}: give a number between 0 and 1")
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
-    if get(method).info.score != "probability" and max_false_unknown is not None:
+    if get_solver(method).info.score != "probability" and max_false_unknown is not None:
         raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
 
 

@@ -24,8 +24,9 @@ import numpy as np
 import handful
 from handful.core import decide
 from handful.core.parameters import AUTO
-from handful.estimators.classifier import FewShotClassifier, conditional, make_estimator
-from handful.estimators.model_file import load
+from handful.estimators.classifier import FewShotClassifier, conditional
+from handful.estimators.factory import make_estimator
+from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
 from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
@@ -48,7 +49,7 @@ from handful.label.outputs import (
 from handful.label.record import RECORD, Job, asked_of
 from handful.label.summary import Answers, Outcome, made_by, share_of
 from handful.solving import solve
-from handful.streaming import Shards
+from handful.streaming import Pile
 
 LARGE = 100_000  # rows of a pile that is better not loaded
 ROWS = 1 << 16  # that are written at a time
@@ -143,7 +144,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
-        pile = Shards(parts)
+        pile = Pile(parts)
         base_mean = checked_mean(mean_of_shards(job.pile), pile.dimension)
     except ValueError as error:
         raise ValueError(f"{str(job.pile)!r}: {error}") from None
@@ -200,7 +201,7 @@ def _mark(examples: FeatureTable, parts: Sequence[Path], asked: Mapping[str, Any
 
 def _solve(
     examples: FeatureTable,
-    pile: Shards,
+    pile: Pile,
     asked: Mapping[str, Any],
     engine: Any,
     scratch: Path,
@@ -213,9 +214,13 @@ def _solve(
     model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
     labels = np.array(examples.label_names)
     result = solve(
-        model._method, examples.features, labels, pile, **model.get_params(deep=False),
-        engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress,
-    )  # fmt: skip
+        examples.features,
+        labels,
+        pile,
+        method=model._method,
+        **model.get_params(deep=False),
+        streaming=handful.Streaming(engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress),
+    )
     model._fit_solved(result, examples.features, labels)
     if all(path.is_file() for path in arrays):  # else the pile was so small that it was loaded
         for path in arrays:  # on the disk before the file that says so

@@ -17,9 +17,9 @@ from typing import Any
 
 import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
+from handful.features import FeatureTable
 from handful.label.base_files import told_of_base
 from handful.label.exports import FORMATS
-from handful.features import FeatureTable
 from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
@@ -91,7 +91,9 @@ class Job:
     base: Path | None = None  # the base file that was named
     table: Mapping[str, Any] = field(default_factory=dict)  # of `features.read`, for tables
 
-    def read(self, progress: Progress, embedder: Embedder | None = None) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
+    def read(
+        self, progress: Progress, embedder: Embedder | None = None
+    ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
         """Examples and pile, and which items of the pile are examples too: their place and class."""
         if self.pile is None or not of_pictures(self.examples):
             shown, found = read_table(self.examples, self.pile, self.table)

@@ -13,12 +13,12 @@ import numpy as np
 
 import handful
 from handful.core import decide
+from handful.core.answers import mark_unknown
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import is_auto
-from handful.core.task import mark_unknown
 from handful.estimators.classifier import FewShotClassifier
 from handful.features import FeatureTable
-from handful.methods import get
+from handful.solving import get_solver
 from handful.utils.shares_in_words import about, percent, span
 
 
@@ -67,7 +67,7 @@ class Answers:
 
     @property
     def is_probability(self) -> bool:
-        return get(self.model._method).info.score == "probability"
+        return get_solver(self.model._method).info.score == "probability"
 
 
 def marked(answers: Answers) -> list[str]:

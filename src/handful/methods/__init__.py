@@ -1,5 +1,6 @@
-"""One method, one file; the registry that knows them."""
+"""One method, one file; the contract that they fulfil, and the table that holds them."""
 
-from handful.methods.registry import Info, Method, Solution, get, list_methods, register
+from handful.methods.contract import Info, Method, Solution
+from handful.methods.registry import register
 
-__all__ = ["Info", "Method", "Solution", "get", "list_methods", "register"]
+__all__ = ["Info", "Method", "Solution", "register"]

@@ -23,8 +23,25 @@ from handful.core.arrays import (
     unit,
 )
 from handful.core.parameters import Number
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
+
+INFO = Info(
+    name="bdcspn",
+    estimator="BDCSPN",
+    title="BD-CSPN",
+    authors="Liu, Song, Qin",
+    year=2020,
+    paper="Prototype Rectification for Few-Shot Learning (ECCV 2020)",
+    paradigm="transductive",
+    setting="closed-set",
+    preparation=("task", "l2"),
+    score="rank",
+    summary="Class means rectified once by pseudo-labelled, shifted queries.",
+    new_items="by the rectified prototypes",
+    state={"prototypes": "1 N D"},
+)
 
 
 def rectified(support: Array, labels: Array, query: Array) -> Array:
@@ -55,7 +72,7 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0
     return p, maxprob(p)
 
 
-@register("bdcspn", score_new=score_new, rules={"temperature": Number(0)})
+@register(INFO, score_new=score_new, rules={"temperature": Number(0)})
 def bdcspn(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
     """Rectify once, classify by cosine."""
     state = {"prototypes": rectified(support, labels, query)}

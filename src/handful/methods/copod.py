@@ -17,8 +17,26 @@ import numpy as np
 
 from handful.core.arrays import Array, as_like, to_numpy
 from handful.methods._pyod import detect
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.simpleshot import simpleshot
+
+INFO = Info(
+    name="copod",
+    estimator="COPOD",
+    title="COPOD",
+    authors="Li, Zhao, Botta, Ionescu, Hu",
+    year=2020,
+    paper="COPOD: Copula-Based Outlier Detection (ICDM 2020)",
+    paradigm="transductive",
+    setting="detector",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Outlier score: how far out in the tails of the features' distributions, summed. Classes as SimpleShot.",
+    new_items="by the distribution of the examples and the pile",
+    extra="ood",
+    state={"support": "1 S D", "labels": "1 S", "pile": "1 Q D"},
+)
 
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
@@ -39,7 +57,7 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
     return probabilities, as_like(scores, items)
 
 
-@register("copod", score_new=score_new)
+@register(INFO, score_new=score_new)
 def copod(support: Array, labels: Array, query: Array) -> Solution:
     """No parameters."""
     solution = detect("copod", support, labels, query)

@@ -19,7 +19,7 @@ pi_i times the softmax is one softmax over N + 1 logits, the last of them the co
 
 Where the paper and its published code differ, this follows the code (it is what made the tables), but
 for w_j: the code has shots / (1 - b), which agrees with the paper's ways only in 5-way 5-shot and costs up
-to 30 points of AUROC elsewhere. `class_weight="shots"` gives the code's version.
+to 30 points of AUROC elsewhere. `marginal_weight="shots"` gives the code's version.
 
 What b means: MA alone is smallest where the mean predicted outlier share is
 
@@ -40,15 +40,34 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, softmax
 from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf
-from handful.engines.descent import BACKENDS, PARAMETERS, Descent, InfoMax, descend, logits_to
-from handful.methods.registry import Solution, register
-from handful.streaming.descent import Descended, descend_in_passes
-from handful.streaming.passes import Learned, Passes, View
+from handful.engines.descent import descend, logits_to
+from handful.engines.infomax import BACKENDS, PARAMETERS, DescentEnd, InfoMax
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="eol",
+    estimator="EOL",
+    title="EOL: Enhanced Outlier Logits",
+    authors="Ochal, Patacchiola, Boudiaf, Wang",
+    year=2024,
+    paper="EOL: Transductive Few-Shot Open-Set Recognition by Enhancing Outlier Logits (arXiv 2408.02052)",
+    paradigm="transductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="probability",
+    summary=(
+        "Moves prototypes, scales and shifts by gradient descent so that the pile is decided clearly and "
+        "its unknown part has the wanted share."
+    ),
+    new_items="by the learned prototypes, scales and shifts",
+    state={"prototypes": "1 N D", "eta": "1 N", "delta": "1 N", "refined": "1 N D", "b": "1"},
+)
 
 RULES: dict[str, Rule] = {
     "outlier_share": SHARE,
     "b": Number(0, 1, optional=True, each_task=True),
-    "class_weight": OneOf(("ways", "shots")),
+    "marginal_weight": OneOf(("ways", "shots")),
     "learn": SomeOf(PARAMETERS),
     "temperature": Number(0),
     "steps": Number(0, closed=True, whole=True),
@@ -72,21 +91,11 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return xp.sum(p[..., :ways], axis=-1, keepdims=True) * refined, p[..., ways]
 
 
-def in_passes(
-    support: Array, labels: Array, count: int, view: View,
-    *, outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma,
-    temperature, steps, learning_rate, learn, backend, **_,
-) -> Passes[Learned]:  # fmt: skip
-    """Over a pile in pieces."""
-    head, balanced = _head(labels, class_count(labels), outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma)
-    end = yield from descend_in_passes(
-        support, labels, count, view, head,
-        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=True, backend=backend,
-    )  # fmt: skip
-    return Learned(_state(end, balanced), outlier_share if b is None else share_of(b), steps)
-
-
-@register("eol", rules=RULES, score_new=score_new, passes=in_passes)
+@register(
+    INFO,
+    rules=RULES,
+    score_new=score_new,
+)
 def eol(
     support: Array,
     labels: Array,
@@ -94,7 +103,7 @@ def eol(
     *,
     outlier_share: Any = "auto",
     b: float | None = None,
-    class_weight: str = "ways",
+    marginal_weight: str = "ways",
     learn: tuple[str, ...] = PARAMETERS,
     temperature: float = 10.0,
     steps: int = 50,
@@ -108,12 +117,12 @@ def eol(
     """EOL with the share of outliers told, or with the paper's `b` itself.
 
     outlier_share: how much of the pile is unknown, in (0, 1), or one for each task; b: the paper's balance, instead;
-    class_weight: "ways" (the paper) or "shots" (its code); learn: which of prototypes, eta, delta to learn;
+    marginal_weight: "ways" (the paper) or "shots" (its code); learn: which of prototypes, eta, delta to learn;
     history: keep the loss before each step and after the last.
     """
     xp = array_namespace(support)
     ways = class_count(labels)
-    head, balanced = _head(labels, ways, outlier_share, b, class_weight, lambda_ce, lambda_co, lambda_ma)
+    head, balanced = loss_head(labels, ways, outlier_share, b, marginal_weight, lambda_ce, lambda_co, lambda_ma)
     end = descend(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=learn, refine=True, history=history, backend=backend,
@@ -121,17 +130,17 @@ def eol(
     p = end.query_probabilities  # [B, Q, N + 1]
     known = xp.sum(p[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
     share = outlier_share if b is None else share_of(b)
-    state = _state(end, balanced)
+    state = state_of(end, balanced)
     return Solution(known * softmax(end.refined_logits), p[..., ways], state, share, steps, end.history)
 
 
-def _head(
-    labels: Array, ways: int, share: Any, b: Any, class_weight: str, ce: float, co: float, ma: float
+def loss_head(
+    labels: Array, ways: int, share: Any, b: Any, marginal_weight: str, ce: float, co: float, ma: float
 ) -> tuple[InfoMax, np.ndarray]:
     """The loss, and b [B]."""
     batch = len(labels)
     balanced = np.broadcast_to(balance(share) if b is None else b, (batch,))[:, None]
-    per_class = ways if class_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
+    per_class = ways if marginal_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
     head = InfoMax(
         ce=ce,
         co=np.r_[np.full(ways, co / ways), 0.0],
@@ -142,7 +151,7 @@ def _head(
     return head, balanced[:, 0]
 
 
-def _state(end: Descent | Descended, balanced: np.ndarray) -> dict[str, Array]:
+def state_of(end: DescentEnd, balanced: np.ndarray) -> dict[str, Array]:
     state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
     return state | {"b": as_like(balanced, end.eta)}
 

@@ -16,10 +16,40 @@ from array_api_compat import array_namespace
 from handful.core.arrays import FLOOR, Array, at_least, class_count, sigmoid
 from handful.core.parameters import Number, OneOf
 from handful.engines.density import densities, kernels, smooth
-from handful.engines.descent import BACKENDS
+from handful.engines.infomax import BACKENDS
 from handful.engines.share import MOST
 from handful.methods import eol, kdo
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="eol_kdo",
+    estimator="EOLKDO",
+    title="EOL + KDO",
+    authors="The handful project",
+    year=2026,
+    paper="none: docs/methods.md has the equations",
+    paradigm="transductive",
+    setting="open-set",
+    preparation=("signed(0.6)", "l2", "task", "l2"),
+    score="probability",
+    summary="EOL on features smoothed over each item's nearest, averaged with KDO.",
+    new_items="smoothed over the items of the task, by the learned prototypes and the densities where they ended",
+    state={
+        "prototypes": "1 N D",
+        "eta": "1 N",
+        "delta": "1 N",
+        "refined": "1 N D",
+        "b": "1",
+        "items": "1 I D",
+        "smooth": "1 I D",
+        "degrees": "1 I",
+        "assignments": "1 1 M I",
+        "bias": "1 1 M",
+        "floor": "1",
+        "beta": "1",
+    },
+)
 
 
 def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -42,11 +72,11 @@ def score_new(
 
 
 @register(
-    "eol_kdo",
+    INFO,
     score_new=score_new,
-    together=1 / 2,
-    finds_share=True,
-    most=MOST,
+    chunk_factor=1 / 2,
+    estimates_share=True,
+    max_queries=MOST,
     rules=kdo.RULES
     | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)}
     | {"backend": OneOf(BACKENDS)},

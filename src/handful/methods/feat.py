@@ -34,8 +34,30 @@ from handful.core.arrays import (
     squared_distances,
 )
 from handful.core.parameters import Number
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
+
+INFO = Info(
+    name="feat",
+    estimator="FEAT",
+    title="FEAT",
+    authors="Ye, Hu, Zhan, Sha",
+    year=2020,
+    paper="Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions (CVPR 2020)",
+    paradigm="inductive",
+    setting="closed-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary=(
+        "Prototypes adapted to each other by self-attention that was learned on base classes; the largest "
+        "class probability."
+    ),
+    new_items="by the adapted prototypes",
+    needs="base",
+    state={"adapted": "1 N D"},
+    base_part="feat",
+)
 
 
 def layer_norm(x: Array, base: Mapping[str, Array]) -> Array:
@@ -70,7 +92,7 @@ def score_new(
     return p, maxprob(p)
 
 
-@register("feat", score_new=score_new, rules={"temperature": Number(0, optional=True)})
+@register(INFO, score_new=score_new, rules={"temperature": Number(0, optional=True)})
 def feat(
     support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
 ) -> Solution:

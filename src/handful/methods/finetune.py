@@ -9,15 +9,34 @@ from __future__ import annotations
 
 from handful.core.arrays import Array, class_count
 from handful.core.parameters import Number, OneOf
-from handful.engines.descent import BACKENDS, InfoMax, descend
-from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.engines.descent import descend
+from handful.engines.infomax import BACKENDS, InfoMax
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
 from handful.methods.tim_gd import score_new
+
+INFO = Info(
+    name="finetune",
+    estimator="Finetune",
+    title="Finetune (Baseline++)",
+    authors="Chen, Liu, Kira, Wang, Huang",
+    year=2019,
+    paper="A Closer Look at Few-shot Classification (ICLR 2019)",
+    paradigm="inductive",
+    setting="closed-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="A cosine classifier trained on the support alone.",
+    new_items="by the trained prototypes",
+    by_shots={"temperature": {"1": 1.0, "5": 10.0}, "steps": {"1": 200, "5": 100}},
+    state={"prototypes": "1 N D"},
+)
 
 
 @register(
-    "finetune",
+    INFO,
     score_new=score_new,
-    together=4,
+    chunk_factor=4,
     rules={
         "temperature": Number(0, optional=True),
         "steps": Number(0, closed=True, whole=True, optional=True),

@@ -11,11 +11,30 @@ from typing import Any
 from handful.core.arrays import Array
 from handful.core.parameters import Number
 from handful.methods._pyod import detect
-from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="iforest",
+    estimator="IForest",
+    title="Isolation forest",
+    authors="Liu, Ting, Zhou",
+    year=2008,
+    paper="Isolation Forest (ICDM 2008)",
+    paradigm="inductive",
+    setting="detector",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Outlier score: how few random cuts isolate an item. Classes as SimpleShot.",
+    new_items="by the forest of the examples",
+    by_shots={"max_features": {"1": 0.5, "5": 0.75}},
+    extra="ood",
+    state={"support": "1 S D", "labels": "1 S"},
+)
 
 
 @register(
-    "iforest",
+    INFO,
     rules={
         "trees": Number(1, closed=True, whole=True),
         "max_features": Number(0, 1, closed=True, optional=True),

@@ -21,7 +21,35 @@ from handful.core.parameters import SHARE, Number, Rule, is_auto
 from handful.engines import share
 from handful.engines.density import Densities, Graph, Kernels, Neighbours, densities, kernels, score_items, smooth
 from handful.engines.growing import Growth
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="kdo",
+    estimator="KDO",
+    title="KDO: kernel density for the outliers",
+    authors="The handful project",
+    year=2026,
+    paper="none: docs/methods.md has the equations",
+    paradigm="transductive",
+    setting="open-set",
+    preparation=("signed(0.6)", "l2", "task", "l2"),
+    score="probability",
+    summary=(
+        "Prototypes and kernel densities for the known classes, a density of its own for the outliers, "
+        "and a bias that holds their share."
+    ),
+    new_items="by the densities where they ended",
+    state={
+        "items": "1 I D",
+        "smooth": "1 I D",
+        "degrees": "1 I",
+        "assignments": "1 1 M I",
+        "bias": "1 1 M",
+        "floor": "1",
+        "beta": "1",
+    },
+)
 
 RULES: dict[str, Rule] = {
     "outlier_share": SHARE,
@@ -72,7 +100,9 @@ def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, p
     return solution
 
 
-@register("kdo", rules=RULES, score_new=score_new, together=1 / 2, finds_share=True, most=share.MOST, grow=grow)
+@register(
+    INFO, rules=RULES, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=share.MOST, grow=grow
+)
 def kdo(
     support: Array, labels: Array, query: Array, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11
 ) -> Solution:

@@ -10,13 +10,31 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, squared_distances
 from handful.core.parameters import Number
-from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
 from handful.methods.simpleshot import simpleshot
+
+INFO = Info(
+    name="knn",
+    estimator="KNN",
+    title="kNN distance",
+    authors="Ramaswamy, Rastogi, Shim",
+    year=2000,
+    paper="Efficient Algorithms for Mining Outliers from Large Data Sets (SIGMOD 2000)",
+    paradigm="inductive",
+    setting="detector",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Outlier score: mean distance to the nearest support items. Classes as SimpleShot.",
+    new_items="by the stored examples",
+    by_shots={"k": {"1": 1, "5": 3}},
+    state={"support": "1 S D", "labels": "1 S"},
+)
 
 TINY = 0.1  # of the terms: what is left of their difference has lost a digit
 
 
-@register("knn", together=1 / 2, rules={"k": Number(1, closed=True, whole=True, optional=True)})
+@register(INFO, chunk_factor=1 / 2, rules={"k": Number(1, closed=True, whole=True, optional=True)})
 def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> Solution:
     """k: how many neighbours."""
     xp = array_namespace(support)

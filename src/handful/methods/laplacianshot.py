@@ -17,8 +17,26 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, at_least, products, softmax, squared_distances
 from handful.core.parameters import Number
 from handful.methods.bdcspn import rectified
-from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
+
+INFO = Info(
+    name="laplacianshot",
+    estimator="LaplacianShot",
+    title="LaplacianShot",
+    authors="Ziko, Dolz, Granger, Ben Ayed",
+    year=2020,
+    paper="Laplacian Regularized Few-Shot Learning (ICML 2020)",
+    paradigm="transductive",
+    setting="closed-set",
+    preparation=("task", "l2"),
+    score="rank",
+    summary="Distances to rectified prototypes, smoothed over each query's nearest neighbours in the pile.",
+    new_items="with the votes of their nearest items of the pile",
+    by_shots={"strength": {"1": 0.7, "5": 0.1}},
+    state={"prototypes": "1 N D", "pile": "1 Q D", "assignments": "1 Q N"},
+)
 
 TOLERANCE = 1e-6
 
@@ -66,9 +84,9 @@ def score_new(
 
 
 @register(
-    "laplacianshot",
+    INFO,
     score_new=score_new,
-    together=1 / 4,
+    chunk_factor=1 / 4,
     rules={
         "neighbours": Number(1, closed=True, whole=True),
         "strength": Number(0, closed=True, optional=True),

@@ -9,10 +9,29 @@ from __future__ import annotations
 from handful.core.arrays import Array
 from handful.core.parameters import Number, OneOf
 from handful.methods._pyod import detect
-from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="ocsvm",
+    estimator="OCSVM",
+    title="One-class SVM",
+    authors="Schölkopf, Platt, Shawe-Taylor, Smola, Williamson",
+    year=2001,
+    paper="Estimating the Support of a High-Dimensional Distribution (Neural Computation 2001)",
+    paradigm="inductive",
+    setting="detector",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Outlier score: signed distance to the surface that holds the examples. Classes as SimpleShot.",
+    new_items="by the surface around the examples",
+    by_shots={"kernel": {"1": "linear", "5": "poly"}},
+    extra="ood",
+    state={"support": "1 S D", "labels": "1 S"},
+)
 
 
-@register("ocsvm", rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None)), "tolerance": Number(0)})
+@register(INFO, rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None)), "tolerance": Number(0)})
 def ocsvm(support: Array, labels: Array, query: Array, *, kernel: str = BY_SHOTS, tolerance: float = 1e-3) -> Solution:
     """kernel, tolerance: as in scikit-learn.
 

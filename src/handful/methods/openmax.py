@@ -31,15 +31,32 @@ from handful.core.arrays import (
     to_numpy,
 )
 from handful.core.parameters import Number, OneOf
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="openmax",
+    estimator="OpenMax",
+    title="OpenMax",
+    authors="Bendale, Boult",
+    year=2016,
+    paper="Towards Open Set Deep Networks (CVPR 2016)",
+    paradigm="inductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Revises the activations of the top classes by Weibull models of how far their own examples lie.",
+    new_items="by the class means and their Weibull models",
+    state={"support": "1 S D", "labels": "1 S"},
+)
 
 ENOUGH = 10  # examples for a Weibull model of a class's own
 TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: rounding is all that is between them
 
 
 @register(
-    "openmax",
-    together=4,
+    INFO,
+    chunk_factor=4,
     rules={
         "weibull": OneOf((True, False)),
         "alpha": Number(1, closed=True, whole=True),

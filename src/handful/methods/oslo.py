@@ -13,18 +13,33 @@ past the prototypes of each round, and moves none.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax, unit
+from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax
 from handful.core.parameters import Number
-from handful.methods.registry import Solution, register
-from handful.streaming.passes import Learned, Pass, Passes, Rows, View
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="oslo",
+    estimator="OSLO",
+    title="OSLO",
+    authors="Boudiaf, Bennequin, Tami, Toubhans, Piantanida, Hudelot, Ben Ayed",
+    year=2023,
+    paper="Open-Set Likelihood Maximization for Few-Shot Learning (CVPR 2023)",
+    paradigm="transductive",
+    setting="open-set",
+    preparation=("task", "l2"),
+    score="rank",
+    summary=(
+        "Inlierness, soft assignments and prototypes in turn, so that likely outliers hardly move the prototypes."
+    ),
+    new_items="through the same rounds, past the prototypes of each, moving none",
+    state={"rounds": "1 R N D"},
+)
 
 
-def _assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
+def assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
     """The logit of xi [B, Q], and the new z [B, Q, N]."""
     logit = array_namespace(cosine).sum(z * cosine, axis=-1) / lambda_xi
     return logit, softmax(sigmoid(logit)[..., None] * cosine / lambda_z)
@@ -37,38 +52,13 @@ def score_new(
     rounds = state["rounds"]  # [B, rounds + 1, N, D]
     z: Array | float = 1 / rounds.shape[2]
     for k in range(rounds.shape[1] - 1):
-        logit, z = _assign(cosine_to(items, rounds[:, k]), z, lambda_xi, lambda_z)
+        logit, z = assign(cosine_to(items, rounds[:, k]), z, lambda_xi, lambda_z)
     return softmax(cosine_to(items, rounds[:, -1])), sigmoid(-logit)
 
 
-def _weigh(rows: Rows, directions: np.ndarray, lambda_xi: float, lambda_z: float) -> dict[str, np.ndarray]:
-    """The last of the rounds so far, directions [rounds, N, D], for some items of a pile in pieces."""
-    z: Any = 1 / directions.shape[1]
-    for each in directions:
-        logit, z = _assign(rows.cosines(each).T, z, lambda_xi, lambda_z)
-    weight = sigmoid(logit) * z.T  # [N, n]
-    return {"pull": rows.sums(weight), "weight": weight.sum(axis=1)}
-
-
-def in_passes(
-    support: Array, labels: Array, count: int, view: View, *, rounds: int, lambda_xi: float, lambda_z: float
-) -> Passes[Learned]:
-    """A pass for each round, which goes through the earlier ones again: assignments are not kept."""
-    onehot = one_hot(labels, class_count(labels), like=support)
-    of_support, shots = onehot[0].T @ support[0], onehot[0].sum(axis=0)
-    path = [class_means(support, onehot)[0]]
-    for k in range(rounds):
-        arrays = {"directions": unit(np.stack(path)), "lambda_xi": lambda_xi, "lambda_z": lambda_z}
-        sums = yield Pass(_weigh, arrays, view, rounds - 1 - k)
-        c = (of_support + sums["pull"]) / (shots + sums["weight"])[:, None]
-        path.append(c.astype(support.dtype))
-    return Learned({"rounds": np.stack(path)[None]}, n_iter=rounds)
-
-
 @register(
-    "oslo",
+    INFO,
     score_new=score_new,
-    passes=in_passes,
     rules={"rounds": Number(1, closed=True, whole=True), "lambda_xi": Number(0), "lambda_z": Number(0)},
 )
 def oslo(
@@ -88,7 +78,7 @@ def oslo(
     c = class_means(support, onehot)
     path, z = [c], 1 / ways
     for _ in range(rounds):
-        logit, z = _assign(cosine_to(query, c), z, lambda_xi, lambda_z)
+        logit, z = assign(cosine_to(query, c), z, lambda_xi, lambda_z)
         weight = sigmoid(logit)[..., None] * z  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
         path.append(c)

@@ -12,17 +12,34 @@ Centring on the task mean first makes c_j - mu the parameter: the same descent, 
 
 from __future__ import annotations
 
-from typing import Any
-
 from handful.core.arrays import Array, class_count, cosine_to, softmax
 from handful.core.parameters import Number, OneOf
-from handful.engines.descent import BACKENDS, InfoMax, descend
-from handful.methods.registry import BY_SHOTS, Solution, register
-from handful.streaming.descent import prototypes_in_passes
-from handful.streaming.passes import Learned, Passes, View
+from handful.engines.descent import descend
+from handful.engines.infomax import BACKENDS, InfoMax
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="ostim",
+    estimator="OSTIM",
+    title="OSTIM",
+    authors="Boudiaf, Bennequin, Tami, Hudelot, Toubhans, Piantanida, Ben Ayed",
+    year=2022,
+    paper="Model-Agnostic Few-Shot Open-Set Recognition (arXiv 2206.09236)",
+    paradigm="transductive",
+    setting="open-set",
+    preparation=("task",),
+    score="rank",
+    summary=(
+        "Information maximisation over N + 1 outputs, the outlier logit being minus the mean of the class logits."
+    ),
+    new_items="by the learned prototypes",
+    by_shots={"steps": {"1": 200, "5": 50}},
+    state={"prototypes": "1 N D"},
+)
 
 
-def _head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
+def loss_head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
     outputs = ways + 1
     return InfoMax(co=[lambda_co] * outputs, ma=[lambda_ma] * outputs, w=[1.0] * outputs, outlier="mean")
 
@@ -30,21 +47,12 @@ def _head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
     """New items by the learned prototypes."""
     logits = temperature * cosine_to(items, state["prototypes"])
-    return softmax(logits), _head(logits.shape[-1]).probabilities(logits)[..., -1]
-
-
-def in_passes(
-    support: Array, labels: Array, count: int, view: View, *, lambda_co: float, lambda_ma: float, **knobs: Any
-) -> Passes[Learned]:
-    """Over a pile in pieces."""
-    head = _head(class_count(labels), lambda_co, lambda_ma)
-    return prototypes_in_passes(support, labels, count, view, head, **knobs)
+    return softmax(logits), loss_head(logits.shape[-1]).probabilities(logits)[..., -1]
 
 
 @register(
-    "ostim",
+    INFO,
     score_new=score_new,
-    passes=in_passes,
     rules={
         "temperature": Number(0),
         "steps": Number(0, closed=True, whole=True, optional=True),
@@ -67,7 +75,7 @@ def ostim(
     backend: str = "auto",
 ) -> Solution:
     """The outlier logit is minus the mean of the class logits."""
-    head = _head(class_count(labels), lambda_co, lambda_ma)
+    head = loss_head(class_count(labels), lambda_co, lambda_ma)
     end = descend(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=("prototypes",), backend=backend,

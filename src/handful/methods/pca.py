@@ -12,11 +12,30 @@ import numpy as np
 from handful.core.arrays import Array, as_like, to_numpy
 from handful.core.parameters import Number
 from handful.methods._pyod import detect
-from handful.methods.registry import BY_SHOTS, Solution, register
+from handful.methods.contract import BY_SHOTS, Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="pca",
+    estimator="PCA",
+    title="Principal components",
+    authors="Shyu, Chen, Sarinnapakorn, Chang",
+    year=2003,
+    paper="A Novel Anomaly Detection Scheme Based on Principal Component Classifier (ICDM workshops 2003)",
+    paradigm="inductive",
+    setting="detector",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Outlier score: distance to the leading directions of the examples. Classes as SimpleShot.",
+    new_items="by the directions of the examples",
+    by_shots={"components": {"1": 2, "5": 1}},
+    extra="ood",
+    state={"support": "1 S D", "labels": "1 S"},
+)
 
 
 @register(
-    "pca",
+    INFO,
     rules={
         "components": Number(1, closed=True, whole=True, optional=True),
         "random_state": Number(0, closed=True, whole=True),

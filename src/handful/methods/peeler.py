@@ -20,8 +20,30 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, class_count, class_means, one_hot, products, softmax
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
+
+INFO = Info(
+    name="peeler",
+    estimator="PEELER",
+    title="PEELER (Gaussian head)",
+    authors="Liu, Kang, Li, Hua, Vasconcelos",
+    year=2020,
+    paper="Few-Shot Open-Set Recognition Using Meta-Learning (CVPR 2020)",
+    paradigm="inductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary=(
+        "A Gaussian for each class, its spread predicted by a head that was taught on base classes to "
+        "leave unknowns undecided."
+    ),
+    new_items="by the classes' Gaussians",
+    needs="base",
+    state={"means": "1 N D", "precision": "1 N D"},
+    base_part="peeler",
+)
 
 
 def gaussians(support: Array, labels: Array, base: Mapping[str, Array]) -> dict[str, Array]:
@@ -46,7 +68,7 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
     return p, maxprob(p)
 
 
-@register("peeler", score_new=score_new)
+@register(INFO, score_new=score_new)
 def peeler(support: Array, labels: Array, query: Array, *, base: Any = None) -> Solution:
     """base: what base classes have taught, a `handful.Base` or its file."""
     state = gaussians(support, labels, base)

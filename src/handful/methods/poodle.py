@@ -21,8 +21,27 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
 from handful.core.parameters import Number
 from handful.engines.descent import Adam
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
+
+INFO = Info(
+    name="poodle",
+    estimator="POODLE",
+    title="POODLE",
+    authors="Le, Nguyen, Nguyen, Tran, Nguyen, Hua",
+    year=2021,
+    paper="POODLE: Improving Few-shot Learning via Penalizing Out-of-Distribution Samples (NeurIPS 2021)",
+    paradigm="inductive",
+    setting="closed-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Prototypes moved by gradient descent towards the support and away from items of base classes.",
+    new_items="by the learned prototypes and scale",
+    needs="base",
+    state={"prototypes": "1 N D", "scale": "1 1 1"},
+    base_part="negatives",
+)
 
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
@@ -57,9 +76,9 @@ def slopes(
 
 
 @register(
-    "poodle",
+    INFO,
     score_new=score_new,
-    together=4,
+    chunk_factor=4,
     rules={
         "steps": Number(0, closed=True, whole=True),
         "learning_rate": Number(0),

@@ -17,7 +17,24 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, as_like, class_count, one_hot, products, softmax
 from handful.core.parameters import Number
 from handful.engines.descent import Adam
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="proser",
+    estimator="PROSER",
+    title="PROSER",
+    authors="Zhou, Ye, Zhan",
+    year=2021,
+    paper="Learning Placeholders for Open-Set Recognition (CVPR 2021)",
+    paradigm="inductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="A linear head with a dummy class that is trained to come second everywhere.",
+    new_items="by the trained head",
+    state={"weight": "1 M D", "bias": "1 M"},
+)
 
 
 def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
@@ -27,9 +44,9 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
 
 
 @register(
-    "proser",
+    INFO,
     score_new=score_new,
-    together=4,
+    chunk_factor=4,
     rules={
         "steps": Number(0, closed=True, whole=True),
         "learning_rate": Number(0),

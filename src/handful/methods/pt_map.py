@@ -20,8 +20,27 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, class_count, class_means, logsumexp, one_hot, softmax, squared_distances
 from handful.core.parameters import Number
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
+
+INFO = Info(
+    name="pt_map",
+    estimator="PTMAP",
+    title="PT-MAP",
+    authors="Hu, Gripon, Pateux",
+    year=2021,
+    paper="Leveraging the Feature Distribution in Transfer-Based Few-Shot Learning (ICANN 2021)",
+    paradigm="transductive",
+    setting="closed-set",
+    preparation=("power(0.5)", "l2", "task"),
+    score="rank",
+    summary=(
+        "Optimal transport of the queries to prototypes, with classes of equal size, repeated as prototypes move."
+    ),
+    new_items="by the column scaling that the pile's transport ended with",
+    state={"prototypes": "1 N D", "columns": "1 1 N"},
+)
 
 TOLERANCE, SINKHORN_ROUNDS = 1e-6, 1000
 
@@ -61,9 +80,9 @@ def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0,
 
 
 @register(
-    "pt_map",
+    INFO,
     score_new=score_new,
-    together=4,
+    chunk_factor=4,
     rules={"rounds": Number(1, closed=True, whole=True), "rate": Number(0, 1, closed=True), "sharpness": Number(0)},
 )
 def pt_map(

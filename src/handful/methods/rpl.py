@@ -19,7 +19,24 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
 from handful.core.parameters import Number
 from handful.engines.descent import Adam
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="rpl",
+    estimator="RPL",
+    title="RPL (reciprocal points)",
+    authors="Chen, Qiao, Shi, Peng, Li, Huang, Pu, Tian",
+    year=2020,
+    paper="Learning Open Set Network with Discriminative Reciprocal Points (ECCV 2020)",
+    paradigm="inductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Learns for each class a point that stands for all it is not; the unknown stay near these points.",
+    new_items="by the learned reciprocal points",
+    state={"points": "1 N D"},
+)
 
 
 def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_) -> tuple[Array, Array]:
@@ -29,9 +46,9 @@ def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_)
 
 
 @register(
-    "rpl",
+    INFO,
     score_new=score_new,
-    together=4,
+    chunk_factor=4,
     rules={
         "steps": Number(0, closed=True, whole=True),
         "learning_rate": Number(0),

@@ -10,11 +10,28 @@ from __future__ import annotations
 
 from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
 from handful.core.parameters import Number
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
 
+INFO = Info(
+    name="simpleshot",
+    estimator="SimpleShot",
+    title="SimpleShot",
+    authors="Wang, Chao, Weinberger, van der Maaten",
+    year=2019,
+    paper="SimpleShot: Revisiting Nearest-Neighbor Classification for Few-Shot Learning (arXiv 1911.04623)",
+    paradigm="inductive",
+    setting="closed-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="The nearest class mean by cosine. Outlier score: minus the largest class probability.",
+    new_items="by the class means",
+    state={"support": "1 S D", "labels": "1 S"},
+)
 
-@register("simpleshot", rules={"temperature": Number(0)})
+
+@register(INFO, rules={"temperature": Number(0)})
 def simpleshot(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
     """Softmax of the cosine to the class means; unsure means outlier."""
     means = class_means(support, one_hot(labels, class_count(labels), like=support))

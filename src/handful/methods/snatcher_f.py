@@ -19,8 +19,29 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, one_hot, softmax, to_numpy
 from handful.core.parameters import Number
+from handful.methods.contract import Info, Solution
 from handful.methods.feat import adapt, class_prototypes, layer_norm, logits
-from handful.methods.registry import Solution, register
+from handful.methods.registry import register
+
+INFO = Info(
+    name="snatcher_f",
+    estimator="SnaTCHerF",
+    title="SnaTCHer-F",
+    authors="Jeong, Choi, Kim",
+    year=2021,
+    paper="Few-shot Open-set Recognition by Transformation Consistency (CVPR 2021)",
+    paradigm="inductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary=(
+        "FEAT's classes; an item is unknown if the adapted prototypes move far when it takes the place of its class's."
+    ),
+    new_items="by the prototypes and how far each item moves them",
+    needs="base",
+    state={"prototypes": "1 N D"},
+    base_part="feat",
+)
 
 SLAB = 1 << 20  # numbers of adapted sets that are held at a time, one set for each item
 
@@ -61,7 +82,7 @@ def put_in(of_prototypes: Sequence[Array], of_items: Sequence[Array], p: Array, 
     return layer_norm(sets + softmax(asked @ xp.matrix_transpose(sets)) @ changes, norm)
 
 
-@register("snatcher_f", score_new=score_new, rules={"temperature": Number(0, optional=True)})
+@register(INFO, score_new=score_new, rules={"temperature": Number(0, optional=True)})
 def snatcher_f(
     support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
 ) -> Solution:

@@ -30,7 +30,26 @@ from handful.core.arrays import (
     squared_distances,
 )
 from handful.core.parameters import Number
-from handful.methods.registry import Solution, register
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="soft_kmeans",
+    estimator="SoftKMeans",
+    title="Masked soft k-means",
+    authors="Ren, Triantafillou, Ravi, Snell, Swersky, Tenenbaum, Larochelle, Zemel",
+    year=2018,
+    paper="Meta-Learning for Semi-Supervised Few-Shot Classification (ICLR 2018)",
+    paradigm="transductive",
+    setting="open-set",
+    preparation=("task", "l2"),
+    score="rank",
+    summary=(
+        "Soft k-means from the class means with a distractor cluster in the middle, queries far from a class masked."
+    ),
+    new_items="by the final prototypes and the distractor cluster",
+    state={"prototypes": "1 N D"},
+)
 
 
 def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
@@ -50,7 +69,7 @@ def score_new(
 
 
 @register(
-    "soft_kmeans",
+    INFO,
     score_new=score_new,
     rules={
         "rounds": Number(0, closed=True, whole=True),

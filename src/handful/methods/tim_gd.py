@@ -10,15 +10,29 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
-from typing import Any
-
 from handful.core.arrays import Array, class_count, cosine_to, softmax
 from handful.core.parameters import Number, OneOf
-from handful.engines.descent import BACKENDS, InfoMax, descend
-from handful.methods.registry import Solution, register
+from handful.engines.descent import descend
+from handful.engines.infomax import BACKENDS, InfoMax
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
 from handful.methods.scores import maxprob
-from handful.streaming.descent import prototypes_in_passes
-from handful.streaming.passes import Learned, Passes, View
+
+INFO = Info(
+    name="tim_gd",
+    estimator="TIMGD",
+    title="TIM-GD",
+    authors="Boudiaf, Masud, Rony, Dolz, Piantanida, Ben Ayed",
+    year=2020,
+    paper="Transductive Information Maximization for Few-Shot Learning (NeurIPS 2020)",
+    paradigm="transductive",
+    setting="closed-set",
+    preparation=("task", "l2"),
+    score="rank",
+    summary="Gradient descent on the support's cross-entropy and the mutual information of queries and classes.",
+    new_items="by the learned prototypes",
+    state={"prototypes": "1 N D"},
+)
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
@@ -27,22 +41,13 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return p, maxprob(p)
 
 
-def _head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
+def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
     return InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways)
 
 
-def in_passes(
-    support: Array, labels: Array, count: int, view: View, *, lambda_co: float, lambda_ma: float, **knobs: Any
-) -> Passes[Learned]:
-    """Over a pile in pieces."""
-    head = _head(class_count(labels), lambda_co, lambda_ma)
-    return prototypes_in_passes(support, labels, count, view, head, **knobs)
-
-
 @register(
-    "tim_gd",
+    INFO,
     score_new=score_new,
-    passes=in_passes,
     rules={
         "temperature": Number(0),
         "steps": Number(0, closed=True, whole=True),
@@ -66,7 +71,7 @@ def tim_gd(
 ) -> Solution:
     """Mutual information between queries and classes, with the support's cross-entropy."""
     end = descend(
-        support, labels, query, _head(class_count(labels), lambda_co, lambda_ma),
+        support, labels, query, loss_head(class_count(labels), lambda_co, lambda_ma),
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
     p = softmax(end.query_logits)

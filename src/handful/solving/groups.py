@@ -28,7 +28,7 @@ from handful.core.arrays import FLOOR, as_like, to_numpy, unit
 from handful.core.checks import UNKNOWN, UNKNOWN_NAME, as_features
 from handful.core.parameters import AUTO
 from handful.core.prepare import Prepared, prepare
-from handful.core.task import Result, Task
+from handful.core.task import Task
 from handful.engines.density import Neighbours, smooth
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
@@ -70,7 +70,7 @@ class Promoted(NamedTuple):
 
     task: Task
     rest: np.ndarray
-    outlier_share: float | str  # what was told before, less the groups that are classes now; or "auto" again
+    outlier_share: float | str  # what was set before, less the groups that are classes now; or "auto" again
 
 
 def find_groups(features: Any, context: Any = None) -> np.ndarray:
@@ -94,35 +94,39 @@ def make_groups(features: Any, items: np.ndarray, context: Any = None) -> list[G
     return [Group(k + 1, items[rows], float(found.cohesion[k])) for k, rows in enumerate(order)]
 
 
-def groups_of(result: Result) -> list[Group]:
-    """The groups of a result's unknown items."""
-    task, unknown = _task_of(result), to_numpy(result.unknown)
+def group_unknowns(task: Task, unknown: np.ndarray) -> list[Group]:
+    """The groups of the unknown queries of one task; unknown: [Q] bool."""
     query = to_numpy(task.query[0])
     context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
     return make_groups(query[unknown], np.flatnonzero(unknown), context)
 
 
-def promote(result: Result, names: dict[int, Any], examples: int = 5) -> Promoted:
-    """See `Result.promote`."""
-    task, groups = _task_of(result), {group.number: group for group in result.groups}
+def promote(
+    task: Task,
+    groups: list[Group],
+    unknown: np.ndarray,
+    names: dict[int, Any],
+    examples: int = 5,
+    outlier_share: float | None = None,
+) -> Promoted:
+    """See `Result.promote`; outlier_share: what the share was set to, None if it was estimated."""
+    by_number = {group.number: group for group in groups}
     if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
         raise ValueError(f"examples is {examples!r}: give how many items of a group become examples, at least 1")
-    check_names(names, groups, task.classes.tolist())
-    picked = {number: groups[number].items[:examples] for number in names}
+    check_names(names, by_number, task.classes.tolist())
+    picked = {number: by_number[number].items[:examples] for number in names}
     taken = np.concatenate(list(picked.values()))
-    rest = np.setdiff1d(np.arange(len(result)), taken)
+    rest = np.setdiff1d(np.arange(len(unknown)), taken)
     if not len(rest):
         raise ValueError("nothing of the pile is left to solve: make fewer of its items examples")
     query = to_numpy(task.query[0])
     labels = [*task.classes[task.labels[0]].tolist()]
     labels += [names[number] for number, rows in picked.items() for _ in rows]
     support = np.concatenate([to_numpy(task.support[0]), query[taken]])
-    part = sum(groups[number].size for number in names) / int(to_numpy(result.unknown).sum())
-    left: float | str = AUTO
-    if result.outlier_share_interval is None:  # it was told, not estimated
-        left = lower_share(float(result.outlier_share), part, len(rest) / len(result))
-    shown, pile = as_like(support, task.support), as_like(query[rest], task.query)  # torch in, torch out
-    return Promoted(Task(shown, labels, pile), rest, left)
+    part = sum(by_number[number].size for number in names) / int(unknown.sum())
+    share: float | str = AUTO if outlier_share is None else lower_share(outlier_share, part, len(rest) / len(unknown))
+    examples_now, pile = as_like(support, task.support), as_like(query[rest], task.query)  # torch in, torch out
+    return Promoted(Task(examples_now, labels, pile), rest, share)
 
 
 def lower_share(share: float, part: float, kept: float) -> float:
@@ -146,14 +150,6 @@ def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list) ->
             raise ValueError(f"group {number} cannot be called {name!r}, which means unknown or unlabelled")
         if name in classes:
             raise ValueError(f"there is a class {name!r} already: give group {number} another name")
-
-
-def _task_of(result: Result) -> Task:
-    if to_numpy(result.unknown).ndim == 2:
-        raise ValueError("groups are of one task: take result[i] of a batch first")
-    if result.task is None:
-        raise ValueError("this result does not hold its task, whose features groups are found by: use handful.solve")
-    return result.task
 
 
 class _Found(NamedTuple):

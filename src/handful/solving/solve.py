@@ -7,73 +7,100 @@ chunks are spread over threads. Every step is independent between tasks, so the 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cache
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 
-import handful
 from handful.core import decide
 from handful.core.arrays import Array, as_like, to_numpy
 from handful.core.base import Base
-from handful.core.checks import as_features
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.core.prepare import parse
-from handful.core.task import Result, Task
+from handful.core.task import LargePile, Task
 from handful.engines.descent import choose_backend
 from handful.engines.share import of_task as share_of_unknowns
-from handful.methods.registry import Method, Solution, get, needed_base
-from handful.streaming import Shards
-from handful.streaming.solve import SMALL, Streaming, is_large, is_on_disk, solve_pile
+from handful.methods.contract import Solution
+from handful.solving.lookup import get_solver
+from handful.solving.result import Result
+from handful.solving.solver import Solver, needed_base
 from handful.utils.threads import available_threads, one_blas_thread
+from handful.utils.version import __version__
 
-CHUNK = 2 << 20, 8 << 20  # bytes of features in a chunk of tasks: worth a thread of its own, and still near its core
-COUNT = Number(1, closed=True, whole=True, optional=True)
+if TYPE_CHECKING:
+    from handful.streaming import Streaming
+
+CHUNK_BYTES = 2 << 20, 8 << 20  # features in a chunk of tasks: enough for a thread of its own, and still near its core
+LARGE_PILE_BYTES = 256 << 20  # a pile in memory that is better not copied
 OPTIONS: dict[str, Rule] = {
-    "dtype": OneOf(("float32", "float64")), "threshold": Number(optional=True), "threads": COUNT, "chunk": COUNT,
-}  # fmt: skip
+    "dtype": OneOf(("float32", "float64")),
+    "threshold": Number(optional=True),
+    "threads": Number(1, closed=True, whole=True, optional=True),
+    "outlier_share": OrAuto(0, 1, each_task=True),
+}
 
 
 def solve(
-    method: Any = AUTO,
-    support: Any = None,
-    labels: Any = None,
-    query: Any = None,
+    support: Any,
+    labels: Any,
+    query: Any,
     *,
+    method: str = AUTO,
+    outlier_share: Any = AUTO,
     base_mean: Any = None,
     preparation: Sequence[str] | str | None = None,
     dtype: str = "float32",
     threshold: float | None = None,
     threads: int | None = None,
-    engine: Any = None,
-    chunk: int | None = None,
-    checkpoint: Any = None,
-    out: Any = None,
-    progress: Callable[[int, int], object] | None = None,
+    streaming: Streaming | None = None,
     **parameters: Any,
 ) -> Result:
     """Label the query items of one task, or of a batch of tasks, and find those of no known class.
 
-    method: a name from `list_methods()`, "auto" if left out: what was found best where nothing is known of the pile.
-    support, labels, query: see `Task`; or a `Task` alone.
-    base_mean: mean feature of the backbone's training set, for methods that centre on it; without it they centre
-    on the task's own mean. preparation: steps other than the method's own, as in "task, l2".
-    dtype: what to compute in. threshold: the outlier score above which an item is unknown, other than the
-    default. threads: at most so many (default: one a core). parameters: the method's own knobs, and `outlier_share`:
-    how much of the pile is unknown. By default it is estimated, from the task alone: see `Result.outlier_share`.
-    Methods that learn from base classes take `base`, a `handful.Base` or its file, and centre on its mean.
+    Parameters
+    ----------
+    support : array [S, D] or [B, S, D]
+        Features of the examples: NumPy arrays, lists, pandas or polars frames, torch tensors.
+    labels : array [S] or [B, S]
+        The class of each example: integers or strings.
+    query : array [Q, D] or [B, Q, D], path or Pile
+        Features of the pile. A pile that does not fit into memory is read block by block: give a memory-mapped array,
+        the path of .npy or .parquet files or of a folder of them, or a `handful.Pile`.
+    method : str
+        A name of `list_methods()`, or a pair as in "simpleshot+knn". "auto" is the method that was best where nothing
+        is known of the pile.
+    outlier_share : float, array [B] or "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the task: see
+        `Result.outlier_share`.
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it. Without it they centre on the mean
+        of the task.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    dtype : {"float32", "float64"}
+        What to compute in.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    threads : int, optional
+        How many threads to use at most; by default one for each core.
+    streaming : Streaming, optional
+        How a large pile is read: see `handful.Streaming`.
+    **parameters
+        Parameters of the method: `help(handful.EOL)` explains those of EOL. Methods that learn from base classes take
+        `base`, a `handful.Base` or the path of its file, and centre on its mean.
 
-    A query set that need not fit into memory is read in pieces: a memory-mapped array, a path of .npy or .parquet files
-    or a folder of them, or `handful.Shards`. For such: engine (threads of this machine by default, or
-    `handful.cluster.Actors` on a cluster), chunk (rows that a worker holds at a time), checkpoint (a file that a killed
-    solve goes on from), out (a folder that the probabilities and scores are written to, mapped instead of held),
-    progress (called with the passes over the pile that are made, and of how many).
+    Returns
+    -------
+    Result
+        The answers for all items: labels, P(unknown), confidence, groups of unknowns.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
     >>> support, labels = np.concatenate([cats[:5], dogs[:5]]), ["cat"] * 5 + ["dog"] * 5
@@ -81,49 +108,84 @@ def solve(
     >>> [str(result.labels[i]) for i in (0, 15, 30)]
     ['cat', 'dog', 'unknown']
     """
-    how = Streaming(engine, chunk, checkpoint, out, progress)
-    method, task, pile = _method_and_task(method, support, labels, query, how)
-    chosen = get(method)
-    options = {"dtype": dtype, "threshold": threshold, "threads": threads, "chunk": chunk}
+    if streaming is not None or isinstance(query, LargePile | str | PathLike) or _is_memory_mapped(query):
+        from handful.streaming.solve import task_of_pile
+
+        task = task_of_pile(support, labels, query, streaming, get_solver(method).method)
+    else:
+        task = Task(support, labels, query)
+    return solve_task(
+        task, method=method, outlier_share=outlier_share, base_mean=base_mean, preparation=preparation, dtype=dtype,
+        threshold=threshold, threads=threads, streaming=streaming, **parameters,
+    )  # fmt: skip
+
+
+def solve_task(
+    task: Task,
+    *,
+    method: str = AUTO,
+    outlier_share: Any = AUTO,
+    base_mean: Any = None,
+    preparation: Sequence[str] | str | None = None,
+    dtype: str = "float32",
+    threshold: float | None = None,
+    threads: int | None = None,
+    streaming: Streaming | None = None,
+    **parameters: Any,
+) -> Result:
+    """As `solve`, for a `Task` that was made before.
+
+    Examples
+    --------
+    >>> task = Task([[0.0, 1.0], [1.0, 0.0]], ["hen", "cat"], [[0.9, 0.2]])
+    >>> solve_task(task, method="simpleshot").closest.tolist()
+    ['cat']
+    """
+    if not isinstance(task, Task):
+        raise TypeError(
+            f"the task is a {type(task).__name__}: give a handful.Task, or call solve(support, labels, query)"
+        )
+    solver = get_solver(method)
+    options = {"dtype": dtype, "threshold": threshold, "threads": threads, "outlier_share": outlier_share}
     check(options, OPTIONS, "solve")
-    share = parameters.get("outlier_share", AUTO)
-    if "outlier_share" in parameters and "outlier_share" not in chosen.defaults:
-        check({"outlier_share": share}, {"outlier_share": OrAuto(0, 1)}, "solve")
-        del parameters["outlier_share"]  # such a method does not use it; the decision does
-    parameters = complete(chosen, parameters, task)
-    if chosen.info.needs == "base":
-        base = parameters["base"] = needed_base(chosen, parameters["base"], task.support.shape[-1])
+    if "outlier_share" in solver.defaults:
+        parameters = {"outlier_share": outlier_share, **parameters}
+    parameters = complete(solver, parameters, task)
+    if solver.info.needs == "base":
+        base = parameters["base"] = needed_base(solver, parameters["base"], task.support.shape[-1])
         base_mean = base.mean if base_mean is None else base_mean
     steps = None if preparation is None else parse(preparation)
-    plain = not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history")
-    if pile is None and not plain and parameters.get("backend", "auto") == "auto" and is_large(task, chosen):
-        pile = Shards(task.query[0])
-    if parameters.get("backend") == "auto" and pile is None:
-        items = task.support.shape[1] + task.query.shape[1]
-        work = (task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
-        parameters["backend"] = "array" if plain else choose_backend(*work)
+    ranks = threshold is None and solver.info.score == "rank" and is_auto(outlier_share)  # the share decides
 
-    if pile is not None:
-        look = threshold is None and chosen.info.score == "rank" and is_auto(share)
-        solution = solve_pile(chosen, task, pile, steps, base_mean, dtype, parameters, threads, how, look)
+    if streaming is not None or isinstance(task.query, LargePile) or _is_large(task, parameters):
+        from handful.streaming.solve import pile_of, solve_pile
+
+        pile = pile_of(task, streaming, solver.method)
     else:
-        solution = _solve_chunks(chosen, task, steps, base_mean, dtype, parameters, threads)
-
+        pile = None
+    if pile is not None:
+        task.query = pile if isinstance(task.query, LargePile) else task.query
+        solution = solve_pile(
+            solver.name, solver.method, task, pile, steps, base_mean, dtype, parameters, threads, streaming, ranks
+        )
+    else:
+        if parameters.get("backend") == AUTO:
+            parameters["backend"] = _backend(task, parameters)
+        solution = _solve_chunks(solver, task, steps, base_mean, dtype, parameters, threads)
+        if ranks:
+            solution.outlier_share, solution.share_interval = _estimate(task, threads)
+    share = solution.outlier_share if ranks else outlier_share
     if threshold is None:
-        if chosen.info.score == "rank" and is_auto(share):
-            if pile is None:
-                solution.outlier_share, solution.share_interval = _estimate(task, threads)
-            share = solution.outlier_share
-        limits = decide.threshold(solution.outlier_scores, chosen.info.score, share)
+        limits = decide.threshold(solution.outlier_scores, solver.info.score, share)
     else:
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
-    unknown = solution.outlier_scores > limits[:, None]
     shares = solution.outlier_share
     if shares is None:
-        shares = to_numpy(unknown).sum(axis=1) / max(1, unknown.shape[1])
+        unknown = to_numpy(solution.outlier_scores > limits[:, None])
+        shares = unknown.sum(axis=1) / max(1, unknown.shape[1])
     made_by = {
-        "method": chosen.name,
-        "score": chosen.info.score,
+        "method": solver.name,
+        "score": solver.info.score,
         "parameters": {name: repr(v) if isinstance(v, Base) else v for name, v in parameters.items()},
         "preparation": [name.split(".")[-1] for name in solution.state if "prepare." in name],
         "dtype": dtype,
@@ -131,95 +193,86 @@ def solve(
         "versions": versions(),
     }
     result = Result(
-        solution.probabilities, solution.outlier_scores, unknown, task._classes, limits,
-        np.broadcast_to(shares, (task.batch,)), made_by,
-        state=solution.state, history=solution.history, task=task, outlier_share_interval=solution.share_interval,
+        solution.probabilities, solution.outlier_scores, task.all_classes, limits,
+        np.broadcast_to(shares, (task.batch,)), task=task, made_by=made_by, state=solution.state,
+        history=solution.history, outlier_share_interval=solution.share_interval,
     )  # fmt: skip
     return result[0] if task.single else result
 
 
-def _method_and_task(
-    method: Any, support: Any, labels: Any, query: Any, how: Streaming
-) -> tuple[str, Task, Shards | None]:
-    """What `solve` was given, whether or not a method's name came first; and its pile, if that is read in pieces."""
-    if not isinstance(method, str):
-        if query is not None:
-            raise TypeError(f"the method is a {type(method).__name__}: give a name, or none: solve(support, ...)")
-        method, support, labels, query = AUTO, method, support, labels
-    if isinstance(support, Task):
-        task, pile = support, support.query if isinstance(support.query, Shards) else None
-        if pile is None and how.asked():
-            if not task.single:
-                raise ValueError(
-                    "engine, chunk, checkpoint, out and progress are for one task, not for a batch of them"
-                )
-            pile = Shards(task.query[0])
-    elif is_on_disk(query, how, get(method)):
-        as_it_is = isinstance(query, Shards | str | PathLike | np.ndarray)
-        pile = Shards(query if as_it_is else as_features(query, "query"))
-        task = Task.in_pieces(support, labels, pile)
-    else:
-        return method, Task(support, labels, query), None
-    if pile is None or pile.rows > SMALL or how.out is not None:
-        return method, task, pile
-    if isinstance(task.query, Shards):  # it is loaded, and the result the same to the last bit whatever its pieces
-        task = Task(support, labels, pile.take(np.arange(pile.rows)))
-    return method, task, None
+def solve_each(tasks: Iterable[Task], *, method: str = AUTO, **options: Any) -> list[Result]:
+    """Solve single tasks of any shapes. Tasks of one shape are solved together, none is padded.
 
+    Parameters
+    ----------
+    tasks : iterable of Task
+        Single tasks, not batches.
+    method : str
+        As in `solve`.
+    **options
+        As in `solve`; a parameter that may differ from task to task takes one value for each task.
 
-def solve_each(method: Any = AUTO, tasks: Iterable[Task] = (), **options: Any) -> list[Result]:
-    """Solve single tasks of any shapes: those of one shape together, none padded. Results keep the order."""
-    if not isinstance(method, str):
-        method, tasks = AUTO, method
+    Returns
+    -------
+    list of Result
+        In the order of the tasks.
+    """
     tasks = list(tasks)
-    groups: dict[tuple, list[int]] = {}
+    groups: dict[tuple[Any, ...], list[int]] = {}
     for i, task in enumerate(tasks):
         if not isinstance(task, Task):
             raise TypeError(f"task {i} is a {type(task).__name__}: make a handful.Task(support, labels, query) of it")
         if not task.single:
-            raise ValueError(f"task {i} is a batch of {task.batch} tasks: call solve on it")
+            raise ValueError(f"task {i} is a batch of {task.batch} tasks: call solve_task on it")
         shape = (tuple(task.support.shape), tuple(task.query.shape), task.ways)
         kind = (str(task.support.dtype), task.classes.dtype.kind)  # ints and strings would become strings together
         groups.setdefault(shape + kind, []).append(i)
-    chosen = get(method)
-    each = {name: value for name, value in options.items() if _is_each_task(chosen, name, value)}
-    _check_each(chosen, each, len(tasks))
-    results: list[Result | None] = [None] * len(tasks)
+    solver = get_solver(method)
+    each = {name: value for name, value in options.items() if _is_each_task(solver, name, value)}
+    _check_each(solver, each, len(tasks))
+    results: dict[int, Result] = {}
     for members in groups.values():
         own = {name: [value[i] for i in members] for name, value in each.items()}
-        solved = solve(method, Task.stack([tasks[i] for i in members]), **(options | own))
-        for k, i in enumerate(members):
-            results[i] = solved[k]
-    return results  # type: ignore[return-value]  # every place has been filled
+        solved = solve_task(Task.stack([tasks[i] for i in members]), method=method, **(options | own))
+        results |= {i: solved[k] for k, i in enumerate(members)}
+    return [results[i] for i in range(len(tasks))]
 
 
-def complete(method: Method, parameters: dict[str, Any], task: Task) -> dict[str, Any]:
+def complete(solver: Solver, parameters: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """`parameters` checked, with the method's defaults for those not given and for None where shots decide."""
-    unknown = sorted(set(parameters) - set(method.defaults))
+    unknown = sorted(set(parameters) - set(solver.defaults))
     if unknown:
         raise TypeError(
-            f"{method.name} has no parameter {unknown[0]!r}; it has: {', '.join(method.defaults) or 'none'}"
+            f"{solver.name} has no parameter {unknown[0]!r}; it has: {', '.join(solver.defaults) or 'none'}"
         )
-    _check_each(method, parameters, task.batch)
-    whole = method.defaults | parameters
-    return whole | {k: v for k, v in method.by_shots(task.shots.mean()).items() if whole[k] is None}
+    _check_each(solver, parameters, task.batch)
+    whole = {**solver.defaults, **parameters}
+    return whole | {k: v for k, v in solver.defaults_by_shots(float(task.shots.mean())).items() if whole[k] is None}
 
 
-def _check_each(method: Method, parameters: dict[str, Any], batch: int) -> None:
-    check(parameters, method.rules, method.name)
+def _check_each(solver: Solver, parameters: Mapping[str, Any], batch: int) -> None:
+    check(parameters, solver.rules, solver.name)
     for name, value in parameters.items():
-        if _is_each_task(method, name, value) and len(value) != batch:
+        if _is_each_task(solver, name, value) and len(value) != batch:
             raise ValueError(f"{name} has {len(value)} values for {batch} tasks: give one, or one for each task")
 
 
-def _solve_chunks(method, task, steps, base_mean, dtype, parameters, threads) -> Solution:
+def _solve_chunks(
+    solver: Solver,
+    task: Task,
+    steps: Sequence[str] | None,
+    base_mean: Any,
+    dtype: str,
+    parameters: Mapping[str, Any],
+    threads: int | None,
+) -> Solution:
     workers = threads or available_threads()
-    slices = _chunks(task, method.together, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
+    slices = _chunks(task, solver.chunk_factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
     def one(part: slice) -> Solution:
-        own = {k: v[part] if _is_each_task(method, k, v) else v for k, v in parameters.items()}
-        return method.run(task[part], steps, base_mean, dtype, own)
+        own = {k: v[part] if _is_each_task(solver, k, v) else v for k, v in parameters.items()}
+        return solver.run(task[part], steps, base_mean, dtype, own)
 
     if workers == 1:
         with one_blas_thread() if threads == 1 else nullcontext():
@@ -237,9 +290,9 @@ def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([p.estimate for p in parts]), np.concatenate([p.interval for p in parts])
 
 
-def _chunks(task: Task, together: float, workers: int) -> list[slice]:
-    """Equal parts of a batch, as many as the workers share evenly, each within `CHUNK` x `together` if it can be."""
-    least, most = (max(1, int(size * together)) for size in CHUNK)
+def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
+    """Equal chunks of a batch, as many as the workers share evenly, each within `CHUNK_BYTES` x `factor`."""
+    least, most = (max(1, int(size * factor)) for size in CHUNK_BYTES)
     total = task.support.nbytes + task.query.nbytes
     count = max(-(-total // most), min(workers, total // least), 1)
     if count > 1:
@@ -266,10 +319,34 @@ def _join(parts: list[Solution]) -> Solution:
     )
 
 
-def _is_each_task(method: Method, name: str, value: Any) -> bool:
-    return getattr(method.rules.get(name), "each_task", False) and np.ndim(value) == 1
+def _is_each_task(solver: Solver, name: str, value: Any) -> bool:
+    return getattr(solver.rules.get(name), "each_task", False) and np.ndim(value) == 1
 
 
 @cache
 def versions() -> dict[str, str]:
-    return {"handful": handful.__version__, "numpy": np.__version__, "python": platform.python_version()}
+    """What a result was made with."""
+    return {"handful": __version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+def _backend(task: Task, parameters: Mapping[str, Any]) -> str:
+    """Which engine descends: the fused kernel where it saves time."""
+    if not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history"):
+        return "array"
+    items = task.support.shape[1] + task.query.shape[1]
+    return choose_backend(task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
+
+
+def _is_large(task: Task, parameters: Mapping[str, Any]) -> bool:
+    """Whether a pile in memory is better read block by block than copied."""
+    if not task.single or not is_numpy_array(task.query) or parameters.get("history"):
+        return False
+    return task.query.nbytes >= LARGE_PILE_BYTES and parameters.get("backend", AUTO) == AUTO
+
+
+def _is_memory_mapped(query: Any) -> bool:
+    while isinstance(query, np.ndarray):
+        if isinstance(query, np.memmap):
+            return True
+        query = query.base
+    return False

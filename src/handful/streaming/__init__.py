@@ -1,5 +1,6 @@
-"""One task larger than memory: its pile in pieces, and a solve as passes over them."""
+"""One task larger than memory: its pile in parts on disk, and a solve as passes over it."""
 
-from handful.streaming.pile import Shards
+from handful.streaming.options import Streaming
+from handful.streaming.pile import Pile
 
-__all__ = ["Shards"]
+__all__ = ["Pile", "Streaming"]

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import FLOOR, class_count, class_means, one_hot, unit
-from handful.engines.descent import PARAMETERS, Adam, InfoMax, forward
+from handful.engines.descent import Adam, forward
+from handful.engines.infomax import PARAMETERS, InfoMax
 from handful.streaming.passes import Learned, Pass, Passes, Rows, Sums, View
 
 PAIRED = 8  # outputs at most, for one pass a step

@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from handful.engines._tiles import COLS, MAX_WAYS, VECTOR_BYTES, tile_ways
-from handful.engines.descent import InfoMax
 from handful.engines.descent_numba import (
     CONSTANT,
     MINUS_MEAN,
@@ -24,6 +23,7 @@ from handful.engines.descent_numba import (
     entry,
     helper,
 )
+from handful.engines.infomax import InfoMax
 
 TOGETHER = 256  # rows, 640 kB of 640 float32 features
 MEAN, PAIRS, SLOPES, REFINED = 0, 1, 2, 3

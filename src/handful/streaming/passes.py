@@ -31,7 +31,7 @@ import numpy as np
 
 from handful.core.arrays import FLOOR
 from handful.core.prepare import apply, as_dtype
-from handful.streaming.pile import Shards, Span
+from handful.streaming.pile import Pile, Span
 from handful.utils.files import locked
 from handful.utils.threads import available_threads, one_blas_thread
 
@@ -162,7 +162,7 @@ def add(total: Sums, part: Mapping[str, np.ndarray]) -> None:
 class Threads:
     """Threads of this process. `chunk` rows are held at a time by each; sums do not depend on who was first."""
 
-    def __init__(self, pile: Shards, threads: int | None = None, chunk: int | None = None) -> None:
+    def __init__(self, pile: Pile, threads: int | None = None, chunk: int | None = None) -> None:
         self.pile, self.chunk = pile, chunk
         self.threads = threads or available_threads()
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="handful-pile")
@@ -204,7 +204,7 @@ class Threaded:
 
     threads: int | None = None
 
-    def open(self, pile: Shards, chunk: int | None = None) -> Threads:
+    def open(self, pile: Pile, chunk: int | None = None) -> Threads:
         return Threads(pile, self.threads, chunk)
 
 

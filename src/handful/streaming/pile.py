@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from handful.core.checks import shortened
+from handful.core.task import LargePile
+from handful.features.arrow_table import check_vectors, vectors_of
 from handful.features.npy_files import check_npy
 from handful.features.parquet_file import check_once, check_pages, open_parquet, row_groups
-from handful.features.arrow_table import check_vectors, vectors_of
 
 SPAN = 32 << 20  # bytes of features that one thread takes at a time
 BLOCK = 4 << 20  # bytes that stay near a core while they are worked on
@@ -141,22 +142,22 @@ class InParquet:
             raise OSError(f"{self.path} has changed while it was read: {at - start} rows, not {stop - start}")
 
 
-class Shards:
+class Pile(LargePile):
     """The queries of one task, in pieces: for `solve`, in the place of an array [Q, D].
 
     source: arrays [n, D], memory-mapped ones, paths of .npy and .parquet files, folders of such (in the order of
     their names) or patterns as "pile/part-*.parquet"; one of these or a list. `column` is the Parquet column.
 
-    >>> pile = Shards([np.zeros((3, 2)), np.ones((1, 2))])
+    >>> pile = Pile([np.zeros((3, 2)), np.ones((1, 2))])
     >>> pile
-    <Shards: 4 rows of 2 features in 2 pieces>
+    <Pile: 4 rows of 2 features in 2 pieces>
     >>> pile.take([2, 3])
     array([[0., 0.],
            [1., 1.]])
     """
 
     def __init__(self, source: Any, column: str = COLUMN) -> None:
-        if isinstance(source, str | os.PathLike | np.ndarray | Shards):
+        if isinstance(source, str | os.PathLike | np.ndarray | Pile):
             source = [source]
         pieces = [piece for each in source for piece in _pieces(each, column)]
         self.pieces: list[Any] = [piece for piece in pieces if piece.rows]
@@ -173,7 +174,7 @@ class Shards:
         return sum(piece.rows for piece in self.pieces)
 
     @property
-    def dimension(self) -> int:
+    def dimension(self) -> int:  # type: ignore[override]  # known from the first part
         return self.pieces[0].dimension
 
     @property
@@ -186,7 +187,7 @@ class Shards:
 
     def __repr__(self) -> str:
         pieces = f"{len(self.pieces):,} piece{'s' * (len(self.pieces) != 1)}"
-        return f"<Shards: {self.rows:,} rows of {self.dimension:,} features in {pieces}>"
+        return f"<Pile: {self.rows:,} rows of {self.dimension:,} features in {pieces}>"
 
     def __getitem__(self, tasks: Any) -> Any:
         if isinstance(tasks, slice) and tasks in (slice(0, 1), slice(None)):  # all of the batch of one
@@ -222,11 +223,11 @@ class Shards:
         """Bytes of what is decoded whenever it is read."""
         return sum(p.rows * p.dimension * p.dtype.itemsize for p in self.pieces if isinstance(p, InParquet))
 
-    def decoded(self, folder: Path, threads: int) -> Shards:
+    def decoded(self, folder: Path, threads: int) -> Pile:
         """The same with Parquet pieces written to .npy files, which are read many times as fast, in the folder."""
         with ThreadPoolExecutor(threads) as pool:
             pieces = pool.map(partial(_decoded, folder), range(len(self.pieces)), self.pieces)
-            plain: Shards = object.__new__(Shards)
+            plain: Pile = object.__new__(Pile)
             plain.pieces, plain.dtype = list(pieces), self.dtype
         return plain
 
@@ -260,7 +261,7 @@ def _decoded(folder: Path, number: int, piece: Any) -> Any:
 
 
 def _pieces(source: Any, column: str) -> list[Any]:
-    if isinstance(source, Shards):
+    if isinstance(source, Pile):
         return source.pieces
     if isinstance(source, np.ndarray):
         return [_of_array(source)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,81 +19,79 @@ from shutil import disk_usage, rmtree
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
-import handful
+from handful.core.checks import as_features
 from handful.core.parameters import is_auto
 from handful.core.prepare import replay
 from handful.core.task import Task
 from handful.engines import share
-from handful.methods.registry import METHODS, Method, Solution, get
+from handful.methods.contract import Method, Solution
+from handful.methods.registry import METHODS, find_method, method_names
+from handful.streaming.learners import LEARNERS
+from handful.streaming.options import Streaming
 from handful.streaming.passes import Blocks, Crew, Journal, Learned, Pass, Passes, Threaded, follow
-from handful.streaming.pile import Shards, file_of, taken_of
+from handful.streaming.pile import Pile, file_of, taken_of
 from handful.streaming.prepare import prepare_in_passes
 from handful.utils.threads import available_threads
+from handful.utils.version import __version__
 
-SMALL = 1000  # rows of a pile that is loaded after all
+SMALL_PILE_ROWS = 1000  # a pile of so many rows is loaded after all
 DECODED = ".decoded"  # a folder, for as long as a solve takes
-LARGE = 256 << 20  # bytes of a pile in memory that is better not copied
-Progress = Callable[[int, int], object]  # passes made, of how many
 
 
-@dataclass(frozen=True)
-class Streaming:
-    """How a pile in pieces is gone through.
-
-    engine: who makes the passes, `Threaded()` or `handful.cluster.Actors(...)`. chunk: rows held at a time by each
-    worker. checkpoint: a file that a killed solve goes on from; it is removed at the end. out: a folder for
-    probabilities.npy and outlier_scores.npy, which are then mapped and not held in memory.
-    """
-
-    engine: Any = None
-    chunk: int | None = None
-    checkpoint: Path | str | None = None
-    out: Path | str | None = None
-    progress: Progress | None = None
-
-    def asked(self) -> bool:
-        """Whether something was said that only a pile in pieces has."""
-        return any(value is not None for value in vars(self).values())
-
-
-def can_stream(method: Any) -> bool:
-    if not isinstance(method, Method):  # a pair
+def can_stream(method: Method | None) -> bool:
+    """Whether a method can read its pile block by block; None is a pair of methods, which cannot."""
+    if method is None:
         return False
-    by_sample = method.score_new is not None and isfinite(method.most)
-    return method.passes is not None or method.info.paradigm == "inductive" or by_sample
+    by_sample = method.score_new is not None and isfinite(method.max_queries)
+    return method.name in LEARNERS or method.info.paradigm == "inductive" or by_sample
 
 
-def is_on_disk(query: Any, how: Streaming, method: Any) -> bool:
-    """Whether a query set is not to be loaded as a whole."""
-    if isinstance(query, Shards | str | os.PathLike) or how.asked():
-        return True
-    return isinstance(query, np.ndarray) and query.ndim == 2 and can_stream(method) and file_of(query) is not None
+def task_of_pile(support: Any, labels: Any, query: Any, streaming: Streaming | None, method: Method | None) -> Task:
+    """The task of a query set that may be large: a path, a `Pile`, or an array, perhaps a memory-mapped one."""
+    mapped = isinstance(query, np.ndarray) and query.ndim == 2 and file_of(query) is not None
+    if not (isinstance(query, Pile | str | os.PathLike) or streaming is not None or (mapped and can_stream(method))):
+        return Task(support, labels, query)
+    as_it_is = isinstance(query, Pile | str | os.PathLike | np.ndarray)
+    pile = Pile(query if as_it_is else as_features(query, "query"))
+    if pile.rows > SMALL_PILE_ROWS or (streaming is not None and streaming.out is not None):
+        return Task.with_large_pile(support, labels, pile)
+    # A small pile is loaded: the result is the same to the last bit, whatever its parts
+    return Task(support, labels, pile.take(np.arange(pile.rows)))
 
 
-def is_large(task: Task, method: Any) -> bool:
-    """Whether a pile in memory is better not copied; an inductive method that trains would do so for every block."""
-    learns = can_stream(method) and (method.passes is not None or method.info.paradigm != "inductive")
-    return task.single and learns and is_numpy_array(task.query) and task.query.nbytes >= LARGE
+def pile_of(task: Task, streaming: Streaming | None, method: Method | None) -> Pile | None:
+    """The pile of a task that is to be read block by block; None if it is to be solved in memory."""
+    if isinstance(task.query, Pile):
+        return task.query
+    if not task.single and streaming is not None:
+        raise ValueError("streaming is for one task, not for a batch of them")
+    if streaming is not None:
+        large = task.query.shape[1] > SMALL_PILE_ROWS or streaming.out is not None
+        return Pile(task.query[0]) if large else None
+    # An inductive method that trains would do so for every block
+    learns = method is not None and (method.name in LEARNERS or method.info.paradigm != "inductive")
+    return Pile(task.query[0]) if learns and can_stream(method) else None
 
 
 def solve_pile(
-    method: Any,
+    name: str,
+    method: Method | None,
     task: Task,
-    pile: Shards,
+    pile: Pile,
     steps: Sequence[str] | None,
     base_mean: Any,
     dtype: str,
     parameters: Mapping[str, Any],
     threads: int | None,
-    how: Streaming,
-    look: bool,
+    streaming: Streaming | None,
+    estimate_share: bool,
 ) -> Solution:
-    """The task's support against its pile, in pieces; `look`: the share of unknowns is wanted though it only ranks."""
-    if not can_stream(method):
-        able = ", ".join(name for name in sorted(METHODS) if can_stream(METHODS[name]))
-        raise ValueError(f"{method.name} needs the whole pile in memory; those that read it in pieces: {able}")
+    """Solve a task block by block; estimate_share: the share is wanted though the method's scores only rank."""
+    how = streaming or Streaming()
+    if method is None or not can_stream(method):
+        able = ", ".join(other for other in method_names() if can_stream(METHODS[other]))
+        raise ValueError(f"{name} needs the whole pile in memory; those that read it in pieces: {able}")
     if parameters.get("history"):
         raise ValueError("the history of losses is not kept for a pile in pieces: leave history out")
     steps = method.info.preparation if steps is None else steps
@@ -107,7 +105,7 @@ def solve_pile(
             learned, interval = follow(passes, crew, journal, how.progress or (lambda done, total: None))
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
             solution.share_interval = interval
-            if look:
+            if estimate_share:
                 found = share.of_task(support, task.labels, _sample(crew, pile, share.MOST)[None])
                 solution.outlier_share, solution.share_interval = found.estimate, found.interval
         finished = True
@@ -116,14 +114,14 @@ def solve_pile(
     return solution
 
 
-def _open(pile: Shards, threads: int | None, how: Streaming) -> Crew:
-    return (how.engine or Threaded(threads)).open(pile, how.chunk)
+def _open(pile: Pile, threads: int | None, how: Streaming) -> Crew:
+    return (how.engine or Threaded(threads)).open(pile, how.block_rows)
 
 
 @contextmanager
-def _readable(pile: Shards, method: Method, threads: int | None, how: Streaming) -> Iterator[Shards]:
+def _readable(pile: Pile, method: Method, threads: int | None, how: Streaming) -> Iterator[Pile]:
     """Parquet that every pass would decode again: decoded once, beside the results, if the disk has room for it."""
-    if how.engine is not None or how.out is None or method.passes is None or not pile.coded:
+    if how.engine is not None or how.out is None or method.name not in LEARNERS or not pile.coded:
         yield pile
         return
     folder = Path(how.out, DECODED)
@@ -140,7 +138,7 @@ def _passes(
     method: Method,
     support: np.ndarray,
     labels: np.ndarray,
-    pile: Shards,
+    pile: Pile,
     steps: Sequence[str],
     base_mean: Any,
     dtype: str,
@@ -151,19 +149,19 @@ def _passes(
     prepared, view = yield from _checked(prepare_in_passes(support, pile.rows, steps, base_mean, dtype), crew)
     learned = {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
     interval = None
-    if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.finds_share:
+    if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
         found = share.of_task(support, labels, _sample(crew, pile, share.MOST)[None])
         parameters, interval = {**parameters, "outlier_share": found.estimate}, found.interval
     parameters = method.with_base(parameters, learned, prepared)
-    if method.passes is not None:
-        known = _Known(**vars((yield from method.passes(prepared, labels, pile.rows, view, **parameters))))
+    if method.name in LEARNERS:
+        known = _Known(**vars((yield from LEARNERS[method.name](prepared, labels, pile.rows, view, **parameters))))
     elif method.score_new is None:
         known = _Known({"support": prepared, "labels": labels})
-    elif not isfinite(method.most):  # inductive: what it learns, it learns from the examples
+    elif not isfinite(method.max_queries):  # inductive: what it learns, it learns from the examples
         part = method.solve(prepared, labels, prepared[:, :1], **parameters)
         known = _Known(part.state, part.outlier_share, part.n_iter)
     else:
-        sample = replay(learned, _sample(crew, pile, int(method.most))[None])
+        sample = replay(learned, _sample(crew, pile, int(method.max_queries))[None])
         part = method.solve(prepared, labels, sample.astype(dtype, copy=False), **parameters)
         known = _Known(part.state, part.outlier_share, part.n_iter, part)
         interval = part.share_interval if interval is None else interval
@@ -176,7 +174,7 @@ class _Known(Learned):
     sample: Solution | None = None  # of `share.sample`, where a sample was solved
 
 
-def _sample(crew: Crew, pile: Shards, most: int) -> np.ndarray:
+def _sample(crew: Crew, pile: Pile, most: int) -> np.ndarray:
     """The rows that `share.sample` says, as they come."""
     rows = share.sample(pile.rows, most)
     parts = sorted(crew.each(partial(taken_of, rows=rows)), key=lambda part: part[0].at)
@@ -212,7 +210,7 @@ def _strange(blocks: Blocks) -> tuple[int, int, str]:
 def _score(
     method: Method,
     known: _Known,
-    pile: Shards,
+    pile: Pile,
     ways: int,
     dtype: str,
     parameters: Mapping[str, Any],
@@ -227,7 +225,7 @@ def _score(
         for place, part in zip((probabilities, scores), parts, strict=True):
             place[rows] = part
     if known.sample is not None:
-        shown = share.sample(pile.rows, int(method.most))
+        shown = share.sample(pile.rows, int(method.max_queries))
         probabilities[shown], scores[shown] = known.sample.probabilities[0], known.sample.outlier_scores[0]
     return Solution(probabilities[...][None], scores[...][None], known.state, known.outlier_share, known.n_iter)
 
@@ -235,7 +233,7 @@ def _score(
 def _scores(
     blocks: Blocks, name: str, state: Mapping[str, np.ndarray], dtype: str, parameters: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
-    method = get(name)
+    method = find_method(name)
     parts = [method.score(state, block[None], dtype, parameters) for _, block in blocks]
     probabilities, scores = (np.concatenate([part[0] for part in each]) for each in zip(*parts, strict=True))
     return probabilities, scores
@@ -269,13 +267,13 @@ def _place(out: Path | str | None, name: str, shape: tuple[int, ...], dtype: str
 
 
 def _about(
-    method: Method, task: Task, pile: Shards, steps: Any, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
+    method: Method, task: Task, pile: Pile, steps: Any, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
 ) -> bytes:
     """What is solved: all that decides what passes give, but for the numbers of the pile."""
     marks = [blake2b(np.ascontiguousarray(x).data, digest_size=16).hexdigest() for x in (task.support, task.labels)]
     mean = None if base_mean is None else np.asarray(base_mean, np.float64).tolist()
     said = {
-        "handful": handful.__version__, "method": method.name, "parameters": dict(parameters), "pile": pile.shape,
+        "handful": __version__, "method": method.name, "parameters": dict(parameters), "pile": pile.shape,
         "support": marks, "steps": list(steps), "base_mean": mean, "dtype": dtype,
         "pieces": [[piece.path, os.stat(piece.path).st_mtime_ns] for piece in pile.pieces if hasattr(piece, "path")],
     }  # fmt: skip

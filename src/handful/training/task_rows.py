@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from handful.core.task import UNKNOWN
+from handful.core.checks import UNKNOWN
 
 
 class Tasks(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, draw
-from handful.solving import solve
+from handful.solving import solve_task
 
 TASKS = 200
 SHOTS = 1, 5
@@ -30,7 +30,7 @@ def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[s
         if (protocol := fitting_protocol(features.labels, shots)) is None:
             continue
         episodes = draw(features.features, features.labels, protocol, seed=seed, tasks=TASKS)
-        result = solve("simpleshot", episodes.task, base_mean=base_mean)
+        result = solve_task(episodes.task, method="simpleshot", base_mean=base_mean)
         of = figures(result.probabilities, result.outlier_scores, episodes.truth)
         found[f"accuracy_{shots}"], found[f"auroc_{shots}"] = (
             100 * float(np.mean(of[k])) for k in ("accuracy", "auroc")

@@ -1,0 +1,55 @@
+"""The scikit-learn estimator of each method, by name: `handful.EOL`, `handful.KNN`, ..."""
+
+from handful.estimators.factory import estimator_class
+
+BDCSPN = estimator_class("bdcspn")
+COPOD = estimator_class("copod")
+EOL = estimator_class("eol")
+EOLKDO = estimator_class("eol_kdo")
+FEAT = estimator_class("feat")
+Finetune = estimator_class("finetune")
+IForest = estimator_class("iforest")
+KDO = estimator_class("kdo")
+KNN = estimator_class("knn")
+LaplacianShot = estimator_class("laplacianshot")
+OCSVM = estimator_class("ocsvm")
+OpenMax = estimator_class("openmax")
+OSLO = estimator_class("oslo")
+OSTIM = estimator_class("ostim")
+PCA = estimator_class("pca")
+PEELER = estimator_class("peeler")
+POODLE = estimator_class("poodle")
+PROSER = estimator_class("proser")
+PTMAP = estimator_class("pt_map")
+RPL = estimator_class("rpl")
+SimpleShot = estimator_class("simpleshot")
+SnaTCHerF = estimator_class("snatcher_f")
+SoftKMeans = estimator_class("soft_kmeans")
+TIMGD = estimator_class("tim_gd")
+
+__all__ = [
+    "BDCSPN",
+    "COPOD",
+    "EOL",
+    "EOLKDO",
+    "FEAT",
+    "KDO",
+    "KNN",
+    "OCSVM",
+    "OSLO",
+    "OSTIM",
+    "PCA",
+    "PEELER",
+    "POODLE",
+    "PROSER",
+    "PTMAP",
+    "RPL",
+    "TIMGD",
+    "Finetune",
+    "IForest",
+    "LaplacianShot",
+    "OpenMax",
+    "SimpleShot",
+    "SnaTCHerF",
+    "SoftKMeans",
+]

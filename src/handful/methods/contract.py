@@ -1,0 +1,187 @@
+"""What a method is: a pure function of a prepared task, and data that says what it is and how it is run.
+
+A method is a function ::
+
+    solve(support, labels, query, **parameters) -> Solution
+
+of prepared features [B, S, D], codes [B, S] and prepared features [B, Q, D]. It sees nothing else: no argument can
+carry the truth about the queries into it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from handful.core.arrays import Array
+from handful.core.base_arrays import BaseArrays
+from handful.core.parameters import Rule
+from handful.core.prepare import as_dtype, replay
+
+BY_SHOTS: Any = None  # the default of a parameter whose value depends on the number of shots
+FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
+
+Scores = tuple[Array, Array]  # probabilities [B, n, N] and outlier scores [B, n]
+
+
+@dataclass
+class Solution:
+    """What a method answers, before any decision.
+
+    Parameters
+    ----------
+    probabilities : array [B, Q, N]
+        One number for each known class.
+    outlier_scores : array [B, Q]
+        High means more likely unknown.
+    state : dict of arrays [B, ...]
+        What `Method.score_new` needs to score items that were not in the task.
+    outlier_share : float or array [B], optional
+        The share of unknowns that the method worked with, if it has such a thing.
+    n_iter : int
+        Steps that were made.
+    history : array [B, steps + 1], optional
+        Losses, if they were asked for.
+    share_interval : array [B, 2], optional
+        Where the share was estimated: it should lie in this interval four times in five.
+    kept : dict
+        What saves time when the pile grows. It is never written to disk.
+    """
+
+    probabilities: Array
+    outlier_scores: Array
+    state: dict[str, Array] = field(default_factory=dict)
+    outlier_share: Any = None
+    n_iter: int = 1
+    history: Array | None = None
+    share_interval: np.ndarray | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known about a method, as data.
+
+    Parameters
+    ----------
+    name : str
+        The name that `handful.solve(..., method=name)` takes.
+    estimator : str
+        The name of its scikit-learn class.
+    title, authors, year, paper : str, str, int, str
+        The publication.
+    paradigm : {"inductive", "transductive"}
+        Whether it learns from the pile.
+    setting : {"open-set", "closed-set", "detector"}
+        What it was made for.
+    preparation : tuple of str
+        The preparation of features that it expects.
+    score : {"probability", "rank"}
+        "probability": above 0.5 means unknown. "rank": only the order of outlier scores means something.
+    summary : str
+        What it does, in a sentence.
+    new_items : str
+        How `predict` scores items that were not in the task.
+    by_shots : mapping, optional
+        Defaults that depend on the number of shots: parameter -> {"1": value, "5": value}.
+    extra : str, optional
+        The extra of handful that must be installed for it.
+    needs : {"base"}, optional
+        "base" if it takes what was learned on the base classes, as its parameter `base`.
+    base_part : str, optional
+        The part of the base that it takes: the name of a head, or "negatives".
+    state : mapping, optional
+        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_check`.
+    """
+
+    name: str
+    estimator: str
+    title: str
+    authors: str
+    year: int
+    paper: str
+    paradigm: str
+    setting: str
+    preparation: tuple[str, ...]
+    score: str
+    summary: str
+    new_items: str
+    by_shots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    extra: str | None = None
+    needs: str | None = None
+    base_part: str | None = None
+    state: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A registered method: its function, the rules of its parameters, and what running it needs to know.
+
+    Parameters
+    ----------
+    info : Info
+        What it is.
+    solve : callable
+        The method itself.
+    rules : mapping of str to Rule
+        What values its parameters may take.
+    score_new : callable, optional
+        `score_new(state, items, **parameters)` gives probabilities and outlier scores of new items. Without it they
+        are scored by calling `solve` again with the stored support, which suits inductive methods.
+    chunk_factor : float
+        How many times the usual number of tasks are best solved in one chunk: more for a method of many small steps,
+        fewer for one whose own matrices are larger than the features.
+    estimates_share : bool
+        Whether it takes outlier_share="auto" itself. For other methods the share is estimated beforehand.
+    max_queries : float
+        How many queries it can solve together. Of a larger pile a sample is solved, and `score_new` scores the rest.
+    grow : callable, optional
+        `grow(growth, **parameters)` solves a task whose pile has grown, from the earlier solution. Without it all
+        items are solved again.
+    """
+
+    info: Info
+    solve: Callable[..., Solution]
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    score_new: Callable[..., Scores] | None = None
+    chunk_factor: float = 1
+    estimates_share: bool = False
+    max_queries: float = inf
+    grow: Callable[..., Solution] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The method's own parameters with their default values; None where the number of shots decides."""
+        parameters = inspect.signature(self.solve).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    def with_base(self, parameters: Mapping[str, Any], state: Mapping[str, Array], like: Array) -> Mapping[str, Any]:
+        """The parameters with `base` replaced by the arrays of it that the method takes, of the type of `like`."""
+        if self.info.base_part is None:
+            return parameters
+        return {**parameters, "base": BaseArrays(parameters["base"], self.info.base_part, state, like)}
+
+    def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
+        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
+        items = as_dtype(replay(state, items), dtype)
+        parameters = self.with_base(parameters, state, items)
+        if self.score_new is not None:
+            return self.score_new(state, items, **parameters)
+        solution = self.solve(state["support"], state["labels"], items, **parameters)
+        return solution.probabilities, solution.outlier_scores
+
+
+def defaults_by_shots(info: Info, shots: float) -> dict[str, Any]:
+    """The defaults that depend on the mean number of examples per class."""
+    key = "1" if shots < FEW_SHOTS else "5"
+    return {name: values[key] for name, values in info.by_shots.items()}

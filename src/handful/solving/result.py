@@ -1,0 +1,152 @@
+"""What `handful.solve` gives: the answers of a method for the items of a task, and how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from handful.core.answers import Answers
+from handful.core.arrays import Array, to_numpy
+from handful.core.task import Task
+from handful.solving.groups import Group, Promoted, group_unknowns, promote
+
+
+class Result(Answers):
+    """The answers for the queries of one task, arrays [Q, ...], or of a batch of tasks, arrays [B, Q, ...].
+
+    What each number means is said once, in `handful.core.answers`: `labels`, `closest`, `unknown`, `p_unknown`,
+    `confidence`, `class_probabilities`. High `outlier_scores` mean more likely unknown.
+
+    Attributes
+    ----------
+    probabilities : array [Q, N] or [B, Q, N]
+        One number for each known class, as the method defines them (EOL: P(class and known)).
+    classes : array [N] or [B, N]
+        The names of the columns of `probabilities`.
+    threshold : float or array [B]
+        An item with a higher outlier score is called unknown.
+    outlier_share : float or array [B]
+        The share of unknowns that the method worked with.
+    outlier_share_interval : array [2] or [B, 2], or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    made_by : dict
+        Method, parameters, preparation, versions.
+    state : dict of arrays [B, ...]
+        What scoring new items needs.
+    history : array [steps + 1] or [B, steps + 1], or None
+        Losses, if they were asked for.
+    task : Task
+        What was solved.
+    """
+
+    def __init__(
+        self,
+        probabilities: Array,
+        outlier_scores: Array,
+        classes: np.ndarray,
+        threshold: Any,
+        outlier_share: Any,
+        *,
+        task: Task,
+        made_by: Mapping[str, Any],
+        state: Mapping[str, Any],
+        history: Array | None = None,
+        outlier_share_interval: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(
+            probabilities, outlier_scores, classes, threshold, is_probability=made_by["score"] == "probability",
+            outlier_share=outlier_share, shots=task.shots.mean(axis=1),
+        )  # fmt: skip
+        self.task, self.made_by, self.state, self.history = task, dict(made_by), dict(state), history
+        self.outlier_share_interval = outlier_share_interval
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task."""
+        return group_unknowns(self._one_task(), to_numpy(self.unknown))
+
+    def promote(self, names: dict[int, Any], examples: int = 5) -> Promoted:
+        """Make classes of groups: a task whose support also holds the most central items of each named group.
+
+        Parameters
+        ----------
+        names : dict
+            A class name for each group, by the number of the group. Two groups of one name become one class.
+        examples : int
+            How many items of a group become examples, at most.
+
+        Returns
+        -------
+        Promoted
+            The new task, the rows of the old pile that are left in it, and the outlier share to solve it with. ::
+
+                new = result.promote({1: "wheel"})
+                second = handful.solve_task(new.task, outlier_share=new.outlier_share)
+                dict(zip(new.rest, second.labels))  # by their place in the old pile
+        """
+        task = self._one_task()
+        share = None if self.outlier_share_interval is not None else float(self.outlier_share)
+        return promote(task, self.groups, to_numpy(self.unknown), names, examples, share)
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with one row for each item.
+
+        Columns: label, closest, unknown, confidence, outlier_score, p_unknown, and p_<class>: P(class | known).
+        """
+        import pyarrow as pa
+
+        if np.ndim(self.unknown) == 2:
+            raise ValueError("a table is of one task: take result[i] of a batch first")
+        columns = {
+            "label": self.labels,
+            "closest": self.closest,
+            "unknown": to_numpy(self.unknown),
+            "confidence": self.confidence,
+            "outlier_score": to_numpy(self.outlier_scores),
+        }
+        if self.p_unknown is not None:
+            columns["p_unknown"] = self.p_unknown
+        probabilities = to_numpy(self.class_probabilities)
+        columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
+        return pa.table({name: pa.array(np.asarray(x).tolist()) for name, x in columns.items()})
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def __getitem__(self, i: int) -> Result:
+        """The i-th task of a batch."""
+        if self.outlier_scores.ndim == 1:
+            raise TypeError("this is the result of one task; only a batch of tasks can be indexed")
+        if not -len(self) <= index(i) < len(self):
+            raise IndexError(f"there is no task {i}: there are {len(self)}, counted from 0")
+        i = index(i) % len(self)
+        return Result(
+            self.probabilities[i], self.outlier_scores[i], self.classes[i],
+            _pick(self.threshold, i), _pick(self.outlier_share, i), task=self.task[i], made_by=self.made_by,
+            state={name: value[i : i + 1] for name, value in self.state.items()},
+            history=None if self.history is None else self.history[i],
+            outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        unknown = to_numpy(self.unknown)
+        tasks = f"{len(unknown)} tasks of " if unknown.ndim == 2 else ""
+        share = f", {unknown.mean():.0%} unknown" if unknown.size else ""
+        return (
+            f"<Result: {tasks}{unknown.shape[-1]} items{share}, "
+            f"{self.classes.shape[-1]} classes, by {self.made_by['method']}>"
+        )
+
+    def _one_task(self) -> Task:
+        if self.outlier_scores.ndim == 2:
+            raise ValueError("groups are of one task: take result[i] of a batch first")
+        return self.task
+
+
+def _pick(value: Any, i: int) -> Any:
+    return value[i] if np.ndim(value) else value
