@@ -598,7 +598,7 @@ def test_predict_refuses_items_of_another_kind(out, labelled, handful, tmp_path)
     assert_refused(handful("predict", model, "t.csv"), "the model knows items of 256 features, these have 3")
     other = handful("predict", model, labelled[0] / "pile", "--backbone", "efficientnet_lite0")
     assert_refused(other, "the model was made with another backbone or version of it, 'pixels'")
-    assert_refused(handful("predict", model, "none"), "there is no file 'none'")
+    assert_refused(handful("predict", model, "none"), "there is no file or folder 'none'")
     assert_refused(handful("predict", "t.csv", "t.csv"), "'t.csv' is not a safetensors file")
     assert_refused(handful("predict", model, "t.csv", "-o", "t.txt"), "ends in .csv or .parquet")
 

@@ -51,9 +51,7 @@ def write_npz(table: FeatureTable, path: Path) -> None:
     if table.columns is not None:
         arrays["columns"] = np.array(list(table.columns), str)
     for name, values in table.others.items():
-        arrays[free_name(name, (*OWN_ARRAYS, *arrays, "file"))] = _plain_array(
-            values
-        )  # np.savez has a parameter `file`
+        arrays[free_name(name, (*OWN_ARRAYS, *arrays, "file"))] = _plain_array(values)  # `file` is np.savez's own
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 

@@ -113,5 +113,5 @@ def _check_cells(name: str, values: Any) -> None:
     for row, text in enumerate(plain):
         if isinstance(text, str) and csv_file.escape(text) != text:
             raise ValueError(
-                f"column {name!r} has {text[:40]!r} in row {row}, which a spreadsheet takes for a formula: write .parquet"
+                f"column {name!r} has {text[:40]!r} in row {row}, which spreadsheets take for a formula: write .parquet"
             )

@@ -29,8 +29,8 @@ class FeatureTable:
     features : array [n, D]
         Finite numbers. They become float32, or stay float64.
     labels : array [n], optional
-        Classes: whole numbers, or texts. -1, None, NaN and blank texts mean that the item has no label. The attribute is
-        an array that the estimators take as it is: `handful.KDO().fit(table.features, table.labels)`.
+        Classes: whole numbers, or texts. -1, None, NaN and blank texts mean that the item has no label. The attribute
+        is an array that the estimators take as it is: `handful.KDO().fit(table.features, table.labels)`.
     paths, splits : sequence of str [n], optional
         The name of each item (often the path of its file), and the split it belongs to; "" where there is none.
     name : str

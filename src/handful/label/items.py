@@ -114,7 +114,7 @@ def read_table(
         if not len(rest):
             raise ValueError(f"every row of {str(path)!r} has a label: leave it blank where it is to be found")
         return examples, rest
-    pile = read_pile_table(more, examples.columns, options)
+    pile = read_pile_table(more, examples.columns, options, examples.set_aside)
     check_widths(path, examples.dimension, more, pile.dimension)
     return examples, in_order(pile, examples.columns, more)
 
@@ -126,24 +126,32 @@ def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[Feat
     if not has_label.any():
         there = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
         raise ValueError(
-            f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or name "
-            f"the column of labels with --label{there}"
+            f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
+            f"name the column of labels with --label{there}"
         )
     examples = table.take(has_label)
     return examples.replace(labels=examples.label_names), table.take(~has_label).replace(labels=None)
 
 
-def read_pile_table(path: Path, columns: Sequence[str] | None, options: TableOptions | None = None) -> FeatureTable:
-    """All rows of a table as a pile, with the feature columns of the examples if it has them all.
+def read_pile_table(
+    path: Path,
+    columns: Sequence[str] | None,
+    options: TableOptions | None = None,
+    set_aside: Sequence[str] = (),
+) -> FeatureTable:
+    """All rows of a table as a pile. Labels that it has are not looked at, and need not be there.
 
-    Labels that it has are not looked at, and need not be there.
+    columns, set_aside: of the examples. What is a feature there is one here too, and what is none there is none here,
+    also where it looks otherwise by the values that it has here.
     """
     wanted = dict(options or {})
     if (label := wanted.pop("label", None)) is not None:
         wanted["exclude"] = [*wanted.get("exclude", ()), escape(label)]  # carried along, never a feature
     table = read(path, warn=False, **wanted)
-    if columns is not None and table.columns is not None and set(columns) < {*table.columns, *table.others}:
-        table = read(path, warn=False, columns=[escape(name) for name in columns])  # the others are carried along
+    if columns is not None and table.columns is not None:
+        more, fewer = set(table.columns) - set(columns), set(columns) - set(table.columns)
+        if (more or fewer) and more <= set(set_aside) and fewer <= set(table.set_aside):
+            table = read(path, warn=False, columns=[escape(name) for name in columns])
     return table.replace(labels=None)
 
 

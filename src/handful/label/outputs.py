@@ -231,7 +231,8 @@ def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable
             )
         )  # fmt: skip
     for k, name in enumerate(examples.label_names if examples is not None else ()):
-        assert examples is not None and name is not None
+        assert examples is not None
+        assert name is not None
         items.append(
             PileItem(examples.names[k], _thumbnail(examples, k), name, name, 1.0, 0.0, places[len(shown) + k], [], True)
         )  # fmt: skip
