@@ -91,7 +91,7 @@ def perform(
     benchmarks = _benchmarks(name, methods, protocol, shots)
     if against:
         benchmarks[0].row(against)  # raises, if there is none
-    features = FeatureTable(*digits(), name="digits") if features is None else features
+    features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
     if name == "share":
         for benchmark in benchmarks:  # all of them before the first is run
             share.check_drawable(benchmark, features.counts)

@@ -78,6 +78,7 @@ def run(
     engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the base
     (its mean at least) and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
     """
+    features = features.labelled()
     known = ground(base, features, learned)
     check_dimension(known, features)
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):

@@ -160,10 +160,11 @@ def key_of(about: Mapping[str, Any]) -> str:
 
 
 def fingerprint(features: FeatureTable) -> str:
-    about = features.features.dtype.str, features.features.shape, features.labels.dtype.kind  # 10 > 2, but "10" < "2"
+    labels = np.empty(0, str) if features.labels is None else features.labels
+    about = features.features.dtype.str, features.features.shape, labels.dtype.kind  # 10 > 2, but "10" < "2"
     found = blake2b(repr(about).encode(), digest_size=16)
     found.update(np.ascontiguousarray(features.features).data)
-    found.update("\0".join(map(str, features.labels)).encode())
+    found.update("\0".join(map(str, labels)).encode())
     return found.hexdigest()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN
 from handful.core.task import Task
+from handful.features.labels import is_labelled
 
 
 @dataclass(frozen=True)
@@ -86,15 +87,20 @@ class Episodes:
 def draw(
     features: np.ndarray, labels: np.ndarray, protocol: Protocol, *, seed: int = 0, tasks: int | Iterable[int] = 100
 ) -> Episodes:
-    """Draw tasks number 0 .. tasks-1, or those numbered in `tasks`.
+    """Draw tasks number 0 .. tasks-1, or those numbered in `tasks`. Items without a label (-1, None) are not drawn.
 
     >>> from handful.features import digits
     >>> episodes = draw(*digits(), Protocol(ways=3, shots=2), seed=1, tasks=[7])
     >>> episodes.task
     <Task: 1 tasks of 3 classes with 2 examples each, 120 queries, 64 features>
     """
-    classes, codes = np.unique(labels, return_inverse=True)
-    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    labels = np.asarray(labels)
+    rows = np.flatnonzero(is_labelled(labels)) if labels.ndim else np.empty(0, int)
+    if not len(rows):
+        raise ValueError("no item has a label: tasks are drawn from labelled items, of which some are then queries")
+    named = labels[rows].astype(str) if labels.dtype.kind == "O" else labels[rows]
+    classes, codes = np.unique(named, return_inverse=True)
+    members = np.split(rows[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes))[:-1])
     check(protocol, dict(zip(classes.tolist(), map(len, members), strict=True)))
     numbers = range(tasks) if isinstance(tasks, int) else list(tasks)
     support, query, truth = zip(*(_one(members, protocol, seed, i) for i in numbers), strict=True)

@@ -1,8 +1,8 @@
 """Feature tables on disk: `read` and `write`, by the suffix of the file.
 
 .csv .parquet .npz .npy .safetensors    read and written
-a folder                                as Hugging Face `datasets` saves it, read and written; or of Parquet parts, which
-                                        `handful embed --engine ray` writes, read only
+a folder                                as Hugging Face `datasets` saves it, read and written; or of Parquet parts,
+                                        which `handful embed --engine ray` writes, read only
 .pkl .pickle .plk                       per-class pickles, read only, and never run
 """
 

@@ -77,6 +77,9 @@ def learn_base(
     base.
     """
     check_heads(heads)
+    if heads:
+        features = features.labelled()
+        validation = None if validation is None else validation.labelled()
     mean = features.mean
     about: dict[str, Any] = {
         "name": features.name, "classes": len(features.classes), "items": len(features), "seed": seed,
