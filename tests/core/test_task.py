@@ -252,7 +252,7 @@ def test_items_without_features_and_batches_without_tasks_are_refused():
 
 def test_a_forgotten_query_or_label_argument_is_named():
     with pytest.raises(ValueError, match=r"^query is missing"):
-        solve("eol", SUPPORT, LABELS)
+        solve(SUPPORT, LABELS, None)
     with pytest.raises(ValueError, match=r"^labels are a single NoneType: give a list"):
         solve(SUPPORT, None, QUERY, method="eol")
 

@@ -1,0 +1,1334 @@
+# Written by docs/stubs.py from the signatures of the methods
+from typing import Any
+
+from handful.estimators.classifier import FewShotClassifier
+
+class BDCSPN(FewShotClassifier):
+    """BD-CSPN.
+
+    Class means rectified once by pseudo-labelled, shifted queries.
+
+    It is transductive and made for the closed-set setting. New items are scored by the rectified prototypes. Liu, Song, Qin: Prototype Rectification for Few-Shot Learning (ECCV 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        temperature: float = 1.0,
+    ) -> None: ...
+
+class COPOD(FewShotClassifier):
+    """COPOD.
+
+    Outlier score: how far out in the tails of the features' distributions, summed. Classes as SimpleShot.
+
+    It is transductive and made for the detector setting. New items are scored by the distribution of the examples and the pile. Li, Zhao, Botta, Ionescu, Hu: COPOD: Copula-Based Outlier Detection (ICDM 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+    ) -> None: ...
+
+class EOL(FewShotClassifier):
+    """EOL: Enhanced Outlier Logits.
+
+    Moves prototypes, scales and shifts by gradient descent so that the pile is decided clearly and its unknown part has the wanted share.
+
+    It is transductive and made for the open-set setting. New items are scored by the learned prototypes, scales and shifts. Ochal, Patacchiola, Boudiaf, Wang: EOL: Transductive Few-Shot Open-Set Recognition by Enhancing Outlier Logits (arXiv 2408.02052), 2024.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        b: Any = None,
+        marginal_weight: str = "ways",
+        learn: tuple[str, ...] = ("prototypes", "eta", "delta"),
+        temperature: float = 10.0,
+        steps: int = 50,
+        learning_rate: float = 0.01,
+        lambda_ce: float = 1.0,
+        lambda_co: float = 1.0,
+        lambda_ma: float = 1.0,
+        history: bool = False,
+        backend: str = "auto",
+    ) -> None: ...
+
+class EOLKDO(FewShotClassifier):
+    """EOL + KDO.
+
+    EOL on features smoothed over each item's nearest, averaged with KDO.
+
+    It is transductive and made for the open-set setting. New items are scored smoothed over the items of the task, by the learned prototypes and the densities where they ended. The handful project: none: docs/methods.md has the equations, 2026.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        neighbours: int = 10,
+        passes: int = 11,
+        temperature: float = 10.0,
+        steps: int = 50,
+        learning_rate: float = 0.01,
+        backend: str = "auto",
+    ) -> None: ...
+
+class FEAT(FewShotClassifier):
+    """FEAT.
+
+    Prototypes adapted to each other by self-attention that was learned on base classes; the largest class probability.
+
+    It is inductive and made for the closed-set setting. New items are scored by the adapted prototypes. Ye, Hu, Zhan, Sha: Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions (CVPR 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        temperature: Any = None,
+    ) -> None: ...
+
+class Finetune(FewShotClassifier):
+    """Finetune (Baseline++).
+
+    A cosine classifier trained on the support alone.
+
+    It is inductive and made for the closed-set setting. New items are scored by the trained prototypes. Chen, Liu, Kira, Wang, Huang: A Closer Look at Few-shot Classification (ICLR 2019), 2019.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        temperature: Any = None,
+        steps: Any = None,
+        learning_rate: float = 0.0001,
+        backend: str = "auto",
+    ) -> None: ...
+
+class IForest(FewShotClassifier):
+    """Isolation forest.
+
+    Outlier score: how few random cuts isolate an item. Classes as SimpleShot.
+
+    It is inductive and made for the detector setting. New items are scored by the forest of the examples. Liu, Ting, Zhou: Isolation Forest (ICDM 2008), 2008.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        trees: int = 100,
+        max_features: Any = None,
+        random_state: int = 0,
+    ) -> None: ...
+
+class KDO(FewShotClassifier):
+    """KDO: kernel density for the outliers.
+
+    Prototypes and kernel densities for the known classes, a density of its own for the outliers, and a bias that holds their share.
+
+    It is transductive and made for the open-set setting. New items are scored by the densities where they ended. The handful project: none: docs/methods.md has the equations, 2026.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        neighbours: int = 10,
+        passes: int = 11,
+    ) -> None: ...
+
+class KNN(FewShotClassifier):
+    """kNN distance.
+
+    Outlier score: mean distance to the nearest support items. Classes as SimpleShot.
+
+    It is inductive and made for the detector setting. New items are scored by the stored examples. Ramaswamy, Rastogi, Shim: Efficient Algorithms for Mining Outliers from Large Data Sets (SIGMOD 2000), 2000.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        k: Any = None,
+    ) -> None: ...
+
+class LaplacianShot(FewShotClassifier):
+    """LaplacianShot.
+
+    Distances to rectified prototypes, smoothed over each query's nearest neighbours in the pile.
+
+    It is transductive and made for the closed-set setting. New items are scored with the votes of their nearest items of the pile. Ziko, Dolz, Granger, Ben Ayed: Laplacian Regularized Few-Shot Learning (ICML 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        neighbours: int = 2,
+        strength: Any = None,
+        rounds: int = 20,
+    ) -> None: ...
+
+class OCSVM(FewShotClassifier):
+    """One-class SVM.
+
+    Outlier score: signed distance to the surface that holds the examples. Classes as SimpleShot.
+
+    It is inductive and made for the detector setting. New items are scored by the surface around the examples. Schölkopf, Platt, Shawe-Taylor, Smola, Williamson: Estimating the Support of a High-Dimensional Distribution (Neural Computation 2001), 2001.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        kernel: Any = None,
+        tolerance: float = 0.001,
+    ) -> None: ...
+
+class OpenMax(FewShotClassifier):
+    """OpenMax.
+
+    Revises the activations of the top classes by Weibull models of how far their own examples lie.
+
+    It is inductive and made for the open-set setting. New items are scored by the class means and their Weibull models. Bendale, Boult: Towards Open Set Deep Networks (CVPR 2016), 2016.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        weibull: bool = True,
+        alpha: int = 3,
+        tail: int = 20,
+    ) -> None: ...
+
+class OSLO(FewShotClassifier):
+    """OSLO.
+
+    Inlierness, soft assignments and prototypes in turn, so that likely outliers hardly move the prototypes.
+
+    It is transductive and made for the open-set setting. New items are scored through the same rounds, past the prototypes of each, moving none. Boudiaf, Bennequin, Tami, Toubhans, Piantanida, Hudelot, Ben Ayed: Open-Set Likelihood Maximization for Few-Shot Learning (CVPR 2023), 2023.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        rounds: int = 2,
+        lambda_xi: float = 0.05,
+        lambda_z: float = 0.1,
+    ) -> None: ...
+
+class OSTIM(FewShotClassifier):
+    """OSTIM.
+
+    Information maximisation over N + 1 outputs, the outlier logit being minus the mean of the class logits.
+
+    It is transductive and made for the open-set setting. New items are scored by the learned prototypes. Boudiaf, Bennequin, Tami, Hudelot, Toubhans, Piantanida, Ben Ayed: Model-Agnostic Few-Shot Open-Set Recognition (arXiv 2206.09236), 2022.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        temperature: float = 10.0,
+        steps: Any = None,
+        learning_rate: float = 0.001,
+        lambda_co: float = 0.1,
+        lambda_ma: float = 1.0,
+        backend: str = "auto",
+    ) -> None: ...
+
+class PCA(FewShotClassifier):
+    """Principal components.
+
+    Outlier score: distance to the leading directions of the examples. Classes as SimpleShot.
+
+    It is inductive and made for the detector setting. New items are scored by the directions of the examples. Shyu, Chen, Sarinnapakorn, Chang: A Novel Anomaly Detection Scheme Based on Principal Component Classifier (ICDM workshops 2003), 2003.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        components: Any = None,
+        random_state: int = 0,
+    ) -> None: ...
+
+class PEELER(FewShotClassifier):
+    """PEELER (Gaussian head).
+
+    A Gaussian for each class, its spread predicted by a head that was taught on base classes to leave unknowns undecided.
+
+    It is inductive and made for the open-set setting. New items are scored by the classes' Gaussians. Liu, Kang, Li, Hua, Vasconcelos: Few-Shot Open-Set Recognition Using Meta-Learning (CVPR 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+    ) -> None: ...
+
+class POODLE(FewShotClassifier):
+    """POODLE.
+
+    Prototypes moved by gradient descent towards the support and away from items of base classes.
+
+    It is inductive and made for the closed-set setting. New items are scored by the learned prototypes and scale. Le, Nguyen, Nguyen, Tran, Nguyen, Hua: POODLE: Improving Few-shot Learning via Penalizing Out-of-Distribution Samples (NeurIPS 2021), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        steps: int = 100,
+        learning_rate: float = 0.001,
+        alpha: float = 1.0,
+        beta: float = 0.5,
+        scale: float = 10.0,
+        negatives: int = 400,
+    ) -> None: ...
+
+class PROSER(FewShotClassifier):
+    """PROSER.
+
+    A linear head with a dummy class that is trained to come second everywhere.
+
+    It is inductive and made for the open-set setting. New items are scored by the trained head. Zhou, Ye, Zhan: Learning Placeholders for Open-Set Recognition (CVPR 2021), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        steps: int = 50,
+        learning_rate: float = 0.001,
+        lambda_dummy: float = 0.1,
+        random_state: int = 0,
+    ) -> None: ...
+
+class PTMAP(FewShotClassifier):
+    """PT-MAP.
+
+    Optimal transport of the queries to prototypes, with classes of equal size, repeated as prototypes move.
+
+    It is transductive and made for the closed-set setting. New items are scored by the column scaling that the pile's transport ended with. Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-Based Few-Shot Learning (ICANN 2021), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        rounds: int = 10,
+        rate: float = 0.2,
+        sharpness: float = 10.0,
+    ) -> None: ...
+
+class RPL(FewShotClassifier):
+    """RPL (reciprocal points).
+
+    Learns for each class a point that stands for all it is not; the unknown stay near these points.
+
+    It is inductive and made for the open-set setting. New items are scored by the learned reciprocal points. Chen, Qiao, Shi, Peng, Li, Huang, Pu, Tian: Learning Open Set Network with Discriminative Reciprocal Points (ECCV 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        steps: int = 100,
+        learning_rate: float = 0.01,
+        gamma: float = 1.0,
+        lambda_open: float = 0.1,
+    ) -> None: ...
+
+class SimpleShot(FewShotClassifier):
+    """SimpleShot.
+
+    The nearest class mean by cosine. Outlier score: minus the largest class probability.
+
+    It is inductive and made for the closed-set setting. New items are scored by the class means. Wang, Chao, Weinberger, van der Maaten: SimpleShot: Revisiting Nearest-Neighbor Classification for Few-Shot Learning (arXiv 1911.04623), 2019.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        temperature: float = 1.0,
+    ) -> None: ...
+
+class SnaTCHerF(FewShotClassifier):
+    """SnaTCHer-F.
+
+    FEAT's classes; an item is unknown if the adapted prototypes move far when it takes the place of its class's.
+
+    It is inductive and made for the open-set setting. New items are scored by the prototypes and how far each item moves them. Jeong, Choi, Kim: Few-shot Open-set Recognition by Transformation Consistency (CVPR 2021), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        temperature: Any = None,
+    ) -> None: ...
+
+class SoftKMeans(FewShotClassifier):
+    """Masked soft k-means.
+
+    Soft k-means from the class means with a distractor cluster in the middle, queries far from a class masked.
+
+    It is transductive and made for the open-set setting. New items are scored by the final prototypes and the distractor cluster. Ren, Triantafillou, Ravi, Snell, Swersky, Tenenbaum, Larochelle, Zemel: Meta-Learning for Semi-Supervised Few-Shot Classification (ICLR 2018), 2018.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        rounds: int = 3,
+        temperature: float = 5.0,
+        radius: float = 1.0,
+        beta: float = 0.7,
+        gamma: float = 10.0,
+    ) -> None: ...
+
+class TIMGD(FewShotClassifier):
+    """TIM-GD.
+
+    Gradient descent on the support's cross-entropy and the mutual information of queries and classes.
+
+    It is transductive and made for the closed-set setting. New items are scored by the learned prototypes. Boudiaf, Masud, Rony, Dolz, Piantanida, Ben Ayed: Transductive Information Maximization for Few-Shot Learning (NeurIPS 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        temperature: float = 10.0,
+        steps: int = 50,
+        learning_rate: float = 0.0001,
+        lambda_co: float = 0.1,
+        lambda_ma: float = 1.0,
+        backend: str = "auto",
+    ) -> None: ...
