@@ -592,7 +592,7 @@ def test_export_says_what_it_found_and_overwrites_nothing(handful, tmp_path):
     done = handful("export", "a.pth")
     assert done.returncode == 0, done.stderr
     assert "conv4" in done.stdout
-    assert "in the naming of FEAT; in the file under params" in done.stdout
+    assert "with the names of FEAT; in the file under params" in done.stdout
     assert "slf_attn.w_qs.weight" in done.stdout
     assert "already" in handful("export", "a.pth").stderr
     assert handful("export", "a.pth", "--overwrite", "--pool", "flatten").returncode == 0

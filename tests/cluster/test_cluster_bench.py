@@ -163,7 +163,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(nodes, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     done = finish(process)
     assert done.returncode == 130, done.stderr
-    assert "kept in out: the same command goes on from there" in done.stdout
+    assert "stored in out: the same command continues from there" in done.stdout
     assert done.stderr == ""
     assert 3 <= len(blocks(tmp_path / "out")) < 20
     assert not list(tmp_path.rglob("*.tmp"))

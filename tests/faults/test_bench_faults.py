@@ -163,7 +163,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(undisturbed, here):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     done = finish(process)
     assert done.returncode == 130, done.stderr
-    assert "kept in out: the same command goes on from there" in done.stdout
+    assert "stored in out: the same command continues from there" in done.stdout
     assert done.stderr == ""
     assert not temporary(here)
     assert not tables(here)
@@ -179,7 +179,7 @@ def test_ctrl_c_while_the_workers_start_makes_no_noise(here):
     os.killpg(process.pid, signal.SIGINT)
     done = finish(process)
     assert done.returncode == 130, done.stderr
-    assert "the same command goes on" in done.stdout
+    assert "the same command continues" in done.stdout
     assert done.stderr == ""
     assert not temporary(here)
 

@@ -429,7 +429,7 @@ def test_a_well_formed_journal_of_others_says_what_it_would_do_and_does_it_if_th
     assert "/pile': give --yes if that is right" in said
     assert contents(box) == before
     done = sandbox.run("undo", journal, "--yes")
-    assert (done.code, done.stdout) == (0, "Pictures that are back where they were: 1.\n"), done.stderr
+    assert (done.code, done.stdout) == (0, "Pictures moved back to where they were: 1.\n"), done.stderr
     assert (box / "pile" / "a.png").read_text() == "sorted/left/a.png"
     assert sandbox.run("undo", journal).code == 0  # nothing is left to ask for
 

@@ -360,7 +360,7 @@ def test_ctrl_c_leaves_no_results_and_what_was_seen_is_remembered(here):
     os.killpg(process.pid, signal.SIGINT)
     done = finish(process)
     assert done.returncode == 130, done.stdout + done.stderr
-    assert "Stopped. Pictures seen so far are remembered: the same command will be quicker." in done.stdout
+    assert "Stopped. The features so far are stored: the same command will be faster." in done.stdout
     assert done.stderr == ""
     assert not (here / "out").exists()
 
@@ -399,12 +399,12 @@ def test_stopped_in_the_middle_of_a_move_it_can_be_undone(name, here, handful):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == (-signal.SIGKILL if name == "SIGKILL" else 130)
     if name == "SIGINT":
-        assert "Pictures that were moved go back with: handful undo out/sorted/undo.jsonl" in done.stdout
+        assert "To move the sorted pictures back: handful undo out/sorted/undo.jsonl" in done.stdout
         assert done.stderr == ""
     assert len(contents("pile")) == 5
     assert set(os.listdir("out")) == {*RESULTS, "sorted"}
     undone = handful("undo", "out/sorted/undo.jsonl")
-    assert (undone.returncode, undone.stdout) == (0, "Pictures that are back where they were: 4.\n"), undone.stderr
+    assert (undone.returncode, undone.stdout) == (0, "Pictures moved back to where they were: 4.\n"), undone.stderr
     assert contents("pile") == before
     assert os.listdir("out/sorted") == ["undo.jsonl"]
 

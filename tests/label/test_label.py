@@ -484,7 +484,7 @@ def test_a_move_is_undone_to_the_byte_and_the_time_and_twice_does_no_harm(nested
     assert contents("pile") == {}
     Path("out").rename("elsewhere")  # the journal goes with its pictures
     done = handful("undo", "elsewhere/sorted/undo.jsonl")
-    assert (done.returncode, done.stdout) == (0, "Pictures that are back where they were: 21.\n")
+    assert (done.returncode, done.stdout) == (0, "Pictures moved back to where they were: 21.\n")
     assert {name: kept for name, kept in contents(".").items() if not name.startswith("elsewhere")} == before
     assert [path.name for path in Path("elsewhere/sorted").iterdir()] == ["undo.jsonl"]
     done = handful("undo", "elsewhere/sorted/undo.jsonl", "--json")
@@ -508,7 +508,7 @@ def test_undo_leaves_both_where_the_place_was_taken(nested, handful):
     gone.unlink()
     done = handful("undo", "out/sorted/undo.jsonl")
     assert done.returncode == 1
-    assert done.stdout == "Pictures that are back where they were: 19.\n"
+    assert done.stdout == "Pictures moved back to where they were: 19.\n"
     assert "right1.png stays: there is another" in done.stderr
     assert "right2.png is gone" in done.stderr
     assert Path("pile/right1.png").read_text() == "another"

@@ -160,7 +160,7 @@ def test_embed_while_a_network_runs(here):
     make_white(here / "pile")
     running = Running("embed", "pile", *NETWORK, "-o", "out.parquet", cwd=here)
     running.busy(3)
-    running.interrupt("Stopped. Pictures seen so far are remembered")
+    running.interrupt("Stopped. The features so far are stored")
 
 
 def test_label_while_a_network_runs(here):
@@ -223,13 +223,13 @@ def test_bench_while_its_processes_work(tmp_path):
     for cpu_seconds in (1.5, chance.uniform(2, 4), 6):
         running = Running("bench", "balanced", "--tasks", "20000", "--jobs", "3", "-o", "out", cwd=tmp_path)
         running.busy(cpu_seconds)
-        running.interrupt("Stopped. What was finished is kept in out")
+        running.interrupt("Stopped. Finished tasks are stored in out")
 
 
 def test_bench_share(tmp_path):
     running = Running("bench", "share", "--tasks", "20000", "--jobs", "2", "-o", "out", cwd=tmp_path)
     running.busy(chance.uniform(2, 5))
-    running.interrupt("Stopped. What was finished is kept in out")
+    running.interrupt("Stopped. Finished tasks are stored in out")
 
 
 def test_bench_while_a_large_pickle_is_read(tmp_path):

@@ -1,11 +1,12 @@
-"""The command line: parse, call, print. Heavy imports happen inside the commands, so that --help is quick."""
+"""The command line: parse, call, print. A command imports heavy packages inside its function: --help stays quick."""
 
 from __future__ import annotations
 
 from handful.utils import interrupts
 
-COMMANDS = (  # in the order of --help
-    "general", "pictures", "groups", "embedding", "workbench", "bench", "base", "datasets", "training", "networks",
+COMMANDS = (  # one file each, in the order of --help
+    "demo", "label", "predict", "promote", "undo", "workbench", "serve", "info", "methods", "backbones", "embed",
+    "bench", "base", "datasets", "train", "export",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module
@@ -13,13 +14,13 @@ with interrupts.quick():
 
     import typer
 
-    from handful.cli._shared import app
+    from handful.cli._app import app
 
     for _name in COMMANDS:
-        import_module(f"handful.cli.{_name}")  # it registers its own
+        import_module(f"handful.cli.{_name}")  # the import registers the command
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from handful import __version__
 
@@ -30,13 +31,13 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Errors that a user can mend are told in a sentence; the rest keep their traceback. Ctrl-C ends it soon."""
+    """Run a command; errors that a user can fix are printed as one sentence, others with their traceback."""
     with interrupts.bounded():
         try:
             app()
@@ -45,7 +46,7 @@ def main() -> None:
             if interrupts.stuck():
                 interrupts.leave(1)
             raise SystemExit(1) from None
-        except KeyboardInterrupt:  # before a command began, or while typer looked for it
+        except KeyboardInterrupt:  # before a command began, or while Typer parsed the options
             raise SystemExit(interrupts.STOPPED) from None
 
 

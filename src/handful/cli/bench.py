@@ -1,69 +1,117 @@
-"""The researcher's command: bench."""
+"""`handful bench`: methods compared on many tasks."""
 
 from __future__ import annotations
 
 import shlex
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from handful.cli._shared import Address, Engine, Json, app, bars, check_engine, console_for, stoppable
+from handful.cli._app import command
+from handful.cli._console import console_for, print_lines, progress_bars, stoppable
+from handful.cli._options import ClusterOptions, Json, TableOptions
 
-HINT = "'--shots'"
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
-@app.command()
-def bench(
-    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims or share.")],
+@dataclass(frozen=True)
+class DataOptions:
+    """Which features."""
+
+    PANEL: ClassVar = "Features"
+
     features: Annotated[
-        Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the embedded digits.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Of the features only this split, as in novel.")] = None,
+        Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the built-in digits.")
+    ] = None
+    split: Annotated[str | None, typer.Option(help="Only this split of the features, as in novel.")] = None
     base: Annotated[
         Path | None,
         typer.Option(
-            help="Features of the backbone's training classes, whose mean methods centre on, or a base file, see "
-            "`handful base`. Methods that learn from base classes need it."
+            help="Features of the classes that the backbone was trained on, whose mean methods centre on; or a base "
+            "file, see `handful base`. Methods that learn from base classes need it."
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What a task looks like, and how many there are."""
+
+    PANEL: ClassVar = "Tasks"
+
+    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; for share: 300.")] = None
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
+    ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
+    shots: Annotated[str | None, typer.Option(help="Examples of each class. Default: 5; for share: 1,5,10.")] = None
+    queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15
+    outlier_ways: Annotated[int, typer.Option(min=1, help="Unknown classes of a task.")] = 5
+    broad: Annotated[
+        bool, typer.Option("--broad", help="Take unknown items from all other classes instead of a few.")
+    ] = False
+    unequal: Annotated[
+        float | None,
+        typer.Option(help="Classes of unequal size: a Dirichlet concentration, the smaller the more unequal."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Which methods, and what is printed about them."""
+
+    PANEL: ClassVar = "Comparison"
+
     methods: Annotated[
         str | None,
-        typer.Option(help='Instead of the paper\'s sixteen, or of those beside auto and EOL: "eol, simpleshot+knn".'),
-    ] = None,
-    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks of each seed. Default: 1000; share: 300.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, 0 and up.")] = 1,
+        typer.Option(
+            help="These methods instead of the sixteen of the paper; for share: beside auto and EOL. "
+            '"eol, simpleshot+knn" names one method and one pair.'
+        ),
+    ] = None
+    against: Annotated[str | None, typer.Option(help="Also print differences to this method, task by task.")] = None
+    paper: Annotated[bool, typer.Option("--paper", help="Print the figures of the paper beside.")] = False
+    plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False
+
+
+@dataclass(frozen=True)
+class MachineOptions(ClusterOptions):
+    """Where the tasks are solved."""
+
+    PANEL: ClassVar = "Processes and machines"
+
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one per core.")
+    ] = None
+
+
+@command()
+def bench(
+    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims or share.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
         "handful-bench"
     ),
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one a core.")
-    ] = None,
-    engine: Engine = "local",
-    address: Address = None,
-    against: Annotated[str | None, typer.Option(help="Also print differences to this method, task by task.")] = None,
-    paper: Annotated[bool, typer.Option("--paper", help="Show the paper's own figures beside.")] = False,
-    plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False,
-    ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5,
-    shots: Annotated[str | None, typer.Option(help="Examples of each. Default: 5; share: 1,5,10.")] = None,
-    queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15,
-    outlier_ways: Annotated[int, typer.Option(min=1, help="Outlier classes of a task.")] = 5,
-    broad: Annotated[bool, typer.Option("--broad", help="Outliers from all the other classes instead.")] = False,
-    unequal: Annotated[
-        float | None, typer.Option(help="Dirichlet concentration: classes of unequal size, the smaller the more.")
-    ] = None,
+    *,
+    data: DataOptions,
+    table: TableOptions,
+    comparison: ComparisonOptions,
+    kind: TaskOptions,
+    machine: MachineOptions,
     as_json: Json = False,
 ) -> None:
-    """Compare methods on many tasks: the paper's tables, its sweep over b, its ablation, its claims.
+    """Compare methods on many tasks: the tables of the paper, its sweep over b, its ablation, its claims.
 
-    `share` asks how well a method does that is not told the share of unknowns, at shares from none to five sixths.
+    `share` measures methods that do not know the share of unknowns, at shares from none to five sixths.
 
-    Every method sees the same tasks. Results are kept in the output folder as they come, so that a run that was
-    stopped goes on where it was, and another benchmark on the same features uses what is there. In the .csv, text that
-    begins with = + - @ has an apostrophe before it: a spreadsheet would take it for a formula.
+    Every method sees the same tasks. Results are stored in the output folder at once: if a run is stopped, the same
+    command continues, and another benchmark on the same features uses what is there. In the .csv, text that begins with
+    = + - @ gets an apostrophe in front, because a spreadsheet would read it as a formula.
 
-    With --engine ray the tasks are spread over the machines of a Ray cluster; the results are the same, in the same
+    With --engine ray the tasks are spread over the machines of a Ray cluster. The results are the same, in the same
     folder, and a run that was begun on one engine can be finished by the other.
 
     Example: handful bench balanced --features embeddings.parquet --tasks 1000 --seeds 7 -o results
@@ -71,82 +119,104 @@ def bench(
     from handful.bench import report as job
     from handful.core.base import is_base, read_base
     from handful.features import FeatureTable, Protocol, read
-    from handful.solving.solve import available_threads
+    from handful.utils.threads import available_threads
 
-    check_engine(engine, address)
-    several = _shots(name, shots)
+    machine.check()
+    shots = _shots(name, kind.shots)
     protocol = Protocol(
-        ways, several[0], queries, outlier_ways, queries, broad=broad, unequal_shots=unequal, unequal_queries=unequal
-    )
-    tasks = tasks or job.TASKS.get(name)
+        kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,
+        broad=kind.broad, unequal_shots=kind.unequal, unequal_queries=kind.unequal,
+    )  # fmt: skip
+    tasks = kind.tasks or job.TASKS.get(name)
+    features = None if data.features is None else read(data.features, warn=False, **table.arguments())
+    base: Any = None
+    if data.base is not None:
+        base = read_base(data.base) if is_base(data.base) else read(data.base, warn=False, **table.arguments())
+    if isinstance(base, FeatureTable):
+        base = base.of_split("base") or base
+    if features is not None and data.split is not None:
+        features = features.select(split=data.split)
     console = console_for(as_json)
-    given = None if features is None else read(features)
-    given_base: Any = None
-    if base is not None:
-        given_base = read_base(base) if is_base(base) else read(base)
-    if isinstance(given_base, FeatureTable):
-        given_base = given_base.of_split("base") or given_base
-    if given is not None and split is not None:
-        given = given.select(split=split)
-    kept = f"What was finished is kept in {output}: the same command goes on from there."
-    with stoppable(console, kept), bars(console, "tasks") as show, _cluster(engine, address, jobs) as ray:
-        found = job.perform(
-            name, given, given_base, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
-            shots=several if name == "share" else None, jobs=jobs or available_threads(), against=against,
-            paper=paper, plots=plots, command=_bench_command(locals()), progress=show, engine=ray,
+    if features is not None and features.about_columns:
+        print_lines(console, [f"{data.features}: {features.about_columns}"])
+    kept = f"Finished tasks are stored in {output}: the same command continues from there."
+    with stoppable(console, kept), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
+        outcome = job.perform(
+            name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=tasks,
+            seeds=kind.seeds, shots=shots if name == "share" else None, jobs=machine.jobs or available_threads(),
+            against=comparison.against, paper=comparison.paper, plots=comparison.plots,
+            command=_command_of(name, data, table, comparison, kind, tasks, shots), progress=progress, engine=engine,
         )  # fmt: skip
     if as_json:
-        typer.echo(found.files["json"].read_text("utf-8"), nl=False)
+        typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
         return
-    for table in found.headline:
+    _print_outcome(console, outcome)
+
+
+def _print_outcome(console: Console, outcome: Any) -> None:
+    for table in outcome.headline:
         console.print(table.to_rich(), "")
-    for aim in found.aims:
-        colour = {True: "green", False: "red", None: "yellow"}[aim.met]
-        console.print(f"[{colour}]{aim.word}[/{colour}]: {aim.statement}")
+    for aim in outcome.aims:
+        console.print(f"[{COLOURS[aim.met]}]{aim.word}[/]: {aim.statement}")
         if aim.worst:
             console.print(f"    {aim.worst} (the narrowest)", markup=False)
-    for verdict in found.claims:
-        colour = {True: "green", False: "red", None: "yellow"}[verdict.holds]
-        console.print(f"[{colour}]{verdict.word}[/{colour}]: {verdict.statement}")
+    for verdict in outcome.claims:
+        console.print(f"[{COLOURS[verdict.holds]}]{verdict.word}[/]: {verdict.statement}")
         detail = verdict.narrowest or verdict.remark
         if detail:
             console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
-    written = "Written: " + ", ".join(str(path) for path in found.files.values())
-    console.print(written, markup=False, soft_wrap=True)
+    print_lines(console, ["Written: " + ", ".join(str(path) for path in outcome.files.values())])
 
 
-def _cluster(engine: str, address: str | None, jobs: int | None) -> AbstractContextManager[Any]:
-    """Who solves the tasks; None: processes of this machine."""
-    if engine == "local":
+def _cluster(machine: MachineOptions) -> AbstractContextManager[Any]:
+    """What solves the tasks; None: processes of this machine."""
+    if machine.engine == "local":
         return nullcontext()
     from handful.cluster.bench import Ray
 
-    return Ray(address, jobs)
+    return Ray(machine.address, machine.jobs)
+
+
+def _usual_shots(name: str) -> list[int]:
+    return [1, 5, 10] if name == "share" else [5]
 
 
 def _shots(name: str, text: str | None) -> list[int]:
     """One number, or several for share."""
-    given = (text or ("1,5,10" if name == "share" else "5")).split(",")
-    if not all(part.strip().isdecimal() and int(part) for part in given):
+    if text is None:
+        return _usual_shots(name)
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) for part in parts):
         raise typer.BadParameter(
-            f"{text!r}: give a whole number of at least 1, or several, as in 1,5,10", param_hint=HINT
+            f"{text!r}: give a whole number of at least 1, or several, as in 1,5,10", param_hint="'--shots'"
         )
-    if name != "share" and len(given) > 1:
-        raise typer.BadParameter(f"{text!r}: only share runs at several numbers of shots", param_hint=HINT)
-    return [int(part) for part in given]
+    if name != "share" and len(parts) > 1:
+        raise typer.BadParameter(f"{text!r}: only share runs at several numbers of shots", param_hint="'--shots'")
+    return [int(part) for part in parts]
 
 
-def _bench_command(given: dict[str, Any]) -> str:
-    """The command that makes the same tables: without what only says how fast and where to."""
-    words = ["handful", "bench", given["name"]]
-    for option in ("features", "split", "base", "methods", "tasks", "seeds", "against"):
-        words += [f"--{option}", str(given[option])] if given[option] is not None else []
-    words += [f"--{option}" for option in ("paper", "broad") if given[option]]
-    several = [1, 5, 10] if given["name"] == "share" else [5]
-    usual = {"ways": 5, "several": several, "queries": 15, "outlier_ways": 5, "unequal": None}
-    for option, default in usual.items():
-        if option == "several" and given[option] != default:
-            words += ["--shots", ",".join(map(str, given[option]))]
-        elif given[option] != default:
-            words += [f"--{option.replace('_', '-')}", f"{given[option]:g}"]
+def _command_of(
+    name: str,
+    data: DataOptions,
+    table: TableOptions,
+    comparison: ComparisonOptions,
+    kind: TaskOptions,
+    tasks: int | None,
+    shots: list[int],
+) -> str:
+    """The command that makes the same tables: without options that only say how fast, and where results go."""
+    words = ["handful", "bench", name]
+    values = {
+        "features": data.features, "split": data.split, "base": data.base, "methods": comparison.methods,
+        "tasks": tasks, "seeds": kind.seeds, "against": comparison.against, **vars(table),
+    }  # fmt: skip
+    for option, value in values.items():
+        words += [f"--{option}", str(value)] if value is not None else []
+    words += ["--paper"] * comparison.paper + ["--broad"] * kind.broad
+    defaults = {one.name: one.default for one in fields(TaskOptions)}
+    for option in ("ways", "shots", "queries", "outlier_ways", "unequal"):
+        if option == "shots":
+            words += ["--shots", ",".join(map(str, shots))] if shots != _usual_shots(name) else []
+        elif getattr(kind, option) != defaults[option]:
+            words += [f"--{option.replace('_', '-')}", f"{getattr(kind, option):g}"]
     return shlex.join(words)

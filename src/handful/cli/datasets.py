@@ -1,4 +1,4 @@
-"""Picture data sets: which there are, how to get one, whether what is there can be read."""
+"""`handful datasets`: the picture data sets, how to get one, and whether a copy can be read."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli._shared import Json, app, bars, console_for
+from handful.cli._app import command
+from handful.cli._console import console_for, progress_bars
+from handful.cli._options import Json
 
 if TYPE_CHECKING:
     from handful.training.datasets import DatasetInfo
 
 
-@app.command()
+@command()
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="One of them: how to get it, what its folder looks like.")] = None,
-    check: Annotated[Path | None, typer.Option(help="Read what is there and say what it holds.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The name of one data set: how to get it, and what its folder looks like.")
+    ] = None,
+    check: Annotated[Path | None, typer.Option(help="Read this copy and say what it holds.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the picture data sets that `handful train` can learn from, or tell of one. Nothing is downloaded.
+    """List the picture data sets that `handful train` can learn from, or describe one. Nothing is downloaded.
 
     Example: handful datasets omniglot --check omniglot/
     """
@@ -29,7 +33,7 @@ def datasets(
     if check is not None:
         _check(name, check, as_json)
     elif name is not None:
-        _tell(dataset_info(name), as_json)
+        _describe(dataset_info(name), as_json)
     else:
         _list(list_datasets(), as_json)
 
@@ -43,9 +47,7 @@ def _list(infos: list[DatasetInfo], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        caption="Classes in each split. `handful datasets NAME` tells how to get one.", caption_justify="left"
-    )
+    table = Table(caption="Classes in each split. `handful datasets NAME` says how to get one.", caption_justify="left")
     for column in ("name", "data set", "base", "val", "novel", "pictures", "size"):
         table.add_column(
             column, no_wrap=column == "name", justify="left" if column in ("name", "data set") else "right"
@@ -57,7 +59,7 @@ def _list(infos: list[DatasetInfo], as_json: bool) -> None:
     Console().print(table)
 
 
-def _tell(info: DatasetInfo, as_json: bool) -> None:
+def _describe(info: DatasetInfo, as_json: bool) -> None:
     from dataclasses import asdict
 
     if as_json:
@@ -75,7 +77,7 @@ def _tell(info: DatasetInfo, as_json: bool) -> None:
         pictures = f", {info.pictures[split]:,} pictures" if split in info.pictures else ""
         console.print(f"  {split}: {classes} classes{pictures}")
     console.print(
-        f"Pictures become {info.size} x {info.size}: {escape(info.preparation)}. --size of handful train changes that."
+        f"Pictures become {info.size} x {info.size}: {escape(info.preparation)}. `handful train --size` changes that."
     )
     console.print(f"Licence: {escape(info.licence)}.")
     if info.url:
@@ -91,58 +93,41 @@ def _tell(info: DatasetInfo, as_json: bool) -> None:
 
 
 def _check(name: str | None, path: Path, as_json: bool) -> None:
-    from handful.training.datasets import check_archives, dataset_info, list_datasets, read_pictures
+    from handful.training.datasets.copy_check import check_copy
 
-    infos = list_datasets() if name is None else [dataset_info(name)]
-    console = console_for(as_json)
-    archives = {archive: good for info in infos for archive, good in check_archives(path, info).items()}
-    found: dict[str, Any] = {"archives": archives}
-    if not (path.is_file() and path.suffix in (".tgz", ".gz")):
-        with bars(console, "pictures") as show:
-            pictures = read_pictures(path, name, progress=lambda done, total: show("reading", done, total))
-        found |= pictures.describe()
-        found["passed_over"] = [str(skipped) for skipped in pictures.skipped[:20]]
-        expected = dataset_info(pictures.name)
-        found["as_published"] = None
-        if expected.classes:
-            found["as_published"] = {
-                split: counts["classes"] == expected.classes.get(split)
-                and counts["pictures"] == expected.pictures.get(split, counts["pictures"])
-                for split, counts in found["splits"].items()
-            }
-    elif not archives:
-        raise ValueError(f"{path} is no archive of a known data set: unpack it and give the folder")
+    with progress_bars(console_for(as_json), "pictures") as progress:
+        report = check_copy(path, name, progress=lambda done, total: progress("reading", done, total))
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(report, indent=2))
     else:
-        _say(found, path)
-    if not all(archives.values()):
+        _print_report(report, path)
+    if not all(report["archives"].values()):
         raise typer.Exit(1)
 
 
-def _say(found: dict[str, Any], path: Path) -> None:
+def _print_report(report: dict[str, Any], path: Path) -> None:
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(highlight=False, soft_wrap=True)
-    for archive, good in found["archives"].items():
-        said = "is the published file" if good else "is NOT the published file, by its MD5: download it again"
-        console.print(f"{archive} {said}")
-    if "name" not in found:
+    for archive, good in report["archives"].items():
+        verdict = "is the published file" if good else "is NOT the published file, by its MD5: download it again"
+        console.print(f"{archive} {verdict}")
+    if "name" not in report:
         console.print(f"Unpack it and check the folder: tar xzf {escape(str(path))}")
         return
-    height, width = found["size"]
+    height, width = report["size"]
     console.print(
-        f"{found['name']}: {found['pictures']:,} pictures of {found['classes']} classes, "
-        f"{height} x {width}, {'grey' if found['channels'] == 1 else 'colour'}"
+        f"{report['name']}: {report['pictures']:,} pictures of {report['classes']} classes, "
+        f"{height} x {width}, {'grey' if report['channels'] == 1 else 'colour'}"
     )
-    for split, counts in found["splits"].items():
+    for split, counts in report["splits"].items():
         least, most = counts["pictures_per_class"]
         each = f"{least}" if least == most else f"{least} to {most}"
-        good = (found["as_published"] or {}).get(split)
+        good = (report["as_published"] or {}).get(split)
         remark = "" if good is None else ", as published" if good else ", NOT as many as published"
         console.print(
-            f"  {split}: {counts['classes']} classes, {counts['pictures']:,} pictures, {each} a class{remark}"
+            f"  {split}: {counts['classes']} classes, {counts['pictures']:,} pictures, {each} per class{remark}"
         )
-    for line in found["passed_over"]:
-        console.print(f"Passed over: {escape(line)}")
+    for line in report["passed_over"]:
+        console.print(f"Skipped: {escape(line)}")

@@ -1,9 +1,8 @@
-"""`handful workbench` and `handful serve`: servers for this machine alone."""
+"""`handful workbench`: label pictures on a page in the browser."""
 
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import webbrowser
 from pathlib import Path
@@ -11,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from handful.cli._shared import Json, app, console_for
+from handful.cli._app import command
+from handful.cli._console import console_for
+from handful.cli._options import Host, Json, Port, need_web
 
 if TYPE_CHECKING:
     from handful.workbench.domain.trust import Agree, Model
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any port that is free.")]
-Host = Annotated[str, typer.Option(help="Only this machine's own address: others are refused.")]
 
-
-@app.command()
+@command()
 def workbench(
     pictures: Annotated[
         Path,
@@ -34,13 +32,18 @@ def workbench(
         typer.Option(help="Folder that keeps your work. Default: PICTURES/.handful-workbench, or TABLE.workbench."),
     ] = None,
     backbone: Annotated[
-        str | None, typer.Option(help="See `handful backbones`. Default: the one used before, or efficientnet_lite0.")
+        str | None,
+        typer.Option(
+            help="A name that `handful backbones` lists, or an .onnx file. Default: the backbone used before, or "
+            "efficientnet_lite0."
+        ),
     ] = None,
     max_upload: Annotated[
-        float, typer.Option(min=0, max=1e6, metavar="GB", help="How much may be uploaded on the page, in all.")
+        float,
+        typer.Option(min=0, max=1e6, metavar="GB", help="How much may be uploaded on the page, in total."),
     ] = 20,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Load the model file that the project names, without being asked.")
+        bool, typer.Option("--yes", help="Load the model file that the project names, without asking.")
     ] = False,
     port: Port = 0,
     host: Host = "127.0.0.1",
@@ -49,27 +52,28 @@ def workbench(
 ) -> None:
     """Label a folder of pictures on a page in your browser, from a handful of examples.
 
-    Add a class, click a few pictures of it, press Run: the rest is labelled, what belongs to no class is set aside and
-    grouped. Correct, accept, make a class of a group, run again; export as CSV, Parquet, COCO, FiftyOne, Label Studio.
-    (In the CSV, text that begins with = + - @ has an apostrophe before it: a spreadsheet would take it for a formula.)
+    Add a class, click a few pictures of it, press Run: the other pictures get labels, and those that belong to no class
+    are set aside and grouped. Correct labels, accept them, make a class of a group, run again. Export as CSV, Parquet,
+    COCO, FiftyOne or Label Studio. (In the CSV, text that begins with = + - @ gets an apostrophe in front, because a
+    spreadsheet would read it as a formula.)
 
-    Your pictures are not touched and leave your machine by no way. Every click is kept at once: stop with Ctrl-C and go
-    on another day with the same command.
+    Your pictures never leave this machine, and they are not changed. Every click is saved at once: stop with Ctrl-C and
+    continue another day with the same command.
 
     Example: handful workbench holiday-pictures/
     """
-    _need_web("the workbench")
+    need_web("the workbench")
     from handful.workbench import Project
     from handful.workbench.server.app import make_app
     from handful.workbench.server.serve import bind, serve
 
     console = console_for(as_json)
-    listening = bind(host, port)
+    socket = bind(host, port)
     try:
         size = int(max_upload * 10**9)
         opened = Project(pictures, project, backbone=backbone, agree=_agree(yes), max_upload=size)
     except BaseException:
-        listening.close()
+        socket.close()
         raise
 
     def ready(address: str, token: str) -> None:
@@ -80,48 +84,18 @@ def workbench(
         else:
             console.print(f"{opened.summary()['items']:,} pictures; your work is kept in {opened.folder}", markup=False)
             console.print(f"\nThe workbench: {url}", markup=False, soft_wrap=True, style="bold")
-            console.print("\nStop it with Ctrl-C; go on with the same command.", markup=False)
+            console.print("\nStop it with Ctrl-C; continue with the same command.", markup=False)
         if not no_browser:
             webbrowser.open(url)
 
     try:
-        serve(lambda token, number: make_app(opened, token=token, port=number), listening, ready)
+        serve(lambda token, number: make_app(opened, token=token, port=number), socket, ready)
     finally:
         opened.close()
 
 
-@app.command()
-def serve(
-    port: Port = 0,
-    host: Host = "127.0.0.1",
-    as_json: Json = False,
-) -> None:
-    """Answer requests of other programs on this machine: examples and a pile as JSON in, labels out.
-
-    POST /api/v1/solve {"support": [[..]], "labels": [..], "query": [[..]]} and GET /api/v1/health; every request needs
-    the header `Authorization: Bearer TOKEN` with the token that is printed. /api/v1/openapi.json describes both.
-
-    Example: handful serve --port 8123
-    """
-    _need_web("handful serve")
-    from handful.workbench.server.serve import bind, make_service
-    from handful.workbench.server.serve import serve as run
-
-    console = console_for(as_json)
-
-    def ready(address: str, token: str) -> None:
-        if as_json:
-            typer.echo(json.dumps({"address": address, "token": token}))
-            return
-        header = shlex.quote(f"Authorization: Bearer {token}")
-        console.print(f"Listening at {address}; stop with Ctrl-C. To see that it does:\n", markup=False)
-        console.print(f"curl -H {header} {address}api/v1/health", markup=False, soft_wrap=True)
-
-    run(lambda token, number: make_service(token=token, port=number), bind(host, port), ready)
-
-
 def _agree(yes: bool) -> Agree:
-    """Ask in the terminal, if there is one, whether a model that the project names shall be loaded."""
+    """A function that asks in the terminal whether to load a model that the project names."""
     from handful.workbench.domain.trust import refuse
 
     def ask(model: Model) -> None:
@@ -135,10 +109,3 @@ def _agree(yes: bool) -> Agree:
             raise ValueError("the model was not loaded: name a backbone with --backbone, see `handful backbones`")
 
     return ask
-
-
-def _need_web(purpose: str) -> None:
-    from handful.utils.extras import need
-
-    for module in ("fastapi", "uvicorn", "python_multipart"):
-        need(module, purpose, '"handful[web]"')

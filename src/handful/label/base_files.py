@@ -63,8 +63,7 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
         raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
     if base.name.lower().endswith(BASE_FILE) or is_base(base):
         return BaseMean(fitting(read_base(base).mean, base), "base file", base)
-    is_dataset = (base / "state.json").is_file()
-    if of_pictures(base) and not is_dataset:
+    if of_pictures(base):
         items = embed(base)
         return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
     whole = read(base, warn=False)

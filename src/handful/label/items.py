@@ -194,8 +194,9 @@ def _embed(
 
 
 def of_pictures(path: Path) -> bool:
-    """Whether it is a folder of pictures; one of features is a table."""
-    return path.is_dir() and not is_sharded(path)
+    """Whether it is a folder of pictures. A folder of Parquet parts or of Hugging Face `datasets` is a table."""
+    is_dataset = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+    return path.is_dir() and not is_sharded(path) and not is_dataset
 
 
 def check_twins(items: FeatureTable) -> None:

@@ -1,0 +1,136 @@
+"""What commands print with: the console, progress bars, questions, and the end after Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from handful.utils import interrupts
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from handful.label.provenance import Agree, Request
+
+Progress = Callable[[str, int, int], None]  # what is done, how many are done, of how many
+
+MAX_SKIPPED_LINES = 10
+CACHE_KEPT = "The features so far are stored: the same command will be faster."
+PARTS_KEPT = "What is embedded so far is stored: the same command continues from there."
+
+
+def console_for(as_json: bool) -> Console:
+    """The console for people: standard error if --json needs standard output for itself."""
+    from rich.console import Console
+
+    return Console(stderr=as_json, highlight=False)
+
+
+def print_lines(console: Console, lines: Sequence[str]) -> None:
+    """Print text as it is: no markup, and no line break inside a path, which could not be copied then."""
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def ask_user(yes: bool) -> Agree:
+    """A function that shows what a file asks for, which others may have made, and asks whether to continue."""
+
+    def agree(request: Request) -> None:
+        if yes:
+            return
+        if sys.stdin is None or not sys.stdin.isatty():  # None: it is closed
+            raise ValueError(f"{request.sentence}: give --yes if that is right")
+        typer.echo(f"{request.sentence}.", err=True)
+        for line in request.details:
+            typer.echo(line, err=True)
+        if not typer.confirm("Continue?", err=True):
+            raise ValueError("nothing was done")
+
+    return agree
+
+
+def _rate(speed: float | None) -> str:
+    if not speed:
+        return ""
+    return f"{speed:.0f} per second" if speed >= 1 else f"{60 * speed:.0f} per minute"
+
+
+@contextmanager
+def progress_bars(console: Console, unit: str) -> Iterator[Progress]:
+    """A bar with the rate and the time left for each thing that is done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    rate = TextColumn(f"{unit}, {{task.fields[rate]}}")
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn(), TextColumn("left")
+    bars: dict[str, TaskID] = {}
+    progress = Bars(*columns, console=console, speed_estimate_period=120)
+
+    def show(name: str, done: int, total: int) -> None:
+        if not bars:
+            progress.start()  # not before: without a bar it would print an empty line
+        if name not in bars:
+            bars[name] = progress.add_task(name, total=total, completed=done, rate="")
+        speed = progress.tasks[bars[name]].speed
+        progress.update(bars[name], completed=done, total=total, rate=_rate(speed))
+
+    try:
+        yield show
+    finally:
+        if bars:
+            progress.stop()
+
+
+@contextmanager
+def stoppable(console: Console, kept: str, journal: Path | None = None) -> Iterator[None]:
+    """End the command after Ctrl-C without a traceback, and say what is left of the work.
+
+    Parameters
+    ----------
+    kept : str
+        A sentence about the work that is kept, or "".
+    journal : Path, optional
+        If this file exists then, the last line says how to move sorted pictures back.
+    """
+
+    def sentence() -> str:
+        moved = journal is not None and journal.exists()
+        undo = f" To move the sorted pictures back: handful undo {journal}" if moved else ""
+        return f"Stopped. {kept}".rstrip() + undo
+
+    interrupts.say_last(sentence)
+    try:
+        yield
+    except KeyboardInterrupt:
+        last = sentence()
+        interrupts.say_last(str)  # an empty text: the sentence is printed here
+        console.print(last, markup=False, soft_wrap=True)
+        raise typer.Exit(interrupts.STOPPED) from None
+
+
+def skipped_rows(skipped: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """Skipped files for --json."""
+    return [{"path": path, "reason": reason} for path, reason in skipped]
+
+
+def print_skipped(console: Console, skipped: Sequence[tuple[str, str]]) -> None:
+    """How many files were skipped, and why for the first of them."""
+    if not skipped:
+        return
+    count = len(skipped)
+    lines = [f"\nSkipped {count} file{'s' * (count != 1)}:"]
+    lines += [f"    {name!r}: {reason}" for name, reason in skipped[:MAX_SKIPPED_LINES]]
+    if count > MAX_SKIPPED_LINES:
+        lines.append(f"    and {count - MAX_SKIPPED_LINES} more; --json lists all.")
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def absolute(files: dict[str, Path]) -> dict[str, str]:
+    """Paths for --json."""
+    return {name: str(path.resolve()) for name, path in files.items()}

@@ -1,0 +1,187 @@
+"""Options that several commands share, and groups of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+ENGINES = ("local", "ray")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist under that name.")]
+Sort = Annotated[
+    str | None, typer.Option(help="Also sort the pictures into a folder for each label: copy, link or move.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to what is asked about files that others may have made.")]
+OutlierShare = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|SHARE",
+        help="About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the "
+        "pile.",
+    ),
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes any free port.")]
+Host = Annotated[str, typer.Option(help="The address to listen on; only addresses of this machine are allowed.")]
+
+
+@dataclass(frozen=True)
+class DecisionOptions:
+    """What is called unknown, and by which method."""
+
+    PANEL: ClassVar = "What is called unknown"
+
+    outlier_share: OutlierShare = "auto"
+    method: Annotated[str, typer.Option(help="The method; `handful methods` lists them.")] = "auto"
+    unknown_rate: Annotated[
+        float | None, typer.Option(help="Call exactly this share of the pile unknown, between 0 and 1.")
+    ] = None
+    max_false_unknown: Annotated[
+        float | None,
+        typer.Option(help="Call at most this share of the items that belong to a class unknown, between 0 and 1."),
+    ] = None
+    threshold: Annotated[float | None, typer.Option(help="Call items unknown whose outlier score is above this.")] = (
+        None
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `handful.label.label_items`."""
+        share = "auto" if self.outlier_share is None else parse_share(self.outlier_share)
+        return asdict(self) | {"outlier_share": share}
+
+
+@dataclass(frozen=True)
+class BackboneOptions:
+    """The network that turns pictures into features, and what its input looks like."""
+
+    PANEL: ClassVar = "Backbone"
+
+    backbone: Annotated[
+        str, typer.Option(help="The backbone: a name that `handful backbones` lists, or an .onnx file.")
+    ] = "efficientnet_lite0"
+    size: Annotated[
+        int | None, typer.Option(help="Pixels per side of its input. Needed for an .onnx file that does not say it.")
+    ] = None
+    mean: Annotated[
+        str | None, typer.Option(help="Mean of its pixels, scaled to 0..1, one number per channel: 0.485,0.456,0.406.")
+    ] = None
+    std: Annotated[
+        str | None, typer.Option(help="Standard deviation of its pixels, in the same way: 0.229,0.224,0.225.")
+    ] = None
+
+    def input_options(self) -> dict[str, Any]:
+        """The keyword arguments of `handful.backbones.load_backbone`."""
+        return ({} if self.size is None else {"size": self.size}) | parse_pixel_numbers(mean=self.mean, std=self.std)
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How pictures are read."""
+
+    PANEL: ClassVar = "Reading pictures"
+
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")] = False
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Do not use or store the features of pictures that were seen before.")
+    ] = False
+
+    @property
+    def cache(self) -> bool:
+        return not self.no_cache
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Which columns of a table, or arrays of a file, are features and labels."""
+
+    PANEL: ClassVar = "Tables and arrays"
+
+    embedding: Annotated[
+        str | None,
+        typer.Option(
+            help="The column (or array) of features. Default: embedding (features), or else all columns of numbers."
+        ),
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(help="The column (or array) of labels. Default: label (labels), if there is one.")
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option(help='The columns of numbers that are features: names or patterns, "f*" or a,b,c.')
+    ] = None
+    exclude: Annotated[
+        str | None, typer.Option(help="Columns of numbers that are no features, as in price,year; also patterns.")
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `handful.features.read`; options that are not given are left out."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in given.items()}
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where the work is done."""
+
+    PANEL: ClassVar = "Many machines"
+
+    engine: Annotated[
+        str, typer.Option(help="local: this machine. ray: the machines of a Ray cluster, see docs/scale.md.")
+    ] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="With --engine ray: the address of the cluster, HOST:PORT; or auto: the cluster that runs here. "
+            "Default: only this machine."
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Raise ValueError for an unknown engine or an address without one; ImportError if Ray is not installed."""
+        check_engine(self.engine, self.address)
+
+
+def check_engine(engine: str, address: str | None = None) -> None:
+    """The same, before any file is read."""
+    if engine not in ENGINES:
+        raise ValueError(f"there is no engine {engine!r}; there are: {', '.join(ENGINES)}")
+    if address is not None and engine != "ray":
+        raise ValueError(f"--address {address} is where a Ray cluster is: give --engine ray too, or leave it out")
+    if engine == "ray":
+        from handful.cluster.connection import need
+
+        need()
+
+
+def parse_share(text: str) -> float | str:
+    """The value of --outlier-share."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise ValueError(f"--outlier-share {text!r}: give auto, or a number between 0 and 1") from None
+
+
+def parse_pixel_numbers(**options: str | None) -> dict[str, list[float]]:
+    """Lists of numbers that come as text, by the name of their option; those that are None are left out."""
+    numbers: dict[str, list[float]] = {}
+    for name, text in options.items():
+        try:
+            if text is not None:
+                numbers[name] = [float(part) for part in text.split(",")]
+        except ValueError:
+            raise ValueError(f"--{name} {text}: give numbers with commas between them") from None
+    return numbers
+
+
+def parse_names(text: str) -> list[str]:
+    """Names with commas between them; "none" is an empty list."""
+    return [] if text.strip() == "none" else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def need_web(purpose: str) -> None:
+    """Raise ImportError with the install command if the packages of the web server are missing."""
+    from handful.utils.extras import need
+
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        need(module, purpose, '"handful[web]"')

@@ -1,0 +1,62 @@
+"""`handful info`: what a file of features holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli._app import command
+from handful.cli._console import console_for
+from handful.cli._options import Json, TableOptions
+
+MAX_LISTED_CLASSES = 20
+
+
+@command()
+def info(
+    path: Annotated[
+        Path, typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, .pkl, or a folder of `datasets`.")
+    ],
+    *,
+    columns: TableOptions,
+    as_json: Json = False,
+) -> None:
+    """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it is large enough for.
+
+    A file that would need more than 8 GiB of memory is refused before it is read. So is a small file that would need
+    more than 512 MiB and 1,000 times its own size. Set HANDFUL_MAX_BYTES to allow more, as in HANDFUL_MAX_BYTES=32GB.
+    """
+    from handful.features import describe, read
+
+    table = read(path, warn=False, **columns.arguments())
+    facts = describe(table)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    from rich.table import Table
+
+    from handful.core.checks import shortened
+
+    rows = Table(title=f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes", show_header=False)
+    for name, value in facts.items():
+        if name not in ("name", "counts", "columns", "others", "set_aside"):
+            rows.add_row(name.replace("_", " "), _in_words(value))
+    console = console_for(False)
+    console.print(rows)
+    if table.about_columns:
+        console.print(table.about_columns[0].upper() + table.about_columns[1:], markup=False)
+    counts = sorted(facts["counts"].items(), key=lambda pair: -pair[1])
+    listed = ", ".join(f"{shortened(str(name))} {count}" for name, count in counts[:MAX_LISTED_CLASSES])
+    more = len(counts) - MAX_LISTED_CLASSES
+    console.print(f"Items per class: {listed}" + (f" and {more} more" if more > 0 else ""))
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_in_words(part)}" for name, part in value.items())
+    if value is None:
+        return "none"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

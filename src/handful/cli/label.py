@@ -1,0 +1,233 @@
+"""`handful label`: labels for a pile from a few examples."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from handful.cli._app import command
+from handful.cli._console import (
+    CACHE_KEPT,
+    PARTS_KEPT,
+    absolute,
+    console_for,
+    print_lines,
+    print_skipped,
+    progress_bars,
+    skipped_rows,
+    stoppable,
+)
+from handful.cli._options import (
+    BackboneOptions,
+    ClusterOptions,
+    DecisionOptions,
+    Json,
+    ReadingOptions,
+    Sort,
+    TableOptions,
+)
+
+if TYPE_CHECKING:
+    from handful.label import Job, Labelled
+
+PASSES_KEPT = "What is done so far is stored: the same command continues from there."
+FEATURES = "features"  # the folder of embedded parts inside the output folder
+
+
+@dataclass(frozen=True)
+class ResultOptions:
+    """What is written, and where."""
+
+    PANEL: ClassVar = "Results"
+
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
+        "handful-out"
+    )
+    sort: Sort = None
+    export: Annotated[
+        list[str] | None, typer.Option(help="Also write a file for another tool: label-studio, fiftyone or coco.")
+    ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier results in the folder.")] = False
+
+
+@command()
+def label(
+    examples: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder that holds one folder of pictures for each class; or a table (.parquet, .csv, .npz, ...)."
+        ),
+    ],
+    pile: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A folder of pictures to label; or a second table, or a folder of Parquet parts. "
+            "One table may hold both examples and pile."
+        ),
+    ] = None,
+    *,
+    results: ResultOptions,
+    decision: DecisionOptions,
+    backbone: BackboneOptions,
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=BackboneOptions.PANEL,
+            help="What is known about the backbone's base classes, MODEL.base.safetensors: for methods that centre on "
+            "their mean or learn from them. Default: the file beside MODEL.onnx, or the mean that `handful embed` "
+            "stored in a table.",
+        ),
+    ] = None,
+    reading: ReadingOptions,
+    table: TableOptions,
+    cluster: ClusterOptions,
+    as_json: Json = False,
+) -> None:
+    """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
+
+    Writes labels.csv, labels.parquet, the model, and report.html to look at. Unknown items that look alike also form
+    groups, and `handful promote` makes classes of groups.
+
+    Example: handful label examples/ pile/ -o out
+
+    In labels.csv, text that a spreadsheet would read as a formula (it begins with = + - @) gets an apostrophe in
+    front; labels.parquet and the exports hold it unchanged.
+
+    With --engine ray the machines of a cluster embed the pictures. All of them must see the pictures and the output
+    under the same path. The cache of features is not used then, because its file cannot be locked on a network drive:
+    features are kept in the output folder, in features/, where the same command and `handful promote` find them.
+
+    A folder of Parquet parts, as `handful embed --engine ray` writes it, is labelled part by part if it has more than
+    100,000 rows or if --engine ray is given: then it need not fit into memory. The folder labels/ in the output has one
+    part of labels for each part of the pile; there is no report and there are no groups. If the command is stopped, the
+    same command continues.
+    """
+    from handful.label import Job
+    from handful.label.labelling import check_decision
+    from handful.label.large_pile import check_in_parts, goes_in_parts
+    from handful.label.outputs import check_output
+    from handful.label.paths import check_paths
+
+    arguments = decision.arguments()
+    output, formats = results.output, results.export or ()
+    check_decision(**arguments)
+    cluster.check()
+    check_paths(examples, pile, output, results.sort, cluster.engine)
+    in_parts = goes_in_parts(examples, pile, cluster.engine)
+    if in_parts and pile is not None:
+        check_in_parts(examples, pile, output, results.overwrite, formats, results.sort)
+    else:
+        check_output(output, results.overwrite, formats, results.sort)
+    job = Job(
+        examples, pile, arguments, backbone.backbone, backbone.input_options(), reading.strict, reading.cache,
+        formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
+    )  # fmt: skip
+    if in_parts:
+        _run_in_parts(job, output, as_json, cluster.address)
+    else:
+        run(job, output, as_json, cluster.address)
+
+
+def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
+    """Label a pile, write the results and print what happened."""
+    from handful.label import label_items, write_outputs
+    from handful.label.move_journal import UNDO
+    from handful.label.outputs import SORTED
+
+    console = console_for(as_json)
+    kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
+    with (
+        stoppable(console, kept, output / SORTED / UNDO),
+        progress_bars(console, "pictures") as progress,
+        _embedder(job, output, address) as embedder,
+    ):
+        examples, pile, labelled_items = job.read(progress, embedder)
+        labelled = label_items(examples, pile, given=labelled_items, **job.decision)
+        files = write_outputs(labelled, output, formats=job.formats, sort=job.sort, job=job, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(_document(labelled, files), indent=2))
+        return
+    if pile.about_columns:
+        print_lines(console, [f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}."])
+    for sentence in labelled.sentences:
+        console.print(sentence, markup=False)
+    print_skipped(console, labelled.skipped)
+    lines = [f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}"]
+    exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
+    lines += [f"For other tools: {path}" for path in exported]
+    if "sorted" in files:
+        lines.append(f"The sorted pictures: {files['sorted']}")
+    if labelled.groups:
+        lines.append(f"To make a class of the largest group: handful promote {shlex.quote(str(output))} 1=NAME")
+    print_lines(console, lines)
+    report = f"The report, to look at: {files['report.html'].resolve()}"
+    console.print(report, markup=False, soft_wrap=True, style="bold")
+
+
+def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
+    from handful.label.large_pile import label_in_parts, numbers_of
+
+    console = console_for(as_json)
+    actors = None
+    if job.engine == "ray":
+        from handful.cluster.actors import Actors
+
+        actors = Actors(address)
+    with stoppable(console, PASSES_KEPT), progress_bars(console, "steps") as progress:
+        done = label_in_parts(job, output, actors, progress)
+    if as_json:
+        numbers = numbers_of(done.outcome)
+        typer.echo(json.dumps({**numbers, "groups": [], "skipped": [], "files": absolute(done.files)}, indent=2))
+        return
+    for sentence in done.outcome.sentences:
+        console.print(sentence, markup=False)
+    example = shlex.join(["handful", "label", str(job.examples), f"{job.pile}/part-00000.parquet", "-o", "one-part"])
+    print_lines(
+        console,
+        [
+            f"\nThe labels: {done.files['labels']}, one part for each part of the pile",
+            f"There is no report for a pile in parts. For a report of one part: {example}",
+        ],
+    )
+
+
+def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
+    if job.engine != "ray":
+        return nullcontext()
+    from handful.cluster.embedding import ClusterEmbedder
+    from handful.cluster.embedding_part import Recipe
+
+    first = job.results[0]  # after `handful promote`, the features that were made for the first results are there
+    place = (first if first.is_dir() else output) / FEATURES
+    return ClusterEmbedder(Recipe(job.backbone, job.backbone_options), place, address)
+
+
+def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
+    """What --json prints."""
+    from handful.utils.files import printable
+
+    names = [printable(name) for name in labelled.pile.names]
+    return {
+        "items": len(names),
+        "unknown": int(labelled.unknown.sum()),
+        "labels": {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_},
+        "groups": [
+            {"number": group.number, "name": group.name, "size": group.size, "items": [names[i] for i in group.items]}
+            for group in labelled.groups
+        ],
+        **labelled.share,
+        "threshold": labelled.model.threshold_,
+        "columns": {
+            "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
+            "carried": list(labelled.pile.others),
+            "set_aside": list(labelled.pile.set_aside),
+        },
+        "skipped": skipped_rows(labelled.skipped),
+        "files": absolute(files),
+    }

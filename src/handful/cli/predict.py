@@ -1,0 +1,80 @@
+"""`handful predict`: labels for new items by a saved model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli._app import command
+from handful.cli._console import (
+    CACHE_KEPT,
+    console_for,
+    print_lines,
+    print_skipped,
+    progress_bars,
+    skipped_rows,
+    stoppable,
+)
+from handful.cli._options import Json, Overwrite, ReadingOptions, TableOptions
+
+
+@command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model.safetensors that `handful label` wrote.")],
+    items: Annotated[
+        list[Path],
+        typer.Argument(metavar="ITEMS...", help="Pictures, or folders of pictures; or one table of embeddings."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .csv or .parquet for the labels. Default: print them.")
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="The backbone that the model was made with, if it is not found under its own name."),
+    ] = None,
+    overwrite: Overwrite = False,
+    *,
+    reading: ReadingOptions,
+    table: TableOptions,
+    as_json: Json = False,
+) -> None:
+    """Label new items by a saved model: each item on its own. The model does not change.
+
+    Example: handful predict out/model.safetensors new.jpg
+
+    In a .csv, text that a spreadsheet would read as a formula (it begins with = + - @) gets an apostrophe in front; a
+    .parquet holds it unchanged.
+    """
+    import handful
+    from handful.backbones.pictures import shown
+    from handful.label import predict_items
+    from handful.label.outputs import check_file, table_of, write_table
+    from handful.label.prediction import read_new_items
+
+    console = console_for(as_json or output is None)  # labels that are printed have standard output for themselves
+    if output is not None:
+        check_file(output, overwrite, (".csv", ".parquet"))
+    fitted = handful.load(model)
+    with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, "pictures") as progress:
+        new_items = read_new_items(
+            fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache,
+            table=table.arguments(),
+        )  # fmt: skip
+    labelled = predict_items(fitted, new_items)
+    if output is not None:
+        write_table(labelled, output)
+    if as_json:
+        rows = table_of(labelled).to_pylist()
+        typer.echo(json.dumps({"items": rows, "skipped": skipped_rows(new_items.skipped)}, indent=1))
+        return
+    if output is None:
+        for row in table_of(labelled).select(["path", "label", "confidence"]).to_pylist():
+            typer.echo(f"{shown(row['label'])}\t{row['confidence']:.3f}\t{shown(row['path'])}")
+    else:
+        for sentence in labelled.sentences:
+            console.print(sentence, markup=False)
+        print_lines(console, [f"The labels: {output}"])
+    print_skipped(console, new_items.skipped)
