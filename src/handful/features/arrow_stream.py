@@ -84,7 +84,7 @@ def _batch(data: memoryview, body: Any) -> tuple[int, int]:
 
 def _offset(data: memoryview, place: int) -> int:
     """Where a reference leads."""
-    return place + struct.unpack_from("<I", data, place)[0]
+    return place + int(struct.unpack_from("<I", data, place)[0])
 
 
 def _field(data: memoryview, table: int, number: int) -> int:

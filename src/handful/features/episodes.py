@@ -6,8 +6,9 @@ an item. Task i of a seed is the same on any machine, alone or among others, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,8 @@ class Episodes:
 
     @property
     def outlier(self) -> np.ndarray:
-        return self.truth == UNKNOWN
+        outlier: np.ndarray = self.truth == UNKNOWN
+        return outlier
 
 
 def draw(
@@ -109,7 +111,7 @@ def draw(
     return Episodes(task, np.stack(truth), support_items, query_items)
 
 
-def check(protocol: Protocol, counts: dict) -> None:
+def check(protocol: Protocol, counts: Mapping[Any, int]) -> None:
     """Raise unless every task of the protocol can be drawn from classes with so many items."""
     others = 1 if protocol.broad and protocol.outliers else protocol.outlier_ways
     wanted = protocol.ways + others

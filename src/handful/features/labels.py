@@ -56,7 +56,7 @@ def label_texts(labels: NDArray) -> list[str | None]:
     """Such labels as texts, None for unlabelled."""
     if labels.dtype.kind == "i":
         return [None if label == UNKNOWN else str(label) for label in labels.tolist()]
-    return labels.tolist()
+    return [None if label is None else str(label) for label in labels.tolist()]
 
 
 def numbers_if_whole(texts: Sequence[str | None]) -> NDArray | list[str | None]:

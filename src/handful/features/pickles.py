@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
 from handful.features.file_checks import ColumnChoice
 from handful.features.table import FeatureTable
@@ -68,7 +69,7 @@ def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
     budget.take(8 * value.size)
     if value.dtype.kind in "biuf":
         value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
-    return as_features(value, where)
+    return to_numpy(as_features(value, where))
 
 
 def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:

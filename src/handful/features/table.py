@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,6 +81,28 @@ class FeatureTable:
     base: Path | None = None
     opener: Callable[[str], int] | None = None
     folder: Path | None = None
+
+    if TYPE_CHECKING:  # what is given may be any sequence or array; the attributes are arrays
+
+        def __init__(
+            self,
+            features: Any,
+            labels: Any = None,
+            paths: Any = None,
+            splits: Any = None,
+            name: str = "features",
+            base_mean: Any = None,
+            columns: Sequence[str] | None = None,
+            others: Mapping[str, Any] = ...,
+            set_aside: Sequence[str] = (),
+            files: Sequence[Path] | None = None,
+            hashes: Sequence[str] | None = None,
+            skipped: Sequence[tuple[str, str]] = (),
+            source: Mapping[str, Any] = ...,
+            base: Path | None = None,
+            opener: Callable[[str], int] | None = None,
+            folder: Path | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         features = _clean_features(self.features)
@@ -201,7 +223,9 @@ class FeatureTable:
         array([1., 3.])
         """
         keep = np.ones(len(self), bool)
-        labels = None if self.labels is None else np.where(self.has_label, self.labels, None)
+        labels = None if self.labels is None else self.labels.astype(object)
+        if labels is not None:
+            labels[~self.has_label] = None
         for wanted, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
             if wanted is None:
                 continue
@@ -228,14 +252,12 @@ class FeatureTable:
         picked: dict[str, Any] = {
             "features": self.features[places],
             "labels": labels,
-            "paths": None if self.paths is None else np.array(self.names, str)[places],
+            "paths": self._named(places),
             "splits": None if self.splits is None else self.splits[places],
             "others": {name: values[places] for name, values in self.others.items()},
             "files": None if self.files is None else [self.files[i] for i in places.tolist()],
             "hashes": None if self.hashes is None else [self.hashes[i] for i in places.tolist()],
         }
-        if self.paths is None and len(places) != len(self):
-            picked["paths"] = np.array(self.names, str)[places]  # rows keep their names
         return self._unchecked(picked)
 
     def reorder(self, order: Sequence[int]) -> FeatureTable:
@@ -255,6 +277,18 @@ class FeatureTable:
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed, which are checked."""
         return replace(self, **changes)
+
+    def _named(self, places: NDArray) -> NDArray | None:
+        """The paths of some rows; rows without a path keep the name that they have by their place."""
+        if self.paths is None:
+            return (
+                None if len(places) == len(self) and (places == np.arange(len(self))).all() else self._names_at(places)
+            )
+        paths = self.paths[places]
+        return self._names_at(places) if any(not path.strip() for path in paths.tolist()) else paths
+
+    def _names_at(self, places: NDArray) -> NDArray:
+        return np.array([self.names[i] for i in places.tolist()], str)
 
     def _unchecked(self, changes: Mapping[str, Any]) -> FeatureTable:
         table: FeatureTable = object.__new__(FeatureTable)

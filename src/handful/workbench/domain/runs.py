@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from handful.core.decide import ENOUGH
-from handful.features import FeatureTable
 from handful.utils.shares_in_words import about, percent, span
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
@@ -160,8 +159,8 @@ def solve_pile(
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
     named = [classes[code] for code in given[shown].tolist()]
-    examples = _items(pile, shown, named)
-    labelled = label_items(examples, _items(pile, rest), method=method, outlier_share=outlier_share)
+    examples = pile.items(shown, named)
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
     groups = [pile.ids[rest[group.items]].tolist() for group in labelled.groups]
     step(2)
@@ -203,9 +202,3 @@ def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
         return np.full(len(ids), NONE)
     said = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
     return np.array([said.get(item, NONE) for item in ids.tolist()], np.int64)
-
-
-def _items(pile: Pile, rows: np.ndarray, labels: list[str] | None = None) -> FeatureTable:
-    hashes = [pile.hashes[i] or "" for i in rows]
-    names = [pile.names[i] for i in rows]
-    return FeatureTable(pile.features[rows], labels, names, hashes=hashes if all(hashes) else None)
