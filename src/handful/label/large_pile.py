@@ -28,10 +28,11 @@ from handful.estimators.classifier import FewShotClassifier, conditional
 from handful.estimators.factory import make_estimator
 from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
+from handful.features.arrow_table import is_carried
 from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
 from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
-from handful.features.table import row_names
+from handful.features.table import free_name, row_names
 from handful.label.base_files import told_of_base
 from handful.label.items import check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold, shots_of
@@ -50,6 +51,7 @@ from handful.label.record import RECORD, Job, asked_of
 from handful.label.summary import Answers, Outcome, made_by, share_of
 from handful.solving import solve
 from handful.streaming import Pile
+from handful.utils.files import printable
 
 LARGE = 100_000  # rows of a pile that is better not loaded
 ROWS = 1 << 16  # that are written at a time
@@ -140,6 +142,11 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     engine: who makes the passes over the pile, as `handful.solve` takes it; threads of this machine if None.
     """
     assert job.pile is not None
+    if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
+        raise ValueError(
+            f"{str(job.pile)!r} is labelled in parts, whose features are read from the column 'embedding': rename it "
+            "there, and leave out --embedding and --columns"
+        )
     examples, _ = read_labelled(job.examples, job.table)
     check_classes(examples)
     try:
@@ -234,19 +241,26 @@ def _write_labels(
     solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]
 ) -> Counter[str]:
     """A file for each part, by the same name; how many items were given each class."""
+    import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
     note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
-    schema = table_of_answers(solved.some(0, 0), []).schema.with_metadata(note)
+    carried = _carried(parts)
+    schema = table_of_answers(solved.some(0, 0), []).schema
+    own = [pa.field(free_name(printable(one.name), schema.names), one.type) for one in carried]
+    schema = pa.schema([*schema, *own], note)
     counts, at = Counter[str](), 0
     for done, part in enumerate(parts):
         progress(done)
         with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
-            for names in _names(part, at):
+            for names, others in _rows(part, at, carried):
                 some = solved.some(at, at + len(names))
                 if len(some.scores) < len(names):
                     raise OSError(f"{part} has changed while it was labelled: run the same command again")
-                writer.write_table(table_of_answers(some, names).replace_schema_metadata(note))
+                answers = table_of_answers(some, names)
+                for one, column in zip(own, others, strict=True):
+                    answers = answers.append_column(one, column)
+                writer.write_table(answers.replace_schema_metadata(note))
                 counts.update(some.labels[~some.unknown].tolist())
                 at += len(names)
     if at < len(solved.scores):
@@ -255,22 +269,42 @@ def _write_labels(
     return counts
 
 
-def _names(part: Path, at: int) -> Iterator[list[str]]:
-    """What the rows of a part are called, which begins at row `at` of the pile: some at a time."""
+def _carried(parts: Sequence[Path]) -> list[Any]:
+    """The columns that all parts have beside features, labels and paths, as fields of Arrow: they are carried along."""
+    from pyarrow.types import is_dictionary
+
+    kept: list[Any] = []
+    for number, part in enumerate(parts):
+        with open_parquet(part) as file:
+            schema = file.schema_arrow
+            own = [one for one in schema if one.name not in ("embedding", "label", "path") and is_carried(one.type)]
+            own = [one for one in own if schema.names.count(one.name) == 1 and not is_dictionary(one.type)]
+            kept = own if not number else [one for one in kept if one in own]
+    return kept
+
+
+def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Names and other columns of the rows of a part, which begins at row `at` of the pile: some at a time."""
     try:
         with open_parquet(part) as file:
-            count, has_paths = file.metadata.num_rows, "path" in file.schema_arrow.names
-            if has_paths:
-                check_flat(file.schema_arrow.field("path").type, "column 'path'")
-                check_pages(part, file, ["path"], whole=False)
-        if not has_paths:
+            names = [name for name in ("path",) if name in file.schema_arrow.names]
+            names += [one.name for one in carried]
+            for name in names:
+                check_flat(file.schema_arrow.field(name).type, f"column {name!r}")
+            check_pages(part, file, names, whole=False)
+            count = file.metadata.num_rows
+        if not names:
             for start in range(at, at + count, ROWS):
-                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))]
+                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))], []
             return
-        with open_parquet(part, texts=["path"]) as file:
-            for batch in file.iter_batches(ROWS, columns=["path"]):
+        with open_parquet(part, texts=["path"] if "path" in names else []) as file:
+            for batch in file.iter_batches(ROWS, columns=names):
                 batch.validate(full=True)
-                yield row_names(["" if path is None else str(path) for path in values_of(batch.column(0))], at)
+                paths = values_of(batch.column("path")) if "path" in names else [None] * batch.num_rows
+                yield (
+                    row_names(["" if path is None else str(path) for path in paths], at),
+                    [batch.column(one.name) for one in carried],
+                )
                 at += batch.num_rows
     except ValueError as error:
         raise OSError(f"{part} cannot be read: {error}") from None
