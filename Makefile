@@ -10,15 +10,18 @@ WORKERS ?= 2
 PYTEST ?=
 QUICK := not slow and not browser and not ray and not torch
 
-.PHONY: help demo setup test quick lint bench docs clean
+.PHONY: help demo setup test quick lint hooks bench docs wheel-smoke pythons clean
 
 help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
-	@echo "make docs    build docs/methods.md, its pictures and the README's table anew"
-	@echo "make lint    ruff and mypy"
+	@echo "make docs    build docs/methods.md, its pictures, the README's table and the map of imports anew"
+	@echo "make lint    ruff, mypy and codespell"
+	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (minutes); EXTRAS=all compares with torch"
+	@echo "make wheel-smoke  build the wheel, install it elsewhere without extras, and use it"
+	@echo "make pythons      the tests of the solver on the other versions of Python that are on this machine"
 	@echo "make clean   remove the virtual environments and what was built"
 
 demo: $(PLAIN)/ready
@@ -39,6 +42,16 @@ lint: $(READY)
 	$(FULL)/bin/ruff check .
 	$(FULL)/bin/ruff format --check .
 	$(FULL)/bin/mypy
+	$(FULL)/bin/codespell
+
+hooks: $(READY)
+	$(FULL)/bin/pre-commit install
+
+wheel-smoke: $(READY)
+	$(FULL)/bin/python scripts/wheel_smoke.py
+
+pythons:
+	$(PYTHON) scripts/pythons.py
 
 bench: $(READY)
 	$(FULL)/bin/python benchmarks/speed.py
@@ -57,4 +70,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(PLAIN) $(FULL) build dist handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(PLAIN) $(FULL) .venv-3.* build dist handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,7 +1,7 @@
 """Writes the stub files that editors and type checkers read: every public name with its parameters. ::
 
-    python docs/stubs.py            # writes src/handful/__init__.pyi and src/handful/estimators/classes.pyi
-    python docs/stubs.py --check    # writes nothing; exits with 1 if they are not up to date
+python docs/stubs.py            # writes src/handful/__init__.pyi and src/handful/estimators/classes.pyi
+python docs/stubs.py --check    # writes nothing; exits with 1 if they are not up to date
 """
 
 from __future__ import annotations

@@ -2,103 +2,110 @@
 
 import ast
 import inspect
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import rooms
 
 from handful.solving import get_solver, list_methods
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
-# Anyone may call these; they call no room.
-LEAVES = {
-    "arrays", "checks", "csvfile", "files", "interrupts", "limits", "parameters", "tensorfile", "threads", "unpickling",
-    "__init__",
-}  # fmt: skip
-ROOMS = {
-    "task": {"groups", "decide"},  # a result hands itself over when asked for groups, or for probabilities
-    "prepare": {"task"},
-    "base": set(),
-    "descent": {"task", "kernels"},  # it hands over to the kernel where that pays
-    "kernels": {"descent", "_tiles"},
-    "_tiles": set(),
-    "density": {"task", "prepare"},
-    "share": {"prepare", "density"},
-    "groups": {"task", "prepare", "density"},
-    "decide": {"task"},
-    "metrics": set(),
-    "stream": {"prepare", "descent", "kernels", "_tiles", "features"},
-    "methods": {"base", "task", "prepare", "descent", "decide", "density", "share", "stream"},
-    "estimator": {"base", "methods", "task", "prepare", "modelfile"},
-    "modelfile": {"base", "estimator", "methods", "modelcheck", "prepare", "task"},
-    "modelcheck": {"methods", "prepare"},
-    "features": {"task"},
-    "report": {"task", "images"},
-    "demo": {"task", "methods", "features", "metrics", "report"},
-    "bench": {"base", "train", "task", "methods", "features", "metrics", "descent"},
-    "images": {"features", "networks"},  # a published checkpoint is a backbone
-    "networks": {"images"},
-    "datasets": {"features", "images"},
-    "train": {"base", "features", "methods", "prepare", "images", "networks", "datasets", "task", "metrics"},
-    "label": {
-        "base",
-        "task",
-        "methods",
-        "stream",
-        "features",
-        "images",
-        "report",
-        "decide",
-        "estimator",
-        "modelfile",
-        "groups",
-    },
-    "scale": {"base", "bench", "methods", "features", "images", "label", "stream"},
-    "workbench": {"features", "images", "label", "decide", "report"},
-    "cli": {
-        "base",
-        "train",
-        "demo",
-        "features",
-        "methods",
-        "bench",
-        "images",
-        "label",
-        "workbench",
-        "scale",
-        "datasets",
-        "networks",
-    },
-    "__main__": {"cli"},
+MAX_ROOMS = 16
+# Which rooms each room imports, inside functions too: exactly these, so that an arrow nobody uses is a failure as well.
+# `python scripts/rooms.py` prints what the code does.
+ARROWS = {
+    "utils": "",
+    "core": "utils",
+    "backbones": "features utils",
+    "engines": "core",
+    "features": "core utils",
+    "report": "core utils",
+    "methods": "core engines",
+    "streaming": "core engines features methods utils",
+    "solving": "core engines methods streaming utils",
+    "estimators": "core engines solving utils",
+    "bench": "core features solving utils",
+    "training": "backbones core features methods solving utils",
+    "label": "backbones core estimators features methods report solving streaming utils",
+    "cluster": "backbones bench core features streaming utils",
+    "workbench": "backbones core features label utils",
+    "cli": "backbones bench cluster core features label solving training utils workbench",
 }
+# These can be deleted without touching another room but their file in cli/.
+EXTRA_ROOMS = ("workbench", "cluster", "training")
 
 
-def room(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+@pytest.fixture(scope="module")
+def imports():
+    return rooms.imports()
 
 
-def imported_rooms(path: Path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "handful":
-            yield from (alias.name for alias in node.names if (SOURCE / f"{alias.name}.py").exists())
-            yield from (alias.name for alias in node.names if (SOURCE / alias.name).is_dir())
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("handful."):
-            yield node.module.split(".")[1]
-        elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("handful."))
+def test_rooms_import_exactly_along_the_arrows(imports):
+    graph = rooms.room_graph(imports)
+    allowed = {name: set(others.split()) for name, others in ARROWS.items()}
+    assert set(graph) == set(allowed), "the rooms of src/handful are not those of ARROWS"
+    surplus = [(name, other) for name in graph for other in sorted(graph[name] - allowed[name])]
+    unused = [f"{name} -> {other}" for name in graph for other in sorted(allowed[name] - graph[name])]
+    lines = [f"not allowed: {rooms.explain_arrow(*arrow, imports)}" for arrow in surplus]
+    lines += [f"allowed but unused: {arrow}" for arrow in unused]
+    assert not lines, "\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_only_along_the_arrows(path):
-    here = room(path)
-    if here == "__init__":
-        return
-    others = set(imported_rooms(path)) - {here} - LEAVES
-    assert others <= ROOMS.get(here, set()), f"{here} may not call {others - ROOMS.get(here, set())}"
+def test_rooms_form_no_cycle(imports):
+    lines = rooms.explain_room_cycles(imports)
+    assert not lines, "\n" + "\n".join(lines)
+
+
+def test_modules_form_no_cycle(imports):
+    lines = rooms.explain_module_cycles(imports)
+    assert not lines, "\n" + "\n".join(lines)
+
+
+def test_the_arrows_themselves_form_no_cycle():
+    assert not rooms.cycles({name: set(others.split()) for name, others in ARROWS.items()})
+
+
+@pytest.mark.parametrize("extra", EXTRA_ROOMS)
+def test_an_extra_is_imported_by_the_command_line_only(extra):
+    assert {name for name, others in ARROWS.items() if extra in others.split()} == {"cli"}
+
+
+def test_the_top_level_shows_the_rooms():
+    entries = {path.name for path in SOURCE.iterdir() if path.name != "__pycache__"}
+    loose = {name for name in entries if not (SOURCE / name / "__init__.py").exists()}
+    assert loose <= {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
+    assert len(entries - loose) <= MAX_ROOMS
+
+
+def test_nothing_imports_all_names_of_a_module():
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            assert not (isinstance(node, ast.ImportFrom) and node.names[0].name == "*"), f"{path}:{node.lineno}"
+
+
+def test_the_map_in_contributing_is_that_of_the_code():
+    text = rooms.PAGE.read_text("utf-8")
+    assert rooms.page_with_map(text) == text, "run python scripts/rooms.py --write"
+
+
+def test_contributing_has_a_line_for_each_room():
+    lines = re.findall(r"^\| `(\w+)/` \|", rooms.PAGE.read_text("utf-8"), re.M)
+    assert sorted(lines) == sorted(rooms.room_graph())
+
+
+def test_cycles_are_found():
+    assert rooms.cycles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == [["a", "b", "c"]]
+    assert rooms.cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_imports_in_functions_are_found(imports):
+    """`cli` imports what a command needs inside the command."""
+    assert any(one.importer.startswith("cli.") and one.inside_function for one in imports)
+    assert any(one.only_for_types for one in imports)
 
 
 @pytest.mark.torch
@@ -119,7 +126,7 @@ def test_the_cluster_engine_is_there_without_an_import_of_its_own():
 @pytest.mark.parametrize("name", list_methods())
 def test_no_method_can_see_the_truth(name):
     method = get_solver(name)
-    parameters = list(inspect.signature(method.solve).parameters.values())
+    parameters = list(inspect.signature(method.method.solve).parameters.values())
     assert [p.name for p in parameters[:3]] == ["support", "labels", "query"]
     assert all(p.kind is p.KEYWORD_ONLY for p in parameters[3:])
     assert not [p.name for p in parameters[3:] if re.search("truth|query|label|target|outlier$", p.name)]
@@ -174,10 +181,9 @@ def test_versions_agree():
     assert f"## {handful.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_metadata_is_complete():
-    data = json.loads((SOURCE / "methods" / "metadata.json").read_text())
-    assert set(data) == {info.name for info in list_methods()}
-    for entry in data.values():
-        assert entry["paradigm"] in ("inductive", "transductive")
-        assert entry["setting"] in ("open-set", "closed-set", "detector")
-        assert entry["score"] in ("probability", "rank")
+@pytest.mark.parametrize("name", list_methods())
+def test_metadata_is_complete(name):
+    info = get_solver(name).info
+    assert info.paradigm in ("inductive", "transductive")
+    assert info.setting in ("open-set", "closed-set", "detector")
+    assert info.score in ("probability", "rank")

@@ -1,3 +1,5 @@
+"""`python -m handful` is the same as the command `handful`."""
+
 from handful.cli import main
 
 main()

@@ -31,12 +31,12 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     assert right <= called
     assert right > 110
     assert re.search(
-        r"KDO, not told the share .* 9\d\.\d ± .* EOL, told the share .* 9\d\.\d ± .* kNN .* nearest", said
+        r"KDO, without the share .* 9\d\.\d ± .* EOL, given the share .* 9\d\.\d ± .* kNN .* nearest", said
     )
     estimate = re.search(r"Its estimate: about (\d+) % \((.*?)\); in truth 50 %\.", said)
     assert 25 < int(estimate[1]) < 75
     assert re.match(r"(between|at (least|most)) \d", estimate[2])
-    assert re.search(r"50 % of each are of no known kind; the estimate was off by \d+ points on average", said)
+    assert re.search(r"50 % of each pile is unknown; the estimate was off by \d+ points on average", said)
     assert (folder / "report.html").is_file()
     assert "report.html" in said
 
@@ -64,10 +64,11 @@ def test_demo_tables_agree_with_each_other_and_with_its_words(demo):
 def test_demo_report_shows_every_drawing_of_the_pile_once(demo):
     _, folder = demo
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 300 + 25
+    pictures = json.loads(re.search(r'id="pictures">(.*?)</script>', page)[1])
+    assert len(pictures) == 300 + 25
+    assert all(picture.startswith("iVBOR") for picture in pictures)
     assert "in truth 50 %." in page
-    assert "http://" not in page
-    assert "https://" not in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
 def test_demo_for_machines_is_one_json_document_and_reproducible(tmp_path):
@@ -129,3 +130,34 @@ def test_version_and_help():
     shown = handful("demo", "--help").stdout
     assert "--output" in shown
     assert "report.html" in shown
+
+
+def test_options_of_a_command_stand_under_headings():
+    shown = handful("label", "--help").stdout
+    headings = ["Results", "What is called unknown", "Backbone", "Reading pictures", "Many machines"]
+    places = [shown.index(f"─ {heading} ─") for heading in headings]
+    assert places == sorted(places)
+    assert shown.index("--outlier-share") > places[1]
+
+
+def test_a_mistyped_method_gets_the_nearest_name(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n")
+    done = handful("label", tmp_path / "t.csv", "--method", "EOLL", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "did you mean 'eol'?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_methods_are_found_in_capital_letters_too(tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    rows = [[*(rng.normal(size=4) + 5 * np.eye(4)[k % 3]), f"kind{k % 3}" if k < 6 else ""] for k in range(30)]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["x1", "x2", "x3", "x4", "label"], *rows])
+    labels = []
+    for name in ("eol", "EOL"):
+        done = handful("label", "t.csv", "--method", name, "-o", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        labels.append((tmp_path / name / "labels.csv").read_text())
+    assert labels[0] == labels[1]

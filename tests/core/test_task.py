@@ -273,7 +273,7 @@ def test_a_batch_without_pile_is_not_given_to_the_fused_kernel_even_where_it_is_
     program = """
 import handful.engines.descent_numba, numpy as np
 task = handful.Task.of_examples(np.ones((2, 3, 4)), [[0, 1, 1]] * 2)
-print(handful.solve("eol", task).probabilities.shape)
+print(handful.solve_task(task, method="eol").probabilities.shape)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "(2, 0, 2)\n", done.stderr
@@ -639,7 +639,7 @@ def test_one_task_of_a_batch_is_that_task_alone():
         np.testing.assert_array_equal(alone.query, query[1:])
         assert alone.classes.tolist() == [0, 1, 2]
     assert not whole[:1].single
-    with pytest.raises(IndexError, match=r"^there is no task 2: they are 2, counted from 0"):
+    with pytest.raises(IndexError, match=r"^there is no task 2: there are 2, counted from 0"):
         whole[2]
 
 
@@ -658,11 +658,12 @@ def result():
     return Result(
         probabilities=np.array([[0.6, 0.2], [0.1, 0.3], [0.02, 0.08], [0.0, 0.0]]),
         outlier_scores=np.array([0.2, 0.6, 0.9, 1.0]),
-        unknown=np.array([False, False, True, True]),
         classes=np.array(["ant", "bee"]),
         threshold=0.7,
         outlier_share=0.5,
-        made_by={"method": "hand"},
+        task=Task(np.eye(2), ["ant", "bee"], np.ones((4, 2))),
+        made_by={"method": "hand", "score": "rank"},
+        state={},
     )
 
 
@@ -696,7 +697,7 @@ def test_a_result_is_a_table(result):
     assert table.column("label").to_pylist() == ["ant", "bee", "unknown", "unknown"]
     assert table.column("unknown").to_pylist() == [False, False, True, True]
     assert table.column("outlier_score").to_pylist() == [0.2, 0.6, 0.9, 1.0]
-    assert table.column("p_bee").to_pylist() == [0.2, 0.3, 0.08, 0.0]
+    assert table.column("p_bee").to_pylist() == pytest.approx([0.25, 0.75, 0.8, 0.5])
 
 
 def test_a_result_is_a_pandas_frame_with_the_callers_labels(torch):
@@ -744,7 +745,7 @@ def test_the_history_of_a_batch_is_indexed_by_task():
 
 def test_an_index_that_is_no_task_is_refused():
     whole = answer(*two_tasks())
-    with pytest.raises(IndexError, match=r"^there is no task 2: they are 2, counted from 0"):
+    with pytest.raises(IndexError, match=r"^there is no task 2: there are 2, counted from 0"):
         whole[2]
     with pytest.raises(TypeError, match=r"'slice' object cannot be interpreted as an integer"):
         whole[0:1]
@@ -832,7 +833,7 @@ def test_solve_each_of_nothing_is_nothing():
 
 
 def test_solve_each_refuses_what_is_no_single_task():
-    with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call solve on it"):
+    with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call solve_task on it"):
         solve_each([Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol")
     with pytest.raises(TypeError, match=r"^task 0 is a tuple: make a handful.Task"):
         solve_each([(SUPPORT, LABELS, QUERY)], method="eol")
@@ -859,7 +860,7 @@ def test_a_batch_cut_into_chunks_equals_its_tasks_alone(threads):
 
 
 def test_an_unknown_method_is_told_the_known_ones():
-    with pytest.raises(ValueError, match=r"^there is no method 'eoll'; there are: .*eol.*knn.*simpleshot"):
+    with pytest.raises(ValueError, match=r"^there is no method 'eoll' \(did you mean 'eol'\?\); there are: .*eol.*knn.*simpleshot"):
         answer(method="eoll")
 
 

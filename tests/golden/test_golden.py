@@ -1,10 +1,17 @@
-"""Against the published research code's own outputs (needs ../shared/data/golden.npz)."""
+"""Against the outputs of the published research code.
+
+One case is in the repository, published_case.npz, so that every clone can check it. The other cases need
+../shared/data/golden.npz and are skipped without it.
+"""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import handful
 
+PUBLISHED_CASE = Path(__file__).with_name("published_case.npz")
 CASES = ("balanced_5shot", "few_outliers_5shot", "many_outliers_5shot", "balanced_1shot")
 LEARNED = {
     "eol": ("prototypes", "eta", "delta"),
@@ -15,9 +22,20 @@ LEARNED = {
 TORCH = pytest.param("torch", marks=pytest.mark.torch)
 
 
-@pytest.fixture(scope="module")
-def golden(shared):
-    return np.load(shared / "data" / "golden.npz")
+@pytest.fixture
+def golden(case, request):
+    """The arrays of a case: from the repository for the first one, from ../shared for the others."""
+    if case == CASES[0]:
+        return np.load(PUBLISHED_CASE)
+    return np.load(request.getfixturevalue("shared") / "data" / "golden.npz")
+
+
+def test_the_case_in_the_repository_is_that_of_the_published_code(shared):
+    assert PUBLISHED_CASE.stat().st_size < 400_000
+    with np.load(PUBLISHED_CASE) as part, np.load(shared / "data" / "golden.npz") as whole:
+        assert set(part.files) == {"base_mean", *(name for name in whole.files if name.startswith(f"{CASES[0]}/"))}
+        for name in part.files:
+            np.testing.assert_array_equal(part[name], whole[name].astype(part[name].dtype))
 
 
 def inputs(golden, case, path):

@@ -396,11 +396,13 @@ SMALL = {"protocol": Protocol(ways=3, shots=2, queries=4, outlier_ways=3, outlie
 
 @pytest.mark.torch
 def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
+    from handful.training.heads import learn_base
+
     methods, features, base = "feat,snatcher_f,poodle,simpleshot", crowded(seed=1), crowded()
-    found = perform("balanced", features, base, output=tmp_path, methods=methods, **SMALL)
+    found = perform("balanced", features, base, output=tmp_path, methods=methods, learn_base=learn_base, **SMALL)
     (file,) = tmp_path.glob("base-*.safetensors")
     changed = file.stat().st_mtime_ns
-    again = perform("balanced", features, base, output=tmp_path, methods=methods, **SMALL)
+    again = perform("balanced", features, base, output=tmp_path, methods=methods, learn_base=learn_base, **SMALL)
     assert file.stat().st_mtime_ns == changed
     for cell, figures in found.results[0].figures.items():
         np.testing.assert_array_equal(again.results[0][cell]["auroc"], figures["auroc"])
@@ -409,6 +411,8 @@ def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
         np.testing.assert_array_equal(by_file.results[0][cell]["auroc"], figures["auroc"])
     with pytest.raises(ValueError, match="feat learns from base classes: give --base"):
         perform("balanced", features, output=tmp_path / "3", methods=methods, **SMALL)
+    with pytest.raises(ValueError, match="nothing to learn them with: give a base file"):
+        perform("balanced", features, base, output=tmp_path / "3", methods=methods, **SMALL)
     with pytest.raises(ValueError, match="has no head 'feat'"):
         perform("balanced", features, Base(base.mean), output=tmp_path / "3", methods=methods, **SMALL)
     with pytest.raises(ValueError, match="must come from the same backbone"):

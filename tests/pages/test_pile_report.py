@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from handful.report import PileGroup, PileItem, PileReport, png, render_pile, write_pile
+from handful.report import Group, Item, Report, png, render, write
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]
@@ -41,11 +41,11 @@ def item(n, of=40, **changes):
         "name": f"{n:04}.jpg", "thumbnail": PICTURE, "label": "unknown" if score > 0.5 else closest, "closest": closest,
         "confidence": 0.75, "score": score, "xy": (n, n), "nearest": ["cat/one.jpg", "elsewhere.jpg"],
     }  # fmt: skip
-    return PileItem(**values | changes)
+    return Item(**values | changes)
 
 
 def example(name, closest, xy):
-    return PileItem(name, PICTURE, closest, closest, 1.0, 0.0, xy, [], example=True)
+    return Item(name, PICTURE, closest, closest, 1.0, 0.0, xy, [], example=True)
 
 
 EXAMPLES = [example("cat/one.jpg", "cat", (0.0, 39.0)), example("dog/one.jpg", "dog", (39.0, 0.0))]
@@ -57,7 +57,7 @@ def a_report(items=(*PILE, *EXAMPLES), **changes):
         "title": "Pets", "sentences": ["Forty pictures."], "items": list(items), "classes": CLASSES, "threshold": 0.5,
         "score_is_probability": True, "skipped": [("notes.txt", "is not a picture")], "made_by": {"method": "eol"},
     }  # fmt: skip
-    return PileReport(**values | changes)
+    return Report(**values | changes)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def visit(browser, tmp_path):
 
     def open_page(report, width=1280, height=900, scheme="light", expect=()):
         allowed.extend(expect)
-        path = write_pile(tmp_path / "report.html", report)
+        path = write(tmp_path / "report.html", report)
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
@@ -145,6 +145,25 @@ def test_groups_start_with_the_surest_and_examples_stand_above_them(visit):
     settled(page)
     assert names(page, 2)[:2] == ["0021.jpg", "0022.jpg"]
     assert words(page, "#links") == "cat 11 dog 10 unknown 19"
+
+
+def test_the_order_is_that_of_the_confidence_on_the_cards(visit):
+    odd = [
+        item(
+            n, of=10, confidence=(7 * n % 10) / 10, alternative_confidence=(3 * n % 10) / 10, closest="cat", label=label
+        )
+        for n, label in enumerate(["cat"] * 6 + ["unknown"] * 4)
+    ]
+    page = visit(a_report(odd))
+    assert names(page, 0) == [f"{n:04}.jpg" for n in sorted(range(6), key=lambda n: -odd[n].confidence)]
+    drag(page, 0.85)  # 6, 7 and 8 are known now, as sure as their other answer says
+    sureness = {n: odd[n].confidence if n < 6 else odd[n].alternative_confidence for n in range(9)}
+    assert names(page, 0) == [f"{n:04}.jpg" for n in sorted(range(9), key=lambda n: -sureness[n])]
+    page.select_option("#order", "doubt")
+    settled(page)
+    texts = page.locator("#g0 .card .label i").all_text_contents()
+    shown = [float(re.fullmatch(r"confidence (\d+)%", text)[1]) / 100 for text in texts]
+    assert shown == sorted(sureness.values())
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -318,7 +337,7 @@ def downloaded(page):
 
 
 def test_download_holds_the_labels_at_this_threshold(visit):
-    odd = [item(0, name=name) for name in NASTY] + [item(1, confidence=0.6, otherwise=0.25, score=1 / 3)]
+    odd = [item(0, name=name) for name in NASTY] + [item(1, confidence=0.6, alternative_confidence=0.25, score=1 / 3)]
     page = visit(a_report(odd + PILE[30:] + EXAMPLES))
     head, *rows = downloaded(page)
     assert head == ["path", "label", "closest", "confidence", "outlier_score"]
@@ -483,7 +502,7 @@ def test_five_thousand_pictures_become_elements_only_near_the_window(visit):
     assert page.evaluate("document.activeElement.className") == "open"
 
 
-GROUPS = [PileGroup("group 1", 9, [39, 30, 31, 32, 33, 34, 35, 36, 37]), PileGroup("group 2", 4, [22, 21, 23, 24])]
+GROUPS = [Group("group 1", 9, [39, 30, 31, 32, 33, 34, 35, 36, 37]), Group("group 2", 4, [22, 21, 23, 24])]
 
 
 def strip(page, k):
@@ -539,7 +558,7 @@ def test_groups_of_items_without_pictures_show_their_names(visit):
 
 def test_names_in_groups_are_text(visit):
     odd = [item(30, name=name, thumbnail=None) for name in NASTY]
-    page = visit(a_report(odd, groups=[PileGroup(NASTY[3], len(odd), range(len(odd)))]))
+    page = visit(a_report(odd, groups=[Group(NASTY[3], len(odd), range(len(odd)))]))
     assert NASTY[3] in page.inner_text("#k0")
     assert strip(page, 0).locator("li").count() == len(NASTY)
     assert page.evaluate("typeof pwned") == "undefined"
@@ -547,7 +566,7 @@ def test_names_in_groups_are_text(visit):
 
 def test_large_groups_show_a_part_and_far_ones_wait(visit):
     many = [item(n, of=5000) for n in range(5000)]
-    groups = [PileGroup(f"group {k + 1}", 200, range(2501 + 100 * k, 2601 + 100 * k)) for k in range(20)]
+    groups = [Group(f"group {k + 1}", 200, range(2501 + 100 * k, 2601 + 100 * k)) for k in range(20)]
     page = visit(a_report(many, groups=groups))
     assert page.locator(".strip li").count() == 0
     shown = strip(page, 0)
@@ -559,7 +578,7 @@ def test_large_groups_show_a_part_and_far_ones_wait(visit):
 def test_a_group_of_what_is_not_unknown_is_refused():
     for wrong in (0, 40, 400):
         with pytest.raises(ValueError, match="is not an unknown item of the report"):
-            render_pile(a_report(groups=[PileGroup("group 1", 1, [wrong])]))
+            render(a_report(groups=[Group("group 1", 1, [wrong])]))
 
 
 def test_what_was_skipped_and_how_it_was_made_can_be_unfolded(visit):
@@ -599,7 +618,7 @@ class Parts(HTMLParser):
 
 
 def test_policy_allows_this_style_and_this_script_and_nothing_else():
-    parts = Parts(render_pile(a_report()))
+    parts = Parts(render(a_report()))
 
     def source(block):
         return "'sha256-" + b64encode(hashlib.sha256(parts.blocks[block].encode()).digest()).decode() + "'"
@@ -616,7 +635,7 @@ def test_policy_allows_this_style_and_this_script_and_nothing_else():
 
 
 def test_data_cannot_end_its_block_and_reads_back_as_it_was():
-    parts = Parts(render_pile(a_report([item(n, name=name) for n, name in enumerate(NASTY)])))
+    parts = Parts(render(a_report([item(n, name=name) for n, name in enumerate(NASTY)])))
     assert set(parts.blocks) == {"style", "data", "pictures", "script"}
     assert not re.search(r"[<>&]|[^\x20-\x7e]", parts.blocks["data"])
     assert [row[0] for row in json.loads(parts.blocks["data"])["items"]] == NASTY
@@ -626,42 +645,42 @@ def test_each_picture_is_on_the_page_once_as_it_came():
     image = pytest.importorskip("PIL.Image")
     file = io.BytesIO()
     image.new("RGB", (9, 7), "red").save(file, "JPEG")
-    page = render_pile(a_report([item(0), item(1, thumbnail=file.getvalue()), item(2, thumbnail=None)]))
+    page = render(a_report([item(0), item(1, thumbnail=file.getvalue()), item(2, thumbnail=None)]))
     assert json.loads(Parts(page).blocks["pictures"]) == [
         b64encode(PICTURE).decode(), b64encode(file.getvalue()).decode(), None
     ]  # fmt: skip
 
 
 def test_the_same_report_gives_the_same_page(tmp_path):
-    page = render_pile(a_report())
-    assert page == render_pile(a_report())
-    path = write_pile(tmp_path / "new" / "report.html", a_report())
+    page = render(a_report())
+    assert page == render(a_report())
+    path = write(tmp_path / "new" / "report.html", a_report())
     assert path.read_bytes().decode("utf-8") == page
     assert os.listdir(path.parent) == ["report.html"]
 
 
 def test_undecodable_file_names_are_written_as_in_the_tables(tmp_path):
     name = os.fsdecode(b"caf\xe9.jpg")  # a lone surrogate, which no utf-8 file can hold
-    path = write_pile(tmp_path / "p.html", a_report([item(0, name=name)], title=name, skipped=[(name, name)]))
+    path = write(tmp_path / "p.html", a_report([item(0, name=name)], title=name, skipped=[(name, name)]))
     page = path.read_text(encoding="utf-8")
     assert json.loads(Parts(page).blocks["data"])["items"][0][0] == "caf\\udce9.jpg"
     assert '<bdi class="file">caf\\udce9.jpg</bdi>' in page
 
 
 def test_failed_rendering_keeps_the_earlier_page(tmp_path):
-    path = write_pile(tmp_path / "p.html", a_report())
+    path = write(tmp_path / "p.html", a_report())
     before = path.read_bytes()
     with pytest.raises(ValueError, match="'0000.jpg'.*neither a JPEG nor a PNG"):
-        write_pile(path, a_report([item(0, thumbnail=b"GIF89a")]))
+        write(path, a_report([item(0, thumbnail=b"GIF89a")]))
     assert path.read_bytes() == before
 
 
 def test_wrong_input_is_named():
     with pytest.raises(ValueError, match="'0000.jpg'.*'cow' is none of the classes"):
-        render_pile(a_report([item(0, closest="cow")]))
+        render(a_report([item(0, closest="cow")]))
     with pytest.raises(ValueError, match="'0000.jpg'.*label 'dog' is neither 'cat' nor 'unknown'"):
-        render_pile(a_report([item(0, label="dog")]))
+        render(a_report([item(0, label="dog")]))
     with pytest.raises(ValueError, match="class is named 'unknown'"):
-        render_pile(a_report([], classes=["unknown"]))
+        render(a_report([], classes=["unknown"]))
     with pytest.raises(ValueError, match="threshold is nan"):
-        render_pile(a_report(threshold=NAN))
+        render(a_report(threshold=NAN))

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import handful
-from handful.solving import solve as solving
 from handful.streaming import descent as descending
 from handful.streaming import solve as streaming
 from handful.streaming.passes import Journal, Pass, Threads, View
@@ -29,7 +28,7 @@ STREAMED = ("eol", "oslo", "ostim", "tim_gd", "simpleshot", "knn")
 @pytest.fixture
 def however_small(monkeypatch):
     """A small pile is loaded and solved as any: here it is not."""
-    monkeypatch.setattr(solving, "SMALL", 0)
+    monkeypatch.setattr(streaming, "SMALL_PILE_ROWS", 0)
 
 
 def some_task(seed, ways, shots, count, dimension, dtype=np.float32):
@@ -83,7 +82,7 @@ def test_any_pieces_and_any_chunk_give_what_one_array_gives(method, data):
     chunk, threads = data.draw(st.integers(1, count + 5)), data.draw(st.integers(1, 3))
     whole = handful.solve(support, labels, query, method=method, outlier_share=0.5)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solving, "SMALL", 1000)  # few queries leave EOL room to run away from a rounding error
+        patch.setattr(streaming, "SMALL_PILE_ROWS", 1000)  # few queries leave EOL room to run away from a rounding error
         pile = in_pieces(query, cuts, kinds, folder)
         found = handful.solve(
             support,
@@ -202,7 +201,7 @@ def test_other_preparations_stream_too():
 def test_a_large_array_is_not_copied_but_gone_through(monkeypatch):
     support, labels, query = some_task(6, 5, 5, 2000, 64)
     whole = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
-    monkeypatch.setattr(streaming, "LARGE", query.nbytes)
+    monkeypatch.setattr(sys.modules["handful.solving.solve"], "LARGE_PILE_BYTES", query.nbytes)
     made, sums = [], Threads.sums
     monkeypatch.setattr(Threads, "sums", lambda self, each: made.append(each) or sums(self, each))
     found = handful.solve(support, labels, query, method="eol", outlier_share=0.5)

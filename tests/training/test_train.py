@@ -371,7 +371,7 @@ def test_stopped_at_random_moments_and_resumed_it_ends_with_the_same_weights(tmp
     environment = os.environ | {"HANDFUL_CACHE": str(tmp_path / "cache")}
     whole = subprocess.run(command(folder, tmp_path / "whole"), env=environment, capture_output=True, text=True)
     assert whole.returncode == 0, whole.stderr
-    assert "Skipped 1 file:" in whole.stdout
+    assert "Skipped (1):" in whole.stdout
     assert "broken.png" in whole.stdout
     moments, steps = random.Random(), []
     for stop, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (None, 0)):

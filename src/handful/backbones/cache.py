@@ -118,6 +118,7 @@ class FeatureCache:
         self._do(delete, None)
 
     def close(self) -> None:
+        """Close the file; a later call opens it again."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
@@ -216,7 +217,7 @@ def _sound(path: Path) -> bool:
     try:
         connection = sqlite3.connect(path, timeout=PATIENCE)
         try:
-            return connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
         finally:
             connection.close()
     except sqlite3.Error:
@@ -228,8 +229,10 @@ def _key(path: str) -> bytes:
 
 
 def _status(status: os.stat_result) -> str:
-    """What changes when a file's content does. Size and modification time alone miss files of one size, unpacked
-    with one time, that change names."""
+    """Return what changes when a file's content does.
+
+    Size and modification time alone miss files of one size, unpacked with one time, that change names.
+    """
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 

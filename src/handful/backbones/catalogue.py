@@ -175,7 +175,8 @@ class EfficientNetLite0(Backbone):
         self._session = open_session(graph, threads)
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
-        return self._session.run(["features"], {"pictures": batch})[0]
+        features: np.ndarray = self._session.run(["features"], {"pictures": batch})[0]
+        return features
 
 
 class Pixels(Backbone):

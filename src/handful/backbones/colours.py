@@ -30,8 +30,8 @@ def _grey(values: np.ndarray) -> Image.Image:
 def _sixteen(image: Image.Image) -> np.ndarray:
     tags = getattr(image, "tag_v2", {})  # TIFF's alone
     bits = max(tags.get(BITS, (16,)))  # microscopes write 12
-    values = np.asarray(image).astype(np.float32) / (2**bits - 1)
-    return 1 - values if tags.get(PHOTOMETRIC) == WHITE_IS_ZERO else values
+    values: np.ndarray = np.asarray(image).astype(np.float32) / (2**bits - 1)
+    return np.subtract(1, values) if tags.get(PHOTOMETRIC) == WHITE_IS_ZERO else values
 
 
 def _unscaled(image: Image.Image) -> np.ndarray:
@@ -40,10 +40,11 @@ def _unscaled(image: Image.Image) -> np.ndarray:
     White is 1 (floats only), 255 or 65535, the first that no value exceeds, else the largest value; black is 0, or
     the smallest value if negative.
     """
-    values = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
+    values: np.ndarray = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
     black, largest = min(values.min(), 0.0), values.max()
     usual = [1.0, 255.0, 65535.0] if image.mode == "F" else [255.0, 65535.0]
     if image.format == "PNG":  # Pillow 10 gives 16-bit PNGs as "I"
         usual = [65535.0]
     white = next((white for white in usual if largest <= white), largest)
-    return (values - black) / (white - black)
+    scaled: np.ndarray = (values - black) / (white - black)
+    return scaled

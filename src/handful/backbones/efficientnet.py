@@ -48,6 +48,8 @@ class Layer(NamedTuple):
 
 
 class Block(NamedTuple):
+    """Layers in a row; `residual` adds the input of the first to the output of the last."""
+
     layers: tuple[Layer, ...]
     residual: bool = False
 
@@ -145,7 +147,7 @@ def build_graph(weights: dict[str, np.ndarray]) -> bytes:
     )
     # Versions that every ONNX Runtime we allow can read, whatever onnx writes by default.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="handful")
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def folded(weights: dict[str, np.ndarray], layer: Layer) -> tuple[np.ndarray, np.ndarray]:

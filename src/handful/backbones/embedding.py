@@ -85,8 +85,11 @@ class _Waiting(NamedTuple):
 
 
 class _Run:
-    """One call of `embed_pictures`. Threads only look; all else happens in the caller's, picture by picture in the
-    order given, so that batches, and with them the last bits of features, do not depend on which thread was first."""
+    """One call of `embed_pictures`.
+
+    Threads only look pictures up; the rest happens in the caller's thread, picture by picture in the given order, so
+    that batches, and with them the last bits of features, do not depend on which thread was first.
+    """
 
     def __init__(
         self,

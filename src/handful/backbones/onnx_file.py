@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ from handful.backbones.onnx_graph import MAX_NAME, check_model, weight_files
 from handful.backbones.onnx_runtime import open_session
 from handful.backbones.pictures import shown
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
-from handful.core.checks import shortened
 from handful.utils.extras import need
 from handful.utils.limits import JSON_BYTES, check_bytes, in_units
+from handful.utils.text import shortened
 
 KEYS = ("size", "mean", "std", "interpolation", "crop", "output")
 NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans
@@ -95,7 +97,7 @@ class OnnxFile(Backbone):
             raise ValueError(f"{self.name} takes {channels} channels, and mean has {len(about['mean'])} numbers")
 
     def _choose_output(self, wanted: str | None) -> str:
-        names = [entry.name for entry in self._session.outputs]
+        names: list[str] = [entry.name for entry in self._session.outputs]
         if wanted is None and len(names) == 1:
             return names[0]
         if wanted is None or wanted not in names:
@@ -109,7 +111,8 @@ class OnnxFile(Backbone):
     def _trial(self) -> int:
         """How many features a picture gets; whatever is wrong with the network shows here, not after an hour."""
         check_bytes(4 * len(self.preprocessing.mean) * math.prod(self.input_size), f"a picture for {self.name}")
-        return self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32)).shape[1]
+        features = self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32))
+        return int(features.shape[1])
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
         if self._channels_last:
@@ -151,7 +154,9 @@ def _beside(path: Path) -> dict[str, Any]:
             shortened(", ".join(map(repr, unknown)), 200) if isinstance(about, dict) else f"a {type(about).__name__}"
         )
         raise ValueError(f"{beside} holds {wrong}: an object with {', '.join(KEYS)} is needed")
-    checked = {"size": as_size, "mean": lambda v: as_numbers(v, "mean"), "std": lambda v: as_numbers(v, "std")}
+    checked: dict[str, Callable[[Any], Any]] = {"size": as_size} | {
+        name: partial(as_numbers, what=name) for name in ("mean", "std")
+    }
     try:
         return {key: checked[key](value) if key in checked else value for key, value in about.items()}
     except (TypeError, ValueError, OverflowError) as error:

@@ -44,7 +44,7 @@ class Session:
         limit_s = max(timeout_s(), SLACK * rows * self._seconds_a_picture)
         begun = time.monotonic()
         try:
-            found = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
+            found: list[Any] = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
         except TimeoutError:
             sentence = f"{self.name} took longer than {limit_s:g} seconds for a batch of {rows}"
             raise ValueError(_too_long(sentence)) from None

@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 # Named so that Pillow knows their formats: it would import all of its fifty to find TIFF
-from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
+from PIL import (
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+    WebPImagePlugin,
+)  # fmt: skip
 
 from handful.backbones.colours import to_rgb
 from handful.backbones.picture_metadata import UPRIGHT, despite_metadata, orientation
@@ -175,7 +184,7 @@ def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> 
     """A picture of which only the header has been read."""
     try:
         image = Image.open(file, formats=FORMATS)
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         file.seek(0)
         raise BadPicture(path, _unknown(file.read(512))) from None
     if image.width * image.height > max_pixels:
@@ -254,9 +263,9 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     if others:
         counts = ", ".join(f"{count} with {suffix}" for suffix, count in others.most_common(5))
         more = ", ..." if len(others) > 5 else ""
-        skipped.append(
-            Skipped(top, f"has {others.total()} files that are no {KINDS}, passed over by their suffix: {counts}{more}")
-        )
+        count = others.total()
+        kind = "file that is not a picture" if count == 1 else "files that are not pictures"
+        skipped.append(Skipped(top, f"holds {count} {kind}, by the suffix: {counts}{more} (pictures are {KINDS})"))
     return found, skipped
 
 

@@ -65,6 +65,8 @@ def few_shot_preprocessing(channels: Any, given: dict[str, Any]) -> Preprocessin
 
 
 class TorchBackbone(Backbone):
+    """A torch module as a backbone: pictures in, the module's output as features out."""
+
     def __init__(self, name: str, module: Any, preprocessing: Preprocessing, threads: int | None):
         self._torch = need("torch", f"the backbone {name}", TORCH)
         self.name, self.preprocessing = name, preprocessing

@@ -34,6 +34,7 @@ class Line:
 
     @property
     def met(self) -> bool | None:
+        """Whether the aim is met here; None if the results cannot tell."""
         if self.limit is not None:
             return None if np.isnan(self.mean) else bool(self.mean <= self.limit)
         return None if np.isnan(self.half_width) else bool(self.mean + self.half_width >= 0)
@@ -46,11 +47,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Aim:
+    """A statement that the results should support, with a line for each setting."""
+
     statement: str
     lines: list[Line]
 
     @property
     def met(self) -> bool | None:
+        """Whether all lines are met; None if one cannot tell and none is missed."""
         verdicts = [line.met for line in self.lines]
         if False in verdicts:
             return False
@@ -69,6 +73,7 @@ class Aim:
         return min(measured, key=_slack, default=None)
 
     def record(self) -> dict[str, Any]:
+        """Return the aim with its lines as JSON takes it."""
         lines = [
             {
                 "shots": x.shots, "share": x.share, "mean": plain(x.mean), "half_width_95": plain(x.half_width),

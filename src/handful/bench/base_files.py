@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol
 
 from handful.bench.settings import Contender
 from handful.bench.store import Store, fingerprint, source_of
@@ -14,7 +16,16 @@ from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
 
-LEARNING = ("handful.training.heads",)  # the module that decides what is learned
+
+class LearnBase(Protocol):
+    """A function that learns what methods need from base classes: `handful.training.heads.learn_base`."""
+
+    __module__: str  # its source decides what is learned
+
+    def __call__(
+        self, features: FeatureTable, /, *, heads: Sequence[str], progress: Callable[[int, int], object]
+    ) -> Base:
+        """Learn these heads from features of base classes."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,7 @@ def ground(base: FeatureTable | Base | None, features: FeatureTable, learned: Ba
 
 
 def check_dimension(base: Ground | None, features: FeatureTable) -> None:
+    """Raise ValueError if the base and the features have different numbers of dimensions."""
     if base is not None and base.base.dimension != features.dimension:
         raise ValueError(
             f"{base.name} has {base.base.dimension} features and {features.name} {features.dimension}: "
@@ -59,8 +71,9 @@ def learn(
     contenders: Iterable[Contender],
     store: Store,
     progress: Callable[[str, int, int], object],
+    learn_base: LearnBase | None,
 ) -> Base | None:
-    """What contenders need that is learned from the features `base`; it is kept in the store's folder."""
+    """Return what contenders need that `learn_base` learns from the features `base`; a file in the store keeps it."""
     wanting = needing(contenders)
     if isinstance(base, Base):
         for contender in wanting:  # or it says what is missing, now
@@ -72,12 +85,17 @@ def learn(
             f"{wanting[0].method} learns from base classes: give --base, features of the backbone's training classes "
             "or a base file that `handful base` or `handful train` wrote"
         )
+    if learn_base is None:
+        raise ValueError(
+            f"{wanting[0].method} needs heads that are learned from base classes, and there is nothing to learn them "
+            "with: give a base file, or learn_base=handful.training.heads.learn_base"
+        )
     heads = sorted({part for c in wanting for part in get_solver(c.method).base_parts} - {NEGATIVES})
-    mark = blake2b(f"{fingerprint(base)} {heads} {source_of(LEARNING)}".encode(), digest_size=6).hexdigest()
+    mark = blake2b(
+        f"{fingerprint(base)} {heads} {source_of([learn_base.__module__])}".encode(), digest_size=6
+    ).hexdigest()
     path = Path(store.folder, f"base-{mark}.safetensors")
     if not path.exists():
-        from handful.training.heads import learn_base
-
         store.open()
-        learn_base(base, heads=heads, progress=lambda *done: progress("learning heads", *done)).save(path)
+        learn_base(base, heads=heads, progress=partial(progress, "learning heads")).save(path)
     return read_base(path)

@@ -25,6 +25,8 @@ TRANSDUCTIVE = ("FSL-T", "OSFSL-T")
 
 @dataclass(frozen=True)
 class Comparison:
+    """The difference of two results on the same tasks, which speaks for or against a statement."""
+
     what: str
     difference: float  # of the means, in percent points: above 0 speaks for the statement
     half_width: float  # of the 95 % interval
@@ -49,6 +51,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
+    """A statement of the paper with the comparisons that test it."""
+
     statement: str
     comparisons: list[Comparison]
     remark: str = ""
@@ -56,6 +60,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool | None:
+        """Whether all comparisons support the statement; None if one is undecided and none contradicts it."""
         verdicts = [c.holds for c in self.comparisons] + ([self.found] if not self.comparisons else [])
         if False in verdicts:
             return False
@@ -76,6 +81,7 @@ class Verdict:
         return min(self.comparisons, key=lambda c: c.weight, default=None)
 
     def record(self) -> dict[str, Any]:
+        """Return the statement with its comparisons as JSON takes it."""
         compared = [
             {"what": c.what, "difference": plain(c.difference), "half_width_95": plain(c.half_width), "holds": c.holds}
             for c in self.comparisons
@@ -97,6 +103,7 @@ def check(balanced: Results, imbalanced: Results, sweep: Results, ablation: Resu
 
 
 def to_markdown(verdicts: Iterable[Verdict], results: Results, command: str | None = None) -> str:
+    """Return the verdicts as a Markdown page."""
     n = results.seeds * results.tasks
     base = f", base mean of {results.base}" if results.base else ", task mean"
     lines = ["# The paper's claims, tested", ""]
@@ -197,7 +204,8 @@ def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
 
     def loss(rows: Sequence[str], figure: str) -> np.ndarray:
         lost = [balanced[column, row][figure] - values(imbalanced, None, row, figure) for row in rows]
-        return np.mean(lost, axis=0)
+        mean: np.ndarray = np.mean(lost, axis=0)
+        return mean
 
     transductive = [r for r, c in contenders.items() if c.kind in TRANSDUCTIVE]
     inductive = [r for r, c in contenders.items() if c.kind not in TRANSDUCTIVE]

@@ -230,6 +230,7 @@ def gallery(
 
 
 def need() -> None:
+    """Raise ImportError with the install command if matplotlib is missing."""
     if not available():
         raise ImportError('matplotlib is needed for pictures: pip install "handful[plots]"')
 

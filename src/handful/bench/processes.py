@@ -66,9 +66,9 @@ def spread(
 
 
 @contextmanager
-def _crew() -> Iterator[list[subprocess.Popen]]:
+def _crew() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Processes that end with this, however it ends: some would not look into their pipe for a while."""
-    crew: list[subprocess.Popen] = []
+    crew: list[subprocess.Popen[bytes]] = []
 
     def end() -> None:
         for process in crew:
@@ -82,7 +82,7 @@ def _crew() -> Iterator[list[subprocess.Popen]]:
             end()
 
 
-def _own(todo: queue.SimpleQueue, function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
+def _own(todo: queue.SimpleQueue[Any], function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
     """What this process does of the work; None at the end, when only others are left to wait for."""
     with suppress(queue.Empty):
         while True:
@@ -114,13 +114,13 @@ def _no_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start() -> subprocess.Popen:
+def _start() -> subprocess.Popen[bytes]:
     code = f"import sys; sys.path[:] = {sys.path!r}; from handful.bench.processes import main; main()"
     one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=one_thread)
 
 
-def _conduct(process: Any, setup: tuple, todo: queue.SimpleQueue, news: queue.SimpleQueue) -> None:
+def _conduct(process: Any, setup: tuple[Any, ...], todo: queue.SimpleQueue[Any], news: queue.SimpleQueue[Any]) -> None:
     """Give one worker work until there is no more, and pass on what it says."""
     try:
         with process.stdin, process.stdout:

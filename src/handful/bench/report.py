@@ -13,7 +13,7 @@ from handful.bench import aims as aiming
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench import share
-from handful.bench.base_files import check_dimension, ground, learn
+from handful.bench.base_files import LearnBase, check_dimension, ground, learn
 from handful.bench.runner import Engine, Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, in_words
@@ -64,6 +64,7 @@ def perform(
     command: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
     engine: Engine | None = None,
+    learn_base: LearnBase | None = None,
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` where there is a picture.
 
@@ -74,6 +75,7 @@ def perform(
     10. tasks: of each seed; 1000, or 300 for share.
     command: what made it, for the record. progress: called with what is run, the tasks solved, and of how many.
     engine: who solves the tasks instead of `jobs` processes, see `run`.
+    learn_base: what learns from base classes, `handful.training.heads.learn_base`.
     """
     if name not in NAMES:
         raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(NAMES)}")
@@ -101,7 +103,7 @@ def perform(
     check_dimension(ground(base, features), features)
     for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
         check(protocol, features.counts)  # now, not when heads have been learned
-    learned = learn(base, contenders, store, progress)
+    learned = learn(base, contenders, store, progress, learn_base)
     results = []
     for benchmark in benchmarks:
         results.append(

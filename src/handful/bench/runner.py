@@ -165,7 +165,9 @@ def _by_protocol(cells: Iterable[Cell]) -> list[tuple[Protocol, list[Cell]]]:
     return list(groups.items())
 
 
-def _gather(found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: list[Block], keys, store: Store) -> dict:
+def _gather(
+    found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: list[Block], keys: Mapping[Cell, str], store: Store
+) -> dict[tuple[str, str], Figures]:
     gathered = {}
     for cell in benchmark.cells:
         parts = []
@@ -206,4 +208,5 @@ def _solve_block_of(work: Work, path: Path, *arguments: Any) -> Iterator[int]:
 
 @cache
 def _mapped(path: Path) -> np.ndarray:
-    return np.load(path, mmap_mode="r")
+    mapped: np.ndarray = np.load(path, mmap_mode="r")
+    return mapped

@@ -70,11 +70,14 @@ class Cell:
 
     @property
     def row(self) -> str:
+        """The row of the table that the cell stands in."""
         return self.contender.row
 
 
 @dataclass(frozen=True)
 class Benchmark:
+    """A table to fill: each cell is a contender on one kind of task."""
+
     name: str
     title: str
     cells: tuple[Cell, ...]
@@ -82,10 +85,12 @@ class Benchmark:
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns, in order."""
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
     @property
     def contenders(self) -> dict[str, Contender]:
+        """The contender of each row, in order."""
         return {cell.row: cell.contender for cell in self.cells}
 
     def row(self, text: str) -> str:
@@ -135,11 +140,13 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
 
 
 def balanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    """Return the benchmark with as many unknown queries as known ones."""
     n = base.queries
     return Benchmark("balanced", "Balanced tasks", _cells({f"{n} + {n}": _ratio(base, 1, 1)}, contenders))
 
 
 def imbalanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    """Return the benchmark with few, equally many and many unknown queries."""
     protocols = _named(_ratio(base, *ratio) for ratio in ((5, 1), (3, 3), (1, 5)))
     return Benchmark("imbalanced", "Imbalanced tasks", _cells(protocols, contenders))
 
@@ -152,6 +159,7 @@ def sweep_b(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
 
 
 def ablation(base: Protocol, contenders: Sequence[Contender] = ()) -> Benchmark:
+    """Return the benchmark of EOL with only some of its parameters learned."""
     rows = [Contender(name, "eol", {"learn": learn}) for name, learn in LEARNED.items()]
     return Benchmark("ablation", "What EOL learns", _cells(_shares(base), rows))
 
@@ -165,6 +173,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., Benchmark], tuple[str, ...]]] = {
 
 
 def short_title(title: str) -> str:
+    """Return a title without what follows a colon or stands in brackets."""
     return title.split(":")[0].split(" (")[0]
 
 

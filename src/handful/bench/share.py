@@ -66,7 +66,7 @@ def benchmark(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
     return Benchmark(f"share, {base.shots}-shot", "The share of unknowns, not told", cells, MEASURED)
 
 
-def check_drawable(benchmark: Benchmark, counts: dict) -> None:
+def check_drawable(benchmark: Benchmark, counts: dict[Any, int]) -> None:
     """Raise, saying at which share, unless all tasks can be drawn from classes with so many items."""
     for column, protocol in {cell.column: cell.protocol for cell in benchmark.cells}.items():
         try:
@@ -79,6 +79,7 @@ def check_drawable(benchmark: Benchmark, counts: dict) -> None:
 
 
 def queries_of(protocol: Protocol) -> str:
+    """Return the numbers of known and unknown queries a class, as text."""
     return f"{protocol.queries} + {protocol.outlier_queries}"
 
 
@@ -125,16 +126,19 @@ class ShareTable(Table):
 
     @property
     def best(self) -> dict[str, float]:
+        """The best mean of each column; the lowest one where fewer is better."""
         if self.figure != "false_unknown" or self.against:
             return super().best
         lowest = {name: [row.means[name] for row in self.rows] for name in self.titles}
         return {name: min(means) for name, means in lowest.items()}
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
+        """Return the text of a cell, with a star where a difference is not zero."""
         shown = super().text(row, name, plus_minus)
         return shown + (" *" if self.against and excludes_zero(row.means[name], row.half_widths[name]) else "")
 
     def records(self) -> list[dict[str, Any]]:
+        """Return a dict for each cell."""
         return [
             _record(
                 self, name, self.figure, row.means[name], row.half_widths[name], row.kind,
@@ -157,13 +161,16 @@ class EstimateTable(Table):
 
     @property
     def best(self) -> dict[str, float]:
+        """No mean of an estimate is best, so that none is printed bold."""
         return dict.fromkeys(self.titles, np.nan)
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
+        """Return the text of a cell; errors carry their sign."""
         shown = super().text(row, name, plus_minus)
         return f"+{shown}" if name == "share_error" and row.means[name] >= 0 else shown
 
     def records(self) -> list[dict[str, Any]]:
+        """Return a dict for each cell."""
         return [
             _record(self, column, name, row.means[name], row.half_widths[name], self.kind, method=self.method)
             for column, row in zip(self.protocols, self.rows, strict=True)
@@ -188,6 +195,7 @@ def share_tables(results: Sequence[Results]) -> list[Table]:
 
 
 def estimate_table(results: Results, row: str) -> EstimateTable:
+    """Return how well a row's method estimates the share of unknowns, a line for each true share."""
     protocols, contender = protocols_of(results), results.benchmark.contenders[row]
     rows = []
     for column, protocol in protocols.items():
@@ -205,6 +213,7 @@ def estimate_table(results: Results, row: str) -> EstimateTable:
 
 
 def figure_table(results: Results, figure: str) -> ShareTable:
+    """Return one figure of all methods at each share of unknowns."""
     of = results.benchmark
     rows = [
         Row(row, contender.kind, *_means({column: results[column, row][figure] for column in of.columns}))
@@ -215,6 +224,7 @@ def figure_table(results: Results, figure: str) -> ShareTable:
 
 
 def lead_table(results: Results, figure: str) -> ShareTable:
+    """Return by how much the default method is ahead of each other one at each share of unknowns."""
     of = results.benchmark
     rows = [
         Row(row, contender.kind, *_means({column: lead(results, column, row, figure) for column in of.columns}))
@@ -232,6 +242,7 @@ def lead(results: Results, column: str, row: str, figure: str) -> np.ndarray:
 
 
 def protocols_of(results: Results) -> dict[str, Protocol]:
+    """Return the protocol of each column."""
     return {cell.column: cell.protocol for cell in results.benchmark.cells}
 
 

@@ -48,10 +48,12 @@ class Block:
 
     @property
     def size(self) -> int:
+        """The number of tasks."""
         return self.last - self.first
 
 
 def blocks(seeds: int, tasks: int) -> list[Block]:
+    """Return the blocks that the tasks of all seeds are computed in."""
     return [Block(s, i, min(i + BLOCK, tasks)) for s in range(seeds) for i in range(0, tasks, BLOCK)]
 
 
@@ -88,6 +90,7 @@ class Store:
         return scratch(self.folder / name, self.run)
 
     def path(self, key: str, block: Block) -> Path:
+        """Return the file of a block."""
         return self.folder / "blocks" / key / f"seed{block.seed}.tasks{block.first}-{block.last - 1}.parquet"
 
     def read(self, key: str, block: Block, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
@@ -104,6 +107,7 @@ class Store:
         return found if whole and (found.pop("seed") == block.seed).all() else None
 
     def write(self, key: str, about: Mapping[str, Any], block: Block, figures: Mapping[str, np.ndarray]) -> None:
+        """Write the figures of a block's tasks to its file, which appears whole or not at all."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -133,8 +137,10 @@ def in_words(folder: Path) -> Iterator[None]:
 def describe(
     cell: Cell, features: str, base: str | None, figures: tuple[str, ...] = FIGURES, learned: str | None = None
 ) -> dict[str, Any]:
-    """Everything that decides the figures of a cell, as plain data. `features` and `base` are fingerprints, `learned`
-    the mark of the `Base` for a method that needs one and has none among its parameters, of which the mark is part.
+    """Return everything that decides the figures of a cell, as plain data.
+
+    `features` and `base` are fingerprints, `learned` the mark of the `Base` for a method that needs one and has none
+    among its parameters, of which the mark is part.
 
     Other figures have a place of their own: of two runs in one folder neither can overwrite what the other needs.
     """
@@ -147,7 +153,7 @@ def describe(
         "protocol": asdict(cell.protocol),
         "block": BLOCK,
         "method": method.name,
-        "parameters": method.defaults | dict(cell.contender.parameters),
+        "parameters": {**method.defaults, **cell.contender.parameters},
         "by_shots": {name: dict(values) for name, values in method.info.by_shots.items()},
         "preparation": list(method.info.preparation),
         "handful": handful.__version__,
@@ -156,10 +162,12 @@ def describe(
 
 
 def key_of(about: Mapping[str, Any]) -> str:
+    """Return a name for the folder of all blocks that were computed with these settings."""
     return blake2b(json.dumps(about, sort_keys=True, default=repr).encode(), digest_size=10).hexdigest()
 
 
 def fingerprint(features: FeatureTable) -> str:
+    """Return a digest of the features and labels of a set."""
     labels = np.empty(0, str) if features.labels is None else features.labels
     about = features.features.dtype.str, features.features.shape, labels.dtype.kind  # 10 > 2, but "10" < "2"
     found = blake2b(repr(about).encode(), digest_size=16)
@@ -170,9 +178,7 @@ def fingerprint(features: FeatureTable) -> str:
 
 def modules_of(name: str) -> list[str]:
     """Where a method is defined; a pair is in two places."""
-    method = get_solver(name)
-    parts = (method.classifier, method.detector) if hasattr(method, "classifier") else (method,)
-    return [part.solve.__module__ for part in parts if not isinstance(part, str)]
+    return [part.solve.__module__ for part in get_solver(name).parts.values()]
 
 
 def code_of(name: str) -> str:

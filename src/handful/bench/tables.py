@@ -26,6 +26,8 @@ NOTE = "In percent: mean over {n} ± half-width of its 95 % interval."
 
 @dataclass(frozen=True)
 class Row:
+    """A method's means and 95 % half-widths, and the paper's figures where it has some."""
+
     name: str
     kind: str  # OOD, FSL, FSL-T, OSFSL or OSFSL-T
     means: dict[str, float]
@@ -79,10 +81,12 @@ class Table:
 
     @property
     def has_paper(self) -> bool:
+        """Whether any row has figures of the paper."""
         return any(row.paper is not None for row in self.rows)
 
     @property
     def header(self) -> list[str]:
+        """The titles of all columns."""
         paper = [f"paper: {title}" for title in self.titles.values()] if self.has_paper else []
         return [*self.heads, *self.titles.values(), *paper]
 
@@ -105,6 +109,7 @@ class Table:
         return shown
 
     def to_markdown(self) -> str:
+        """Return the table with its title and note as Markdown."""
         lines = ["| " + " | ".join(self.header) + " |", "| --- | --- |" + " ---: |" * (len(self.header) - 2)]
         lines += ["| " + " | ".join(cells) + " |" for cells in self.cells("**{}**")]
         return f"## {self.title}\n\n{self.note}\n\n" + "\n".join(lines) + "\n"
@@ -179,7 +184,8 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
 @cache
 def paper() -> dict[str, Any]:
     """The figures of the paper's tables, and what they were measured on."""
-    return json.loads(resources.files("handful.bench").joinpath("paper.json").read_text("utf-8"))
+    figures: dict[str, Any] = json.loads(resources.files("handful.bench").joinpath("paper.json").read_text("utf-8"))
+    return figures
 
 
 def tables(results: Results, against: str | None = None, with_paper: bool = False) -> list[Table]:
@@ -193,16 +199,19 @@ def tables(results: Results, against: str | None = None, with_paper: bool = Fals
 
 
 def write_markdown(tables: Iterable[Table], title: str, command: str | None = None, summary: str = "") -> str:
+    """Return a Markdown page of several tables."""
     made = f"\n    {command}\n" if command else ""
     return f"# {title}\n{made}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
 
 
 def write_csv(tables: Iterable[Table]) -> str:
+    """Return the records of several tables as CSV."""
     records = [record for t in tables for record in t.records()]
     return csvfile.to_text(records)
 
 
 def write_json(tables: Iterable[Table], about: Mapping[str, Any]) -> str:
+    """Return the records of several tables as JSON."""
     return json.dumps({**about, "figures": [r for t in tables for r in t.records()]}, indent=2) + "\n"
 
 
@@ -210,10 +219,12 @@ def values(results: Results, column: str | None, row: str, figure: str) -> np.nd
     """[seeds * tasks]; without `column` each task's mean over the kinds of tasks."""
     if column is not None:
         return results[column, row][figure]
-    return np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
+    means: np.ndarray = np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
+    return means
 
 
 def words(results: Results, column: str | None) -> tuple[str, str]:
+    """Return the size and the kind of the tasks of a column, in words."""
     benchmark = results.benchmark
     protocol = next(c.protocol for c in benchmark.cells if column in (None, c.column))
     size = f"{protocol.ways}-way {protocol.shots}-shot"
@@ -238,4 +249,5 @@ def _beside(results: Results, column: str | None) -> Mapping[str, Any] | None:
 
 
 def plain(value: float) -> float | None:
+    """Return the value, or None for NaN, which JSON does not have."""
     return None if np.isnan(value) else value

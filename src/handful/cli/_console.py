@@ -123,7 +123,7 @@ def print_skipped(console: Console, skipped: Sequence[tuple[str, str]]) -> None:
     if not skipped:
         return
     count = len(skipped)
-    lines = [f"\nSkipped {count} file{'s' * (count != 1)}:"]
+    lines = [f"\nSkipped ({count}):"]
     lines += [f"    {name!r}: {reason}" for name, reason in skipped[:MAX_SKIPPED_LINES]]
     if count > MAX_SKIPPED_LINES:
         lines.append(f"    and {count - MAX_SKIPPED_LINES} more; --json lists all.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -146,6 +147,7 @@ def bench(
             seeds=kind.seeds, shots=shots if name == "share" else None, jobs=machine.jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
             command=_command_of(name, data, table, comparison, kind, tasks, shots), progress=progress, engine=engine,
+            learn_base=_learner(),
         )  # fmt: skip
     if as_json:
         typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
@@ -166,6 +168,15 @@ def _print_outcome(console: Console, outcome: Any) -> None:
         if detail:
             console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
     print_lines(console, ["Written: " + ", ".join(str(path) for path in outcome.files.values())])
+
+
+def _learner() -> Any:
+    """Return what learns from base classes, or None where the room for training was left out."""
+    if find_spec("handful.training") is None:
+        return None
+    from handful.training.heads import learn_base
+
+    return learn_base
 
 
 def _cluster(machine: MachineOptions) -> AbstractContextManager[Any]:

@@ -45,6 +45,7 @@ class Actors:
     hold: int | None = None
 
     def open(self, pile: Pile, chunk: int | None = None) -> ActorCrew:
+        """Return the crew that holds this pile."""
         return ActorCrew(self, pile, chunk)
 
 
@@ -57,6 +58,7 @@ class Holder:
         self.held: dict[Span, np.ndarray] = {}
 
     def ready(self) -> bool:
+        """Return True; whoever waits for it knows that the actor has started."""
         return True
 
     def give(self, span: Span, rows: np.ndarray) -> None:
@@ -64,6 +66,7 @@ class Holder:
         self.held[span] = rows
 
     def sums(self, each: Pass, spans: Sequence[Span]) -> Sums:
+        """Return the sums of one pass over several spans of the pile."""
         total: Sums = {}
         with one_blas_thread():
             for span in spans:
@@ -71,6 +74,7 @@ class Holder:
         return total
 
     def each(self, function: Callable[[Blocks], T], span: Span) -> T:
+        """Return what a function makes of the blocks of one span."""
         with one_blas_thread():
             return function(self._blocks(span))
 
@@ -133,6 +137,7 @@ class ActorCrew:
         return total
 
     def each(self, function: Callable[[Blocks], T]) -> Iterator[tuple[Span, T]]:
+        """Yield each span with what a function makes of its blocks, as they get finished."""
         self._welcome()
         sent = self.ray.put(function)
         todo = {actor: list(spans) for actor, spans in self.actors.items()}
@@ -160,6 +165,7 @@ class ActorCrew:
                 hand_out(actor)
 
     def close(self) -> None:
+        """End the actors and leave the cluster."""
         for actor in (*self.actors, *self.coming.values()):
             self.ray.kill(actor)
         self.connection.close()
@@ -248,6 +254,7 @@ class Sent:
     dtype: np.dtype
 
     def cuts(self, rows: int) -> list[int]:
+        """Raise NotImplementedError: the process that has the array cuts it into spans."""
         raise NotImplementedError  # spans are cut by whoever has the array
 
     blocks = cuts

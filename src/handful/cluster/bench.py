@@ -108,8 +108,10 @@ class Ray:
                 self._cancel(list(under_way))
 
     def _cancel(self, refs: list[Any]) -> None:
-        """A task that ends while it is cancelled takes this process with it (a check in Ray 2.60 fails): those that are
-        about to end may do so first."""
+        """Cancel tasks, after a pause in which those that are about to end may do so.
+
+        A task that ends while it is cancelled ends this process too (a check in Ray 2.60 fails).
+        """
         for ref in self._ray.wait(refs, num_returns=len(refs), timeout=GRACE)[1]:
             with suppress(self._ray.exceptions.RayError):  # it is gone already
                 self._ray.cancel(ref, force=True)
@@ -125,7 +127,7 @@ class Ray:
         """What a task found; what it ran into is raised as in a local run."""
         errors = self._ray.exceptions
         try:
-            found = self._ray.get(ref)
+            found: Figures | Exception = self._ray.get(ref)
         except errors.RayTaskError as error:  # the task catches its own: it never began
             why = str(error.cause or error).strip().splitlines()[-1]
             raise ImportError(

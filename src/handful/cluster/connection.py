@@ -73,8 +73,11 @@ def _knock(address: str) -> None:
 
 @contextmanager
 def _silent(ray: Any) -> Iterator[None]:
-    """Of a machine's death Ray prints pages, and on standard output, whatever `log_to_driver` and the level of its log
-    say; this switch is what its debugger turns that off with. The logs of the cluster have it all."""
+    """Keep Ray from printing while a machine dies.
+
+    It prints pages on standard output, whatever `log_to_driver` and the level of its log say. Its debugger turns that
+    off with this switch. The logs of the cluster have it all.
+    """
     worker = ray._private.worker
     before = getattr(worker, "_worker_logs_enabled", True)
     worker._worker_logs_enabled = False

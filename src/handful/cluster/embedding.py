@@ -173,8 +173,15 @@ class ClusterEmbedder:
         self._stack.close()
 
     def __call__(
-        self, top: Path, paths: Sequence[Path], backbone: Backbone, what: str, progress: Callable, strict: bool
+        self,
+        top: Path,
+        paths: Sequence[Path],
+        backbone: Backbone,
+        what: str,
+        progress: Callable[[str, int, int], object],
+        strict: bool,
     ) -> FeatureTable:
+        """Embed pictures on the cluster, write the features in parts, and read them back."""
         made = embed_to_shards(
             top, paths, self.recipe, self.folder / what, backbone, size=self.size, address=self.address,
             until=self._stack, replace=True, strict=strict, progress=lambda done, total: progress(what, done, total),

@@ -30,6 +30,7 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self, **more: Any) -> Backbone:
+        """Load the backbone."""
         from handful.backbones import load_backbone
 
         return load_backbone(self.name, **self.options, **more)
@@ -58,14 +59,18 @@ class Order:
 
 @dataclass(frozen=True)
 class Shard:
+    """One part of the features: its number and the pictures that belong to it."""
+
     number: int
     names: list[bytes]  # below the folder of pictures; names of files need not be text
 
     @property
     def file(self) -> str:
+        """The name of the part's file."""
         return part_name(self.number)
 
     def paths(self, order: Order) -> list[str]:
+        """Return the whole path of each picture."""
         return [os.path.join(order.top, os.fsdecode(name)) for name in self.names]
 
     def mark(self, order: Order) -> str:
@@ -86,6 +91,7 @@ class ShardMaker:
         self._net: Backbone | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, str]:
+        """Make one part; return its number, the skipped pictures or an error as JSON."""
         shard = Shard(int(row["shard"]), row["names"].split(b"\0"))
         said: dict[str, Any] = {"shard": shard.number}
         try:
@@ -146,6 +152,7 @@ class ShardMaker:
 
 
 def digest(*parts: bytes) -> str:
+    """Return a digest of several byte strings."""
     return hashlib.blake2b(b"\0".join(parts), digest_size=20).hexdigest()
 
 
@@ -161,4 +168,4 @@ def _state(path: str) -> bytes:
 def _here() -> str:
     import ray
 
-    return ray.util.get_node_ip_address()
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray has no annotations for it

@@ -54,7 +54,7 @@ def _only_python_on_stderr() -> Iterator[None]:
 
 def _number(stream: Any) -> int | None:
     try:
-        return stream.fileno()
+        return int(stream.fileno())
     except (AttributeError, OSError, ValueError):
         return None
 

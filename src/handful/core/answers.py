@@ -21,9 +21,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_torch_array
 
-from handful.core.arrays import Array, to_numpy
+from handful.core.arrays import Array, as_like, to_numpy
 from handful.core.checks import UNKNOWN, UNKNOWN_NAME
 from handful.core.decide import shift_of, shifted
 
@@ -128,9 +128,10 @@ class Answers:
         return p
 
     @property
-    def confidence(self) -> np.ndarray:
-        """How sure the answer is: see the module's first lines for the definition."""
-        return self._sureness(to_numpy(self.unknown))
+    def confidence(self) -> Array:
+        """How sure the answer is: see the module's first lines for the definition. A torch tensor if scores are."""
+        values = self._sureness(to_numpy(self.unknown))
+        return as_like(values, self.outlier_scores) if is_torch_array(self.outlier_scores) else values
 
     @property
     def alternative_confidence(self) -> np.ndarray:

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.checks import shortened
 from handful.core.parameters import Number, Object, Rule, Text, check
 from handful.utils.files import write_whole
 from handful.utils.tensor_file import check_arrays, read_tensors
+from handful.utils.text import shortened
 
 FORMAT = 1  # raised when a file written now could not be read by an older handful
 KEY = "handful.base"  # of the header

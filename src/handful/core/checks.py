@@ -11,6 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
 from handful.core.arrays import Array, to_numpy
+from handful.utils.text import shortened as shortened  # other rooms still import it from here
 
 UNKNOWN = -1  # the label of an unknown item among integer labels
 UNKNOWN_NAME = "unknown"  # and among string labels
@@ -153,13 +154,3 @@ def _dense(x: Array, name: str) -> Array:
     if "sparse" in str(x.layout):
         raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
     return x.detach()
-
-
-def shortened(text: str, most: int = 80) -> str:
-    r"""Text of a file for a message: on one line, and not longer than `most` characters.
-
-    >>> shortened("a\nb"), shortened("x" * 1000, 8)
-    ('a\\nb', 'xxxxx...')
-    """
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: most + 1])
-    return line if len(line) <= most else f"{line[: most - 3]}..."

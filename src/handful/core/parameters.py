@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from handful.core.checks import shortened
+from handful.utils.text import shortened
 
 
 class Rule(Protocol):

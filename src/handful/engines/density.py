@@ -103,6 +103,7 @@ class Graph:
 
     @classmethod
     def of(cls, items: np.ndarray, k: int) -> Graph:
+        """Return the graph of each item's `k` nearest items."""
         nobody = cls(items[:0], np.empty((0, k), np.intp), np.empty((0, k), items.dtype), k)
         return nobody.changed(np.arange(0), items)
 
@@ -131,9 +132,11 @@ class Graph:
         return whole
 
     def ordered(self, order: np.ndarray) -> Graph:
+        """Return the same graph with its items in another order."""
         return Graph(self.items[order], np.argsort(order)[self.nearest[order]], self.similar[order], self.k)
 
     def neighbours(self) -> Neighbours:
+        """Return the graph's weights, symmetric, and the items smoothed along them."""
         from scipy.sparse import csr_array
 
         (n, k), x = self.nearest.shape, self.items
@@ -173,11 +176,13 @@ class Kernels:
 
     @property
     def ways(self) -> int:
-        return self.given.shape[1] - 1
+        """The number of known classes."""
+        return int(self.given.shape[1]) - 1
 
     @property
     def queries(self) -> int:
-        return self.e.shape[1]
+        """The number of queries."""
+        return int(self.e.shape[1])
 
     def law(self, share: Array) -> Array:
         """The pressure at the true share, [B, G] or [1, G] to [B, G]."""

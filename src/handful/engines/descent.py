@@ -79,7 +79,7 @@ def descend(
 
 
 def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
-    """ "fast" where the fused kernel saves more time than loading or compiling it costs.
+    """Return "fast" where the fused kernel saves more time than loading or compiling it costs.
 
     The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, half a
     second to load from numba's cache on disk and some ten to compile.
@@ -98,7 +98,10 @@ def _sizes(support: Array, query: Array) -> tuple[int, int, int]:
     return support.shape[0], support.shape[1] + query.shape[1], support.shape[2]
 
 
-def _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history):
+def _descend(
+    support: Array, onehot: Array, query: Array, head: Head, temperature: float, steps: int, learning_rate: float,
+    learn: tuple[str, ...], history: bool,
+) -> Descent:  # fmt: skip
     xp = array_namespace(support)
     n_support = support.shape[-2]
     items = unit(xp.concat([support, query], axis=-2))  # [B, M, D]
@@ -158,6 +161,7 @@ def loss_and_gradients(
 
 
 def forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
+    """Return the norms, directions, cosines, scales and logits of items at these parameters."""
     xp = array_namespace(items)
     norm = at_least(norms(at["prototypes"]), FLOOR)
     direction = at["prototypes"] / norm
@@ -179,11 +183,12 @@ class Adam:
     m: Array = field(init=False)
     v: Array = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         xp = array_namespace(self.like)
         self.m, self.v = xp.zeros_like(self.like), xp.zeros_like(self.like)
 
     def move(self, parameter: Array, gradient: Array) -> None:
+        """Take one step; the parameter changes in place, and the gradient is used up."""
         xp = array_namespace(parameter)
         self.t += 1
         self.m *= BETA1

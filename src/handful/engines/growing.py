@@ -54,7 +54,7 @@ class Growth:
         is_example = (item < self.examples) | ((item >= old) & (item < old + support.shape[1]))
         return graph.ordered(np.argsort(~is_example, kind="stable")), np.concatenate([shown[stayed], fresh])
 
-    def share(self) -> tuple[Share, tuple]:
+    def share(self) -> tuple[Share, tuple[Any, ...]]:
         """The share of outliers, for methods that do not find it themselves, and what to keep for the next time."""
         task = self.task
         if "share" in self.kept:

@@ -52,6 +52,7 @@ class InfoMax:
         return softmax(self.extend(logits))
 
     def extend(self, logits: Array) -> Array:
+        """Return the logits with the column of the outlier logit, if there is one."""
         if self.outlier is None:
             return logits
         xp = array_namespace(logits)
@@ -63,6 +64,7 @@ class InfoMax:
         return xp.concat([logits, column], axis=-1)
 
     def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
+        """Return the loss of each task, and its gradients for the logits of support and query."""
         xp = array_namespace(support)
         co, ma, w = (_row(as_like(x, support)) for x in (self.co, self.ma, self.w))  # [B or 1, 1, K]
 

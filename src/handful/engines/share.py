@@ -99,7 +99,8 @@ def cover(of: Kernels, labels: Array) -> np.ndarray:
     best = _best_of_each(similar.swapaxes(1, 2), to_numpy(labels), of.ways).mean(axis=-1)
     nearest = to_numpy(of.nearest)
     usual = (nearest @ _best_of(min(of.ways, others), others)).mean(axis=-1)
-    return (best - usual) / at_least(nearest.std(axis=(1, 2)), LEAST_SPREAD)
+    difference: np.ndarray = (best - usual) / at_least(nearest.std(axis=(1, 2)), LEAST_SPREAD)
+    return difference
 
 
 def _best_of_each(similar: np.ndarray, labels: np.ndarray, ways: int) -> np.ndarray:
@@ -111,15 +112,17 @@ def _best_of_each(similar: np.ndarray, labels: np.ndarray, ways: int) -> np.ndar
         seen = np.cumsum(of_class == k, axis=-1)
         at_most = at_most * seen / seen[..., -1:]
     is_best = np.diff(at_most, axis=-1, prepend=0.0)
-    return (np.take_along_axis(similar, order, axis=-1) * is_best).sum(axis=-1)
+    expected: np.ndarray = (np.take_along_axis(similar, order, axis=-1) * is_best).sum(axis=-1)
+    return expected
 
 
 def _best_of(draws: int, n: int) -> np.ndarray:
     """P(the t-th smallest of n is the largest of so many drawn) [n]."""
     t = np.arange(1, n + 1)
     rest = np.array([lgamma(k) - lgamma(k - draws + 1) if k >= draws else -np.inf for k in t])
-    weights = np.exp(rest - rest.max(initial=0.0))
-    return weights / max(weights.sum(), FLOOR)
+    weights: np.ndarray = np.exp(rest - rest.max(initial=0.0))
+    weights /= max(weights.sum(), FLOOR)
+    return weights
 
 
 def _entropy(p: Array) -> Array:
@@ -128,8 +131,9 @@ def _entropy(p: Array) -> Array:
 
 
 def _weights(cost: np.ndarray, sharp: float) -> np.ndarray:
-    weights = np.exp(-sharp * cost) * _STEPS
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights: np.ndarray = np.exp(-sharp * cost) * _STEPS
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def _interval(weights: np.ndarray) -> np.ndarray:

@@ -26,7 +26,10 @@ EXPECTED_FAILED_CHECKS = {
 # And what single methods do not pass with their defaults.
 EXPECTED_OF_METHOD = {
     "eol_kdo": {"check_methods_subset_invariance": "single precision: a few 1e-7 where 1e-7 is asked"},
-    "kdo": {"check_classifiers_train": "without a pile it calls 3 of the 200 examples themselves unknown"},
+    "kdo": {
+        "check_classifiers_train": "without a pile it calls 3 of the 200 examples themselves unknown",
+        "check_methods_subset_invariance": "single precision: a few 1e-7 where 1e-7 is asked, on some processors",
+    },
     "proser": {"check_classifiers_train": "50 small steps do not outweigh the random start on two or three features"},
     "pt_map": {"check_classifiers_train": "its power step cuts off negative features; embeddings have none"},
     "soft_kmeans": {"check_methods_subset_invariance": "single precision: 1.5e-7 where 1e-7 is asked"},

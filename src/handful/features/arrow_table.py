@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import to_numpy
-from handful.core.checks import as_features, shortened
+from handful.core.checks import as_features
 from handful.features.base_mean import MEAN_KEY, mean_of_schema, mean_to_json
 from handful.features.file_checks import OPTIONS, ColumnChoice, class_names, listed, parse_json, require
 from handful.features.labels import NDArray, check_missing_words, clean_labels
@@ -17,6 +17,7 @@ from handful.features.number_columns import columns_of_numbers, is_number, is_te
 from handful.features.parquet_file import SHARING, check_flat, values_of
 from handful.features.table import FeatureTable, free_name
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 ONE_LENGTH = "embeddings of one backbone have one length"
 COLUMNS_KEY = b"handful.columns"  # in the metadata of a schema: the names of the features

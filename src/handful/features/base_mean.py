@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import to_numpy
-from handful.core.checks import shortened
 from handful.features.file_checks import parse_json, read_json
 from handful.features.labels import NDArray
+from handful.utils.text import shortened
 
 BASE_MEAN = "base_mean.json"  # in a folder of features, whose other files have no place for it
 MEAN_KEY = b"handful.base_mean"  # in the metadata of a table's schema, which tools that do not know it pass over

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.checks import shortened
 from handful.features.arrow_stream import read_stream
 from handful.features.arrow_table import EMBEDDING, LABEL, PATH, SPLIT, from_arrow, to_arrow
 from handful.features.base_mean import BASE_MEAN, mean_of_folder, mean_to_json
@@ -17,6 +16,7 @@ from handful.features.file_checks import ColumnChoice, inside, read_json
 from handful.features.parquet_file import check_once
 from handful.features.table import FeatureTable
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 DATA_FILE = "data-00000-of-00001.arrow"
 ROWS_PER_BATCH = 1000  # as `datasets` does: it finds rows by their batch

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from handful.core.checks import shortened
 from handful.utils.limits import JSON_BYTES, in_units
+from handful.utils.text import shortened
 
 OPTIONS = {"embedding": "embedding= (--embedding)", "label": "label= (--label)", "columns": "columns= (--columns)"}
 BESIDE = ("label", "path", "split")  # columns of a table that are never features

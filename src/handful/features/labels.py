@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import to_numpy
-from handful.core.checks import UNKNOWN, is_missing, label_array, shortened
+from handful.core.checks import UNKNOWN, is_missing, label_array
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 NDArray = np.ndarray[Any, Any]
 WHOLE_NUMBER = re.compile(r"-?\d+(\.0)?", re.ASCII)  # with .0 as pandas writes integers that have blanks among them

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.core.checks import shortened
 from handful.features.file_checks import BESIDE, OPTIONS, ColumnChoice, listed
 from handful.features.labels import NDArray
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # what pandas calls the index of a frame, in files
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
@@ -155,7 +155,7 @@ def _numbers(column: Any) -> NDArray:
     import pyarrow as pa
     import pyarrow.types as of
 
-    return (column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy()  # type: ignore[no-any-return]
+    return (column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy()
 
 
 def _distinct(names: Sequence[str]) -> bool:

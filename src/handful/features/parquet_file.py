@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from handful.core.checks import shortened
 from handful.features.file_checks import damaged
 from handful.features.parquet_pages import (
     PLAIN,
@@ -26,6 +25,7 @@ from handful.features.parquet_pages import (
 )
 from handful.features.thrift import BadStruct
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.text import shortened
 
 FOOTER_EXPANSION = 30  # times its own size that the end of a file takes when it is parsed, at most about
 MIN_LIST_ITEM_BYTES = 4  # of an item of a list in it; the shortest that real files have many of take more

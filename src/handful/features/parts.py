@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from handful.core.checks import shortened
 from handful.features.arrow_table import from_arrow
 from handful.features.base_mean import BASE_MEAN, MEAN_KEY, mean_of_folder, mean_of_schema, mean_to_json
 from handful.features.file_checks import ColumnChoice, parse_json, read_json
@@ -25,6 +24,7 @@ from handful.features.parquet_table import read_feature_columns, read_other_colu
 from handful.features.table import FeatureTable
 from handful.utils.files import write_whole
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 PLAN = "shards.json"
 NOTE = b"handful"  # the note's key in a part's metadata

@@ -1,13 +1,14 @@
-"""The embedded example: five digits are known by five drawings each, the pile holds those and five others.
+"""The built-in example: five digits are known by five drawings each; the pile holds these digits and five others.
 
-The default method is told nothing of how many are of other digits; beside it stand EOL, which is told, and two
-yardsticks.
+The default method does not know how much of the pile shows other digits. Its figures stand beside those of EOL, which
+is given the true share, and of two simple methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,16 @@ import numpy as np
 from handful import report
 from handful.core import metrics
 from handful.core.parameters import AUTO
-from handful.features import Episodes, Protocol, digits, draw
+from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.features.digits import SHAPE
+from handful.label.pile_report import flat_map
 from handful.solving import Result, get_solver, solve_task
-from handful.utils import csv_file as csvfile
+from handful.utils import csv_file
 from handful.utils.shares_in_words import about, percent, span
 
 NAMES = {
-    AUTO: f"{get_solver(AUTO).info.estimator}, not told the share",
-    "eol": "EOL, told the share",
+    AUTO: f"{get_solver(AUTO).info.estimator}, without the share",
+    "eol": "EOL, given the share",
     "knn": "kNN distance",
     "simpleshot": "nearest mean",
 }
@@ -33,13 +35,13 @@ FIGURES = {"accuracy": "accuracy", "auroc": "AUROC", "aupr": "AUPR", "prec@0.9":
 
 @dataclass
 class Demo:
-    """What the demo found: the one pile that is shown, and figures over many."""
+    """The outcome of the demo: one pile to look at, and figures over many piles."""
 
     episodes: Episodes
     result: Result
     figures: dict[str, dict[str, Any]]  # method -> figure -> mean and half-width, in percent
-    shares: np.ndarray  # [tasks], what was estimated of those many
-    share: float  # the truth, of all of them
+    shares: np.ndarray[Any, Any]  # [tasks], the estimated share of unknowns in each of the many piles
+    share: float  # the true share in all of them
 
     @property
     def sentences(self) -> list[str]:
@@ -54,16 +56,17 @@ class Demo:
         return [
             f"handful was shown {self.episodes.support_items.shape[1]} labelled drawings of the digits {names}, "
             f"and a pile of {len(truth)} drawings without labels.",
-            f"Nobody told it how many of them are of no known kind. Its estimate: {guess_of_share}; "
+            f"It did not know how many of them show other digits. Its estimate: {guess_of_share}; "
             f"in truth {percent(outlier.mean())}.",
             f"It called {unknown.sum()} unknown: {(unknown & outlier).sum()} of the {outlier.sum()} that really are, "
-            f"and {(unknown & ~outlier).sum()} known ones by mistake.",
+            f"and {(unknown & ~outlier).sum()} drawings of known digits by mistake.",
             f"Of the {(~outlier).sum()} drawings of known digits, {right.sum()} got their right label "
             f"({percent(right.sum() / (~outlier).sum())}).",
         ]
 
     @property
     def table(self) -> report.Figures:
+        """The figures over many piles."""
         rows = [
             [NAMES[method], *(f"{mean:.1f} ± {half:.1f}" for mean, half in of.values())]
             for method, of in self.figures.items()
@@ -71,14 +74,24 @@ class Demo:
         off = 100 * np.abs(self.shares - self.share).mean()
         note = (
             f"Mean over {len(self.shares)} random draws of such piles, in percent, ± the half-width of the 95 % "
-            f"interval. {percent(self.share)} of each are of no known kind; the estimate was off by {off:.0f} points "
+            f"interval. {percent(self.share)} of each pile is unknown; the estimate was off by {off:.0f} points "
             "on average."
         )
-        return report.Figures("Against EOL and two yardsticks", ["", *FIGURES.values()], rows, note)
+        return report.Figures("Compared with EOL and two simple methods", ["", *FIGURES.values()], rows, note)
 
 
 def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda step: None) -> Demo:
-    """Solve one pile to look at, and `tasks` others for figures that can be trusted."""
+    """Solve one pile to look at, and many others for figures.
+
+    Parameters
+    ----------
+    seed : int
+        Which drawings are drawn.
+    tasks : int
+        How many other piles the figures are averaged over.
+    done : callable
+        Called with a few words after each step.
+    """
     protocol = Protocol(queries=30, outlier_queries=30)
     features, labels = digits()
     episodes = draw(features, labels, protocol, seed=seed, tasks=[0])
@@ -97,7 +110,7 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
 
 
 def write(demo: Demo, folder: Path) -> dict[str, Path]:
-    """labels.csv, labels.parquet and report.html into `folder`."""
+    """Write labels.csv, labels.parquet and report.html; gives the files by name."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -105,36 +118,38 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
     items = demo.episodes.query_items[0]
     table = demo.result.to_arrow().add_column(0, "item", pa.array(items.tolist()))
     paths = {name: folder / name for name in ("labels.csv", "labels.parquet", "report.html")}
-    csvfile.write_table(table, paths["labels.csv"])
+    csv_file.write_table(table, paths["labels.csv"])
     pa.parquet.write_table(table, paths["labels.parquet"])
-    report.write(
-        paths["report.html"], "A pile of digits, labelled", demo.sentences, _groups(demo), [demo.table],
-        demo.result.made_by,
-    )  # fmt: skip
+    report.write(paths["report.html"], make_report(demo))
     return paths
 
 
-def _groups(demo: Demo) -> list[report.Group]:
-    features, _ = digits()
-    result, task, confidence = demo.result, demo.episodes.task, demo.result.confidence
+def make_report(demo: Demo) -> report.Report:
+    """The report of the pile, with the figures over many piles."""
+    result, task = demo.result, demo.episodes.task
+    digit_names = task.classes[0].astype(str)
+    pile, pile_gallery = _drawings(demo.episodes.query_items[0])
+    examples, example_gallery = _drawings(demo.episodes.support_items[0], digit_names[task.labels[0]].tolist())
+    return report.make_report(
+        result,
+        pile_gallery,
+        title="A pile of digits, labelled",
+        sentences=demo.sentences,
+        examples=example_gallery,
+        places=partial(flat_map, pile, examples),
+        groups=result.groups,
+        made_by=result.made_by,
+        tables=[demo.table],
+        can_promote=False,
+    )
 
-    def picture(item: int) -> bytes:
-        return report.png(16 - features[item].reshape(SHAPE))  # dark ink on a light ground
 
-    def card(i: int) -> report.Item:
-        item = demo.episodes.query_items[0, i]
-        return report.Item(
-            picture(item), f"drawing {item}", "unknown" if result.unknown[i] else str(result.labels[i]),
-            float(result.outlier_scores[i]), float(confidence[i]),
-            f"closest: {result.closest[i]}" if result.unknown[i] else "",
-        )  # fmt: skip
+def _drawings(rows: np.ndarray[Any, Any], labels: Sequence[str] = ()) -> tuple[FeatureTable, report.Gallery]:
+    """Some of the digits as items, and their names and pictures."""
+    features = digits()[0][rows]
+    names = [f"drawing {row}" for row in rows.tolist()]
 
-    examples = [
-        report.Item(picture(item), f"drawing {item}", str(task.classes[0][code]), 0.0, 1.0)
-        for item, code in zip(demo.episodes.support_items[0], task.labels[0], strict=True)
-    ]
-    groups = [report.Group("Unknown", [card(i) for i in np.flatnonzero(result.unknown).tolist()], "unknown")]
-    for name in result.classes:
-        members = np.flatnonzero(~result.unknown & (result.closest == name)).tolist()
-        groups.append(report.Group(f"Digit {name}", [card(i) for i in members], "known"))
-    return [*groups, report.Group("The examples given", examples, "example")]
+    def picture(i: int) -> bytes:
+        return report.png(16 - features[i].reshape(SHAPE))  # dark ink on light ground
+
+    return FeatureTable(features, paths=names), report.Gallery(names, picture, labels)

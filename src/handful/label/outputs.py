@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from errno import EIO
-from math import nan
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
@@ -19,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.arrays import at_usual_scale, unit
-from handful.features import FeatureTable
 from handful.features.arrow_table import column_array
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.features.table import free_name
 from handful.label import exports
 from handful.label.labelling import Labelled
+from handful.label.pile_report import write_report
 from handful.label.record import RECORD, Job, record_of
 from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
 from handful.label.summary import Answers, marked
@@ -37,8 +35,6 @@ OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECOR
 LABELS = "labels"  # the folder of labels in parts
 HOLDS_LABELS = {"holds": "labels"}  # the note of such a part
 SORTED = "sorted"  # the folder of sorted pictures
-MOST = 5000  # pictures in a report
-CENTRAL = 40  # of a group that are among them, however sure
 
 
 def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
@@ -100,7 +96,7 @@ def write_outputs(
                 write_json(record_of(labelled, job), made / RECORD)
                 if labelled.examples is not None:
                     labelled.model.save(made / "model.safetensors")
-                _write_report(labelled, made / "report.html", title, progress)
+                write_report(labelled, made / "report.html", title, progress)
                 for name in formats:
                     file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
                     write_json(content, made / file)
@@ -209,83 +205,6 @@ def _write_rows(labelled: Labelled, path: Path) -> None:
 
     write = csvfile.write_table if path.suffix.lower() == ".csv" else parquet.write_table
     write(table_of(labelled), path)
-
-
-def _write_report(labelled: Labelled, path: Path, title: str, progress: Callable[[str, int, int], None]) -> None:
-    from handful.report import PileGroup, PileItem, PileReport, write_pile
-
-    pile, examples = labelled.pile, labelled.examples
-    shown = _most_telling(labelled)
-    places = flat_map(pile, examples, shown)
-    nearest, confidence, labels = labelled.nearest, labelled.confidence, marked(labelled)
-    otherwise, closest, p_unknown = labelled.otherwise, labelled.closest, labelled.p_unknown
-    items = []
-    for done, (i, xy) in enumerate(zip(shown, places, strict=False)):
-        progress("report", done, len(shown))
-        near = [] if nearest is None or examples is None else [examples.names[j] for j in nearest[i]]
-        items.append(
-            PileItem(
-                pile.names[i], _thumbnail(pile, i), labels[i], str(closest[i]), float(confidence[i]),
-                float(labelled.scores[i]), xy, near, otherwise=float(otherwise[i]),
-                p_unknown=nan if p_unknown is None else float(p_unknown[i]),
-            )
-        )  # fmt: skip
-    for k, name in enumerate(examples.label_names if examples is not None else ()):
-        assert examples is not None
-        assert name is not None
-        items.append(
-            PileItem(examples.names[k], _thumbnail(examples, k), name, name, 1.0, 0.0, places[len(shown) + k], [], True)
-        )  # fmt: skip
-    sentences = labelled.sentences
-    if len(shown) < len(pile):
-        sentences.append(f"The report shows {len(shown):,} of them, the least sure first; the tables hold all.")
-    progress("report", len(shown), len(shown))
-    place = {i: n for n, i in enumerate(shown)}
-    groups = [PileGroup(g.name, g.size, [place[i] for i in g.items.tolist() if i in place]) for g in labelled.groups]
-    write_pile(
-        path,
-        PileReport(
-            title, sentences, items, [str(c) for c in labelled.model.classes_], labelled.model.threshold_,
-            labelled.is_probability, labelled.skipped, labelled.made_by, groups,
-        ),
-    )  # fmt: skip
-
-
-def flat_map(pile: FeatureTable, examples: FeatureTable | None, shown: Sequence[int]) -> list[tuple[float, float]]:
-    """Places on a plane of the shown items, then of the examples: UMAP where it is installed, else PCA."""
-    parts = [pile.features[list(shown)]] + ([examples.features] if examples is not None else [])
-    x = at_usual_scale(np.concatenate(parts).astype(np.float64))
-    x = unit(x - x.mean(axis=0))
-    try:
-        from umap import UMAP
-
-        flat = UMAP(n_neighbors=min(15, len(x) - 1), random_state=0).fit_transform(x) if len(x) > 4 else x[:, :2]
-    except ImportError:
-        x = x - x.mean(axis=0)
-        _, _, axes = np.linalg.svd(x if len(x) <= 2000 else x[:: len(x) // 2000 + 1], full_matrices=False)
-        flat = x @ axes[:2].T
-    flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2] if flat.shape[1] < 2 else flat
-    return [(float(a), float(b)) for a, b in flat]
-
-
-def _most_telling(labelled: Labelled) -> list[int]:
-    n = len(labelled.pile)
-    if n <= MOST:
-        return list(range(n))
-    central = [i for group in labelled.groups for i in group.items[:CENTRAL].tolist()][: MOST // 2]
-    least = np.argsort(labelled.confidence, kind="stable").tolist()
-    return sorted(list(dict.fromkeys([*central, *least]))[:MOST])
-
-
-def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
-    if items.files is None:
-        return None
-    from handful.backbones import BadPicture, thumbnail
-
-    try:
-        return thumbnail(items.files[i])
-    except (BadPicture, OSError):  # gone since it was embedded
-        return None
 
 
 def _check_writable(folder: Path) -> None:

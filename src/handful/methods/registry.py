@@ -103,7 +103,7 @@ def find_method(name: str) -> Method:
 def did_you_mean(name: Any, others: tuple[str, ...] = ()) -> str:
     """The end of a sentence about a wrong name: the name that is most like it, if there is one."""
     names = get_close_matches(str(name).lower(), [AUTO, *METHODS, *others], 1)
-    return f": did you mean {names[0]!r}?" if names else ""
+    return f" (did you mean {names[0]!r}?)" if names else ""
 
 
 def method_names() -> list[str]:

@@ -1,18 +1,8 @@
-"""A result as a page that opens from disk: plain data in, one self-contained html file out."""
+"""Answers as a page that opens from disk: plain data in, one self-contained html file out."""
 
-from .page import Figures, Group, Item, png, render, write
-from .pile import PileGroup, PileItem, PileReport, render_pile, write_pile
+from handful.report.assembly import Gallery, make_report
+from handful.report.contents import Figures, Group, Item, Report
+from handful.report.html_page import render, write
+from handful.report.pictures import png
 
-__all__ = [
-    "Figures",
-    "Group",
-    "Item",
-    "PileGroup",
-    "PileItem",
-    "PileReport",
-    "png",
-    "render",
-    "render_pile",
-    "write",
-    "write_pile",
-]
+__all__ = ["Figures", "Gallery", "Group", "Item", "Report", "make_report", "png", "render", "write"]

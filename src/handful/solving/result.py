@@ -105,7 +105,7 @@ class Result(Answers):
             "label": self.labels,
             "closest": self.closest,
             "unknown": to_numpy(self.unknown),
-            "confidence": self.confidence,
+            "confidence": to_numpy(self.confidence),
             "outlier_score": to_numpy(self.outlier_scores),
         }
         if self.p_unknown is not None:

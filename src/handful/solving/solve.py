@@ -146,10 +146,11 @@ def solve_task(
             f"the task is a {type(task).__name__}: give a handful.Task, or call solve(support, labels, query)"
         )
     solver = get_solver(method)
-    options = {"dtype": dtype, "threshold": threshold, "threads": threads, "outlier_share": outlier_share}
-    check(options, OPTIONS, "solve")
+    check({"dtype": dtype, "threshold": threshold, "threads": threads}, OPTIONS, "solve")
     if "outlier_share" in solver.defaults:
         parameters = {"outlier_share": outlier_share, **parameters}
+    else:
+        check({"outlier_share": outlier_share}, OPTIONS, "solve")
     parameters = complete(solver, parameters, task)
     if solver.info.needs == "base":
         base = parameters["base"] = needed_base(solver, parameters["base"], task.support.shape[-1])
@@ -164,7 +165,6 @@ def solve_task(
     else:
         pile = None
     if pile is not None:
-        task.query = pile if isinstance(task.query, LargePile) else task.query
         solution = solve_pile(
             solver.name, solver.method, task, pile, steps, base_mean, dtype, parameters, threads, streaming, ranks
         )

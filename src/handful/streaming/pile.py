@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from handful.core.checks import shortened
 from handful.core.task import LargePile
 from handful.features.arrow_table import check_vectors, vectors_of
 from handful.features.npy_files import check_npy
 from handful.features.parquet_file import check_once, check_pages, open_parquet, row_groups
+from handful.utils.text import shortened
 
 SPAN = 32 << 20  # bytes of features that one thread takes at a time
 BLOCK = 4 << 20  # bytes that stay near a core while they are worked on

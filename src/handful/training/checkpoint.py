@@ -44,6 +44,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a checkpoint into a folder; the file appears whole or not at all."""
     from safetensors.torch import save
 
     names = ("made_from", "step", "history", "losses", "best", "seconds")

@@ -171,6 +171,7 @@ class School:
         return kept, {"step": at, "steps": step, "before": before, "after": best}
 
     def loss(self, head: Head, arrays: Arrays, tasks: Tasks) -> Any:
+        """Return a head's loss on tasks."""
         query = self.items[tasks.query]
         return head.loss(head.logits(arrays, self.items[tasks.support], tasks.labels, query), tasks.known, tasks.truth)
 
@@ -197,6 +198,7 @@ class School:
 
 
 def check_heads(names: Sequence[str]) -> None:
+    """Raise ValueError listing the heads that can be learned if a name is not one of them."""
     for name in names:
         if name not in LESSONS:
             raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")

@@ -65,10 +65,12 @@ class Learner:
 
     @property
     def steps_per_epoch(self) -> int:
+        """The number of whole batches in an epoch."""
         return len(self.pixels) // self.settings.batch  # what is left over has its turn in another epoch
 
     @property
     def steps(self) -> int:
+        """The number of steps in all."""
         return self.settings.epochs * self.steps_per_epoch
 
     def _trial(self, name: str) -> int:
@@ -76,7 +78,7 @@ class Learner:
         self.network.eval()
         try:
             with torch.no_grad():
-                return self.network(self._ready(self.pixels[:1]).cpu()).shape[1]
+                return int(self.network(self._ready(self.pixels[:1]).cpu()).shape[1])
         except RuntimeError:  # nothing is left after so many poolings
             height, width = self.pixels.shape[1:3]
             raise ValueError(
@@ -110,7 +112,7 @@ class Learner:
             if self.turn is not None:
                 loss = loss + F.cross_entropy(self.turn(z), q)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no annotations for it
         self.optimiser.step()
         value = loss.item()
         if not math.isfinite(value):
@@ -137,6 +139,7 @@ class Learner:
         return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
     def restore(self, state: dict[str, Tensor]) -> None:
+        """Set weights and momenta to those of a checkpoint."""
         self.all.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("model.")})
         for name, parameter in self.all.named_parameters():
             if (moved := state.get(f"momentum.{name}")) is not None:
@@ -181,9 +184,9 @@ def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def native_bfloat16(device: str) -> bool:
-    """Does this device compute in bfloat16, or would it only pretend to?"""
+    """Return whether this device computes in bfloat16 itself, without emulation."""
     if device.startswith("cuda"):
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device == "cpu" and _capabilities().get("avx512_bf16", False) and bfloat16_works()
 
 

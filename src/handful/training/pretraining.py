@@ -48,6 +48,8 @@ SAVE_EVERY = 60.0  # seconds
 
 @dataclass(frozen=True)
 class Trained:
+    """What a training left: its folder, the best epoch, the time it took, the files."""
+
     folder: Path
     best: dict[str, Any]
     seconds: float
@@ -163,7 +165,7 @@ def _enough(at: Checkpoint, patience: int) -> bool:
     if not (patience and at.best.get("figure")):
         return False
     first = next(row["epoch"] for row in at.history if row["figure"] == at.best["figure"])
-    return at.history[-1]["epoch"] - first >= patience
+    return bool(at.history[-1]["epoch"] - first >= patience)
 
 
 def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float]:

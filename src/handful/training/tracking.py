@@ -17,13 +17,17 @@ AUTO, NONE = "auto", "none"
 
 
 class Tracker(Protocol):
-    def __call__(self, row: Mapping[str, Any], step: int) -> None: ...
+    """A function that records the figures of an epoch."""
+
+    def __call__(self, row: Mapping[str, Any], step: int) -> None:
+        """Record a row of figures at a step."""
 
 
 @contextmanager
 def tracker(which: str, folder: Path, about: Mapping[str, Any]) -> Iterator[Tracker]:
-    """Where rows of figures go. "auto": TensorBoard if it is installed, else MLflow if MLFLOW_TRACKING_URI says
-    where it is, else nowhere.
+    """Yield the function that records rows of figures.
+
+    "auto" means TensorBoard if it is installed, else MLflow if MLFLOW_TRACKING_URI says where it is, else nowhere.
     """
     if which not in (AUTO, NONE, *TRACKERS):
         raise ValueError(f"there is no tracker {which!r}: choose from {', '.join((AUTO, NONE, *TRACKERS))}")

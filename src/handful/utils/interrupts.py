@@ -80,6 +80,7 @@ def watched(function: Callable[[], Value], timeout_s: float, stop: Callable[[], 
         stop()
         done.wait(POLL_S)
         raise
+    value: Value
     value, error = outcome
     if error is not None:
         raise error

@@ -8,7 +8,8 @@ LEAST = 0.02  # an estimate cannot tell less from nothing
 
 
 def percent(share: float) -> str:
-    """
+    """Return a share as a percentage, with a digit more near 0 and 1.
+
     >>> percent(0.314), percent(0), percent(0.004)
     ('31 %', '0 %', '0.4 %')
     """

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.checks import shortened
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 
 def read_tensors(path: str | Path, key: str, otherwise: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

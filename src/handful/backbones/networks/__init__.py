@@ -32,7 +32,8 @@ def build(name: str, channels: int = 3, **options: Any) -> nn.Module:
     need("torch", f"the network {name}", TORCH)
     module, kind = NETWORKS[name]
     try:
-        return getattr(import_module(f"handful.backbones.networks.{module}"), kind)(channels, **options)
+        network: nn.Module = getattr(import_module(f"handful.backbones.networks.{module}"), kind)(channels, **options)
+        return network
     except TypeError as error:  # an option that it has not got
         raise ValueError(f"the network {name} cannot be built so: {error}") from None
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from handful.backbones.networks import NETWORKS, build
 from handful.backbones.networks.layouts import LAYOUTS, Layout, options_of
-from handful.core.checks import shortened
 from handful.utils.extras import TORCH, need
+from handful.utils.text import shortened
 from handful.utils.unpickling import Refused, load_torch
 
 if TYPE_CHECKING:

@@ -20,6 +20,8 @@ POOLS = ("flatten", "max", "mean")
 
 
 class Conv4(nn.Module):
+    """Blocks of a 3 x 3 convolution with `width` channels, then the map flattened or pooled."""
+
     def __init__(
         self, channels: int = 3, width: int = 64, pool: str = "flatten", size: int = 84, halvings: int = BLOCKS
     ):
@@ -38,6 +40,7 @@ class Conv4(nn.Module):
         self.blocks = nn.Sequential(*(Block(width if i else channels, width, i < halvings) for i in range(BLOCKS)))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the features of pictures [n, channels, height, width] as [n, D]."""
         x = self.blocks(x)
         if self.pool == "flatten":
             return x.flatten(1)
@@ -45,6 +48,8 @@ class Conv4(nn.Module):
 
 
 class Block(nn.Module):
+    """A convolution, batch normalisation, ReLU, and a pooling that halves the map if `halve`."""
+
     def __init__(self, into: int, out: int, halve: bool):
         super().__init__()
         self.conv = nn.Conv2d(into, out, 3, padding=1)
@@ -54,5 +59,6 @@ class Block(nn.Module):
         nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # it has one
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the map after the block."""
         x = F.relu(self.bn(self.conv(x)))
         return F.max_pool2d(x, 2) if self.halve else x

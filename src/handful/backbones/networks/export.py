@@ -112,7 +112,7 @@ def build_graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any
     if about:
         helper.set_model_props(model, {"about": json.dumps(about, sort_keys=True)})
     onnx.checker.check_model(model)
-    return model.SerializeToString(deterministic=True)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 class _Writer:

@@ -16,6 +16,8 @@ Shapes = dict[str, tuple[int, ...]]  # by our names
 
 @dataclass(frozen=True)
 class Layout:
+    """How one publisher names the weights of a network, and what our names for them are."""
+
     name: str  # whose
     network: str
     pattern: str  # of a published name, whole

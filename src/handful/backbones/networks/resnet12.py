@@ -20,6 +20,8 @@ BLOCK = 5  # places a side that DropBlock drops together
 
 
 class ResNet12(nn.Module):
+    """Four residual blocks of three convolutions each, then the mean of the last map."""
+
     layer1: nn.Sequential
     layer2: nn.Sequential
     layer3: nn.Sequential
@@ -45,11 +47,14 @@ class ResNet12(nn.Module):
                 part.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the features of pictures [n, channels, height, width] as [n, D]."""
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean(dim=(2, 3))  # [n, D]
 
 
 class Block(nn.Module):
+    """Three convolutions beside a 1 x 1 one, a pooling that halves the map, and dropout in training."""
+
     def __init__(self, into: int, out: int, block: int):
         super().__init__()
         self.conv1 = nn.Conv2d(into, out, 3, padding=1, bias=False)
@@ -62,6 +67,7 @@ class Block(nn.Module):
         self.block, self.rate = block, 0.0
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the map after the block, half as high and wide."""
         y = F.leaky_relu(self.bn1(self.conv1(x)), SLOPE)
         y = F.leaky_relu(self.bn2(self.conv2(y)), SLOPE)
         y = F.leaky_relu(self.bn3(self.conv3(y)) + self.downsample(x), SLOPE)

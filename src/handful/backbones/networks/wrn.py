@@ -22,6 +22,8 @@ VARIANTS = ("s2m2", "feat")
 
 
 class WideResNet(nn.Module):
+    """Three groups of wide residual blocks, then the mean of the last map."""
+
     block1: Group
     block2: Group
     block3: Group
@@ -54,21 +56,28 @@ class WideResNet(nn.Module):
                 part.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the features of pictures [n, channels, height, width] as [n, D]."""
         x = self.block3(self.block2(self.block1(self.conv1(x))))
         return F.relu(self.bn1(x)).mean(dim=(2, 3))  # [n, D]
 
 
 class Group(nn.Module):
+    """Blocks of one width; the first one changes the number of channels and the size of the map."""
+
     def __init__(self, kind: type[Block], blocks: int, into: int, out: int, stride: int):
         super().__init__()
         first = kind(into, out, stride)
         self.layer = nn.Sequential(first, *(kind(out, out, 1) for _ in range(blocks - 1)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x)
+        """Return the map after all blocks."""
+        y: Tensor = self.layer(x)
+        return y
 
 
 class Block(nn.Module):
+    """Two convolutions, each after batch normalisation and ReLU, added to their input."""
+
     strides, bias = (True, False), False  # which convolution halves
 
     def __init__(self, into: int, out: int, stride: int):
@@ -83,12 +92,14 @@ class Block(nn.Module):
         self.rate = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.bn1(x))
+        """Return the map after the block."""
+        y: Tensor = F.relu(self.bn1(x))
         around = x if self.convShortcut is None else self.convShortcut(y)
         y = F.relu(self.bn2(self.conv1(y)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
-        return self.conv2(y) + around
+        y = self.conv2(y) + around
+        return y
 
 
 class BareBlock(Block):
@@ -97,8 +108,10 @@ class BareBlock(Block):
     strides, bias = (False, True), True
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv1(F.relu(self.bn1(x)))
+        """Return the map after the block; the shortcut takes the input without normalisation."""
+        y: Tensor = self.conv1(F.relu(self.bn1(x)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
         y = self.conv2(F.relu(self.bn2(y)))
-        return y + (x if self.convShortcut is None else self.convShortcut(x))
+        y = y + (x if self.convShortcut is None else self.convShortcut(x))
+        return y

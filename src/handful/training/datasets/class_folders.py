@@ -25,6 +25,7 @@ MINI_PICTURES = 600  # of each class
 
 
 def subfolders(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, sorted, without hidden ones and litter."""
     with os.scandir(folder) as entries:
         names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".") and e.name.lower() not in LITTER]
     return sorted(names)

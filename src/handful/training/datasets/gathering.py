@@ -156,7 +156,7 @@ def _kept(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Ski
     notes = path.with_suffix(".json")
     with suppress(OSError, ValueError, TypeError):
         told = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
-        pixels = np.load(path, mmap_mode="r", allow_pickle=False)
+        pixels: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
         if pixels.shape == (shape[0] - len(told), *shape[1:]) and pixels.dtype == np.uint8:
             bad.update(told)
             blocks.progress(shape[0], shape[0])
@@ -181,7 +181,8 @@ def _kept(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Ski
     finally:
         with suppress(OSError):
             temporary.unlink()
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+    mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
 
 
 def _write_header(file: object, shape: tuple[int, ...]) -> None:

@@ -64,8 +64,10 @@ def read_files(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
 
 
 def _cache(path: Path, split: str) -> Part:
-    """{"image_data": pixels, "class_dict": {class: rows}}. Copies are about in which val and test changed places:
-    where all classes are of the published list, it decides."""
+    """Read a file of the form {"image_data": pixels, "class_dict": {class: rows}}.
+
+    In some copies val and test have changed places: where all classes are of the published list, the list decides.
+    """
     content = _content(path)
     pixels, rows_of = _pixels(_get(content, path, "image_data"), path), _get(content, path, "class_dict")
     if not isinstance(rows_of, dict):
@@ -249,7 +251,8 @@ def _mapped(path: Path) -> np.ndarray:
             raise ValueError(f"images are {dtype} of shape {shape}: uint8 [pictures, height, width, 3] is needed")
         if entry.compress_type != zipfile.ZIP_STORED:
             with np.load(path, allow_pickle=False) as file:
-                return file["images"]
+                images: np.ndarray = file["images"]
+                return images
         with path.open("rb") as raw:
             raw.seek(entry.header_offset + 26)
             lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")

@@ -57,7 +57,7 @@ class PictureSet:
     @property
     def classes(self) -> list[str]:
         """Names of the classes, sorted."""
-        return np.unique(self.labels).tolist()
+        return [str(name) for name in np.unique(self.labels)]
 
     def select(self, split: str) -> PictureSet:
         """The pictures of one split; without a copy where they stand together."""

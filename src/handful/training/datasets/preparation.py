@@ -23,6 +23,7 @@ class Preparation:
 
     @property
     def channels(self) -> int:
+        """The number of colour channels: one for ink, three for pictures."""
         return 1 if self.ink else 3
 
     def picture(self, image: Image.Image) -> np.ndarray:

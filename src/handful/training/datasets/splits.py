@@ -24,7 +24,8 @@ NAMES = {  # as folders and files call them
 
 @lru_cache
 def _lists() -> dict[str, dict[str, list[str]]]:
-    return json.loads(Path(__file__).with_name("classes.json").read_text())
+    classes: dict[str, dict[str, list[str]]] = json.loads(Path(__file__).with_name("classes.json").read_text())
+    return classes
 
 
 def published(dataset: str) -> dict[str, str] | None:

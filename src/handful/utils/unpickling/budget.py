@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from handful.core.checks import shortened
 from handful.utils.limits import VARIABLE, max_bytes
+from handful.utils.text import shortened
 
 MAX_INSTRUCTIONS = 200_000_000  # of one file, read at about 3 million a second
 MAX_OPEN_MARKS = 1_000  # containers within containers; Python's own pickler stops at a depth of 1,000
@@ -34,6 +34,8 @@ class Refused(ValueError):
 
 
 class Damaged(Refused):
+    """The file is damaged, or is something else than its name says."""
+
     def __init__(self, reason: str):
         super().__init__(f"is damaged, or something else: {reason}")
 
@@ -60,6 +62,7 @@ class Budget:
             )
 
     def take_nested(self, count: int) -> None:
+        """Count bytes that are read inside other parts of the file; raise Damaged if they are too many."""
         self.nested_bytes -= count
         if self.nested_bytes < 0:
             raise Damaged("it reads one part of itself many times")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handful.core.checks import shortened
+from handful.utils.text import shortened
 from handful.utils.unpickling.budget import MAX_INTEGER_BYTES, MAX_OPEN_MARKS, Damaged, Refused
 from handful.utils.unpickling.words import Name, Unfinished
 

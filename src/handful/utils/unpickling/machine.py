@@ -58,6 +58,7 @@ class Machine:
         return self.buffer[start : self.at]
 
     def number(self, count: int) -> int:
+        """Read an unsigned number of `count` bytes."""
         return int.from_bytes(self.take(count), "little")
 
     def line(self, limit: int = MAX_LINE) -> bytes:
@@ -70,6 +71,7 @@ class Machine:
         return line
 
     def since_mark(self) -> list[Any]:
+        """Return what was put on the stack since the last mark, and remove the mark."""
         if not self.outer:
             raise Damaged("it closes a container that was not opened")
         items, self.stack = self.stack, self.outer.pop()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.core.checks import shortened
+from handful.utils.text import shortened
 from handful.utils.unpickling.budget import Budget, Damaged, Refused
 from handful.utils.unpickling.machine import Machine
 from handful.utils.unpickling.words import ARRAY, WORDS, Name, are_counts, bytes_of, named
@@ -193,7 +193,7 @@ def _parameter(budget: Budget, tensor: Any, *_: Any) -> Any:
 def _size(budget: Budget, lengths: Any = ()) -> tuple[int, ...]:
     if not are_counts(lengths):
         raise Damaged("it describes a shape in an unknown way")
-    return lengths
+    return tuple(lengths)
 
 
 def _device(budget: Budget, *_: Any) -> None:

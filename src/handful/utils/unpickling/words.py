@@ -40,6 +40,7 @@ class Unfinished:
         self.places: list[int] = []
 
     def finished(self, budget: Budget, state: Any) -> Any:
+        """Return the object that this state completes."""
         raise NotImplementedError
 
 
@@ -124,7 +125,8 @@ def _filled(budget: Budget, data: Any, dtype: Any, shape: Any, order: Literal["C
     budget.take(ARRAY)
     if dtype.kind == "b":
         budget.take(len(data))
-        return np.ndarray(shape, np.uint8, data, order=order) != 0  # bytes above 1 are no truth values
+        truth: np.ndarray = np.ndarray(shape, np.uint8, data, order=order) != 0  # bytes above 1 are no truth values
+        return truth
     return np.ndarray(shape, dtype, data, order=order)
 
 
@@ -132,13 +134,14 @@ def bytes_of(shape: Any, dtype: np.dtype) -> int:
     """How many bytes an array takes."""
     if len(shape) > MAX_DIMENSIONS or not are_counts(shape):
         raise Damaged("an array has an impossible shape")
-    count = math.prod(shape) * dtype.itemsize
+    count: int = math.prod(shape) * dtype.itemsize
     if count == 0 and math.prod(max(1, n) for n in shape) > MAX_EMPTY_ITEMS:
         raise Damaged("an array without data has a huge shape")
     return count
 
 
 def are_counts(values: Any) -> bool:
+    """Return whether these are sizes or strides: a tuple of whole numbers that are not negative."""
     return type(values) is tuple and all(type(v) is int and 0 <= v < 2**62 for v in values)
 
 
@@ -210,6 +213,7 @@ def _never(budget: Budget, *arguments: Any) -> None:
 
 
 def named(calls: dict[str, Callable[..., Any] | None]) -> dict[str, Name]:
+    """Return the names that a file may use, with what they call."""
     return {text: Name(text, call) for text, call in calls.items()}
 
 

@@ -21,10 +21,12 @@ class Change:
     threshold: tuple[int, float, float] | None = None  # of which run
 
     def back(self) -> Change:
+        """Return the change that undoes this one."""
         turned = None if self.threshold is None else (self.threshold[0], self.threshold[2], self.threshold[1])
         return Change(self.text, tuple(_turned(self.labels)), tuple(_turned(self.classes)), turned)
 
     def as_json(self) -> str:
+        """Return the change as JSON, without its text."""
         return json.dumps([self.labels, self.classes, self.threshold], separators=(",", ":"))
 
     @classmethod

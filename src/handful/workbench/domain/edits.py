@@ -37,6 +37,7 @@ class Edits:
 
     @property
     def state(self) -> State:
+        """The state as it is on the disk."""
         return self._kept
 
     def listen(self, told: Callable[[], None]) -> Callable[[], None]:
@@ -45,6 +46,7 @@ class Edits:
         return lambda: self._listeners.remove(told)
 
     def tell(self) -> None:
+        """Call every listener."""
         for told in tuple(self._listeners):
             told()
 
@@ -101,6 +103,7 @@ class Edits:
         return len(steps)
 
     def add_class(self, name: str) -> int:
+        """Add a class; return its number."""
         with self._lock:
             name = self._check_name(name)
             change = self._do(lambda tx: Change(f"class {name} added", (), ((next_class(tx), None, self._new(name)),)))
@@ -152,6 +155,7 @@ class Edits:
             return self._do(make).classes[0][0]
 
     def set_threshold(self, threshold: float) -> None:
+        """Change the threshold of the last run."""
         with self._lock:
             run = self.last_run()
             if threshold != run.threshold:
@@ -159,9 +163,11 @@ class Edits:
                 self._do(lambda tx: Change(f"threshold {run.threshold:.3g} changed to {threshold:.3g}", threshold=step))
 
     def undo(self) -> str:
+        """Undo the last step; return what it was."""
         return self._turn(self.store.undo, "there is nothing to undo")
 
     def redo(self) -> str:
+        """Do the last undone step again; return what it was."""
         return self._turn(self.store.redo, "there is nothing to do again")
 
     def _turn(self, step: Callable[[], Change | None], otherwise: str) -> str:
@@ -219,6 +225,7 @@ class Edits:
         return name
 
     def last_run(self) -> Run:
+        """Return the last run; raise Refusal if there is none."""
         if self._state.run is None:
             raise Refusal("nothing has been labelled yet: give a few examples and run first", 409)
         return self._state.run

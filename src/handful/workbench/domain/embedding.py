@@ -41,6 +41,6 @@ def embed_missing(project: Project, job: Job) -> None:
             job.at(before + n, total)
 
         found = embed_pictures(items, backbone, progress=at, opener=opener)
-        project.take_features([items[path] for path in found.names], found.features, found.hashes)
-        project.skip({items[s.path]: s.reason for s in found.skipped})
+        project.take_features([items[path] for path in found.names], found.features, found.hashes or ())
+        project.skip({items[path]: reason for path, reason in found.skipped})
         done += len(part)

@@ -54,6 +54,7 @@ class Pile:
 
     @property
     def names(self) -> list[str]:
+        """The name of each item."""
         return self.table.names
 
     @property
@@ -63,6 +64,7 @@ class Pile:
 
     @property
     def hashes(self) -> list[str]:
+        """A hash of each picture, "" while it is not known."""
         hashes = self.table.hashes
         assert isinstance(hashes, list)  # it is filled in place
         return hashes

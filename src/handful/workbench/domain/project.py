@@ -72,6 +72,7 @@ class Project(Edits):
             self.worker.submit("embed", self._embed)
 
     def close(self) -> None:
+        """Stop the worker and close the database."""
         self.worker.close()
         self.store.close()
 
@@ -129,6 +130,7 @@ class Project(Edits):
                 self._publish()
 
     def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
+        """Keep the features of items that were embedded."""
         with self._lock:
             pile = self._state.pile
             rows = [pile.row[item] for item in items]
@@ -199,6 +201,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def describe_run(state: State) -> dict[str, Any]:
+    """Return the facts of the last run as JSON takes them."""
     run = state.run
     assert run is not None
     facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}

@@ -37,6 +37,7 @@ class Incoming:
         self._quota, self._taken = quota, 0
 
     def take(self, count: int) -> None:
+        """Count bytes of this upload; raise Refusal if the project has no room for them."""
         quota = self._quota
         with quota.lock:
             if quota.kept + quota.coming + count > quota.most:

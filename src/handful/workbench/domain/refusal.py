@@ -17,9 +17,9 @@ class Refusal(ValueError):
 
 
 def plain(sentence: str) -> str:
-    """One short line without control characters: parts of it may come from the request.
+    r"""Return one short line without control characters: parts of it may come from the request.
 
-    >>> plain("name:\\n\\x1b[31mred")
+    >>> plain("name:\n\x1b[31mred")
     'name:  [31mred'
     """
     line = "".join(c if c.isprintable() else " " for c in sentence[: MAX_SENTENCE_CHARACTERS + 1])

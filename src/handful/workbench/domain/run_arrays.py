@@ -41,6 +41,7 @@ FACTS: dict[str, tuple[type, ...]] = {
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return the arrays of a run as the bytes of an .npz file."""
     file = io.BytesIO()
     np.savez(file, **{name: arrays[name] for name in SHAPES})  # type: ignore[arg-type]
     return file.getvalue()

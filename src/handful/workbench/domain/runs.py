@@ -149,7 +149,7 @@ def solve_pile(
 ) -> Run:
     """Label what has no label; `step` is called between the parts of the work, 0 to 3, and may raise to stop it."""
     from handful.label.labelling import label_items
-    from handful.label.outputs import flat_map
+    from handful.label.pile_report import flat_map
 
     step(0)
     usable = pile.ready & pile.there

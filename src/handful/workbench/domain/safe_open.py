@@ -22,6 +22,7 @@ class LeadsOut(OSError):
 
 
 def is_within(path: str, root: str) -> bool:
+    """Return whether a path is the root or lies below it."""
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 

@@ -120,6 +120,7 @@ class Store:
             connection.close()
 
     def close(self) -> None:
+        """Close the database and give up the claim on it."""
         with self._lock:
             self._writer.close()
             self._claim.close()
@@ -140,9 +141,11 @@ class Store:
             return change
 
     def undo(self) -> Change | None:
+        """Undo the last step; return it, or None if there is none."""
         return self._step("SELECT id, text, change FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1", True)
 
     def redo(self) -> Change | None:
+        """Do the last undone step again; return it, or None if there is none."""
         return self._step("SELECT id, text, change FROM history WHERE undone ORDER BY id LIMIT 1", False)
 
     def _step(self, query: str, back: bool) -> Change | None:
@@ -206,19 +209,23 @@ class Store:
             return db.execute(query).fetchall()
 
     def skip(self, reasons: dict[int, str]) -> None:
+        """Mark items as skipped, each with its reason."""
         with self.write() as tx:
             rows = [(reason, item) for item, reason in reasons.items()]
             tx.executemany("UPDATE items SET state = 'skipped', reason = ? WHERE id = ?", rows)
 
     def classes(self) -> dict[int, tuple[str, int | None]]:
+        """Return the name and the key of each class."""
         with self.read() as db:
             return {i: (name, key) for i, name, key in db.execute("SELECT id, name, key FROM classes ORDER BY id")}
 
     def labels(self) -> list[tuple[int, int]]:
+        """Return each labelled item with its class."""
         with self.read() as db:
             return db.execute("SELECT item, class FROM labels").fetchall()
 
     def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
+        """Keep a run; return its number. Old runs are deleted."""
         if len(arrays) > MAX_RUN_BYTES:
             raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer pictures or classes")
         with self.write() as tx:
@@ -231,12 +238,15 @@ class Store:
             return last
 
     def last_run(self) -> tuple[int, str, float, str, bytes] | None:
+        """Return the row of the last run, or None."""
         with self.read() as db:
             query = "SELECT id, made, threshold, facts, arrays FROM runs ORDER BY id DESC LIMIT 1"
-            return db.execute(query).fetchone()
+            row: tuple[int, str, float, str, bytes] | None = db.execute(query).fetchone()
+            return row
 
 
 def add_items(tx: sqlite3.Connection, origin: str, names: Iterable[str]) -> None:
+    """Add items to the database; those that had been skipped are there again."""
     rows = [(origin, name) for name in names]
     tx.executemany(
         "INSERT INTO items (origin, name, state) VALUES (?, ?, 'there') "

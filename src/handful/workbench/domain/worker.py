@@ -34,6 +34,7 @@ class Job:
         self.wanted = self.kind
 
     def at(self, done: int, total: int, message: str | None = None) -> None:
+        """Report progress; raise Cancelled if the job is to stop."""
         if self.stop.is_set():
             raise Cancelled
         self.done, self.total = done, total
@@ -41,6 +42,7 @@ class Job:
         self.tell()
 
     def shown(self) -> dict[str, Any]:
+        """Return what the page shows of the job."""
         return {name: getattr(self, name) for name in ("kind", "state", "done", "total", "message")}
 
 
@@ -60,6 +62,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, kind: str, work: Work, message: str = "") -> Job:
+        """Put a job at the end of the queue; return it."""
         job = Job(kind, self._tell, message=message)
         with self._changed:
             if self._idle():
@@ -98,6 +101,7 @@ class Worker:
             return self._changed.wait_for(self._idle, seconds)
 
     def close(self) -> None:
+        """Cancel the running job and end the thread."""
         self._closed = True
         self.cancel()
         with self._changed:

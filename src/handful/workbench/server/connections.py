@@ -70,17 +70,20 @@ class BoundedProtocol(H11Protocol):
     # ---- what uvicorn and asyncio call
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Note the time, and close an idle connection if there are too many."""
         super().connection_made(transport)
         self.head_since = self.read_at = self.loop.time()
         self._make_room()
         self._check_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop checking the connection."""
         if self.check is not None:
             self.check.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Parse what arrived in small pieces, so that a refused request is not read on."""
         self.read_at = self.loop.time()
         for start in range(0, len(data), FEED_BYTES):
             if self.transport.is_closing():
@@ -88,6 +91,7 @@ class BoundedProtocol(H11Protocol):
             super().data_received(data[start : start + FEED_BYTES])
 
     def handle_events(self) -> None:
+        """Parse requests, and note since when the head of the next one is incomplete."""
         super().handle_events()
         if self.conn.their_state is not h11.IDLE:
             self.head_since = None
@@ -96,10 +100,12 @@ class BoundedProtocol(H11Protocol):
             self.head_since = self.loop.time()
 
     def on_response_complete(self) -> None:
+        """Note when the answer was sent."""
         self.answered_at = self.loop.time()
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
+        """Answer a request that is not HTTP with one sentence and close the connection."""
         self._end(400, BROKEN)
 
     def _should_upgrade(self) -> bool:
@@ -108,6 +114,7 @@ class BoundedProtocol(H11Protocol):
     # ---- limits
 
     def waits_for_client(self) -> bool:
+        """Whether nothing is under way: no request was begun and no answer is unsent."""
         idle = self.conn.their_state is h11.IDLE and not self.transport.get_write_buffer_size()
         return idle and not self.transport.is_closing()
 

@@ -59,6 +59,7 @@ class Guard:
         self.origins = {f"http://{host}" for host in self.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request before the app sees it; answer it here if it is refused."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return

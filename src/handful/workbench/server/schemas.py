@@ -19,61 +19,87 @@ Format = Literal["csv", "parquet", "coco", "fiftyone", "label-studio"]
 
 
 class Body(BaseModel):
+    """The body of a request; fields that are not listed are refused."""
+
     model_config = ConfigDict(extra="forbid")
 
 
 class NewClass(Body):
+    """A class to add."""
+
     name: Name
 
 
 class ClassPatch(Body):
+    """What to change of a class: its name, its key, or both."""
+
     name: Name | None = None
     key: Annotated[int, Field(ge=1, le=9)] | None = None
 
 
 class Labels(Body):
+    """Items to label, and their class."""
+
     items: Ids
     class_: Annotated[Id | None, Field(alias="class", description="A class; 0: unknown; null: no label.")]
 
 
 class Items(Body):
+    """Items, by number."""
+
     items: Ids
 
 
 class RunWanted(Body):
+    """How to label the pile."""
+
     method: Annotated[str, Field(max_length=100)] = "auto"
     outlier_share: Literal["auto"] | Annotated[Finite, Field(gt=0, lt=1)] = "auto"
 
 
 class Threshold(Body):
+    """The outlier score above which an item is unknown."""
+
     threshold: Finite
 
 
 class Promotion(Body):
+    """The class that a group becomes, and how many of its items become examples."""
+
     name: Name
     examples: Annotated[int, Field(ge=1, le=1000)] = 5
 
 
 class ExportWanted(Body):
+    """The formats to export."""
+
     formats: Annotated[list[Format], Field(min_length=1, max_length=10)] = ["csv", "parquet"]
 
 
 class SolveOptions(Body):
+    """A task without its features: the labels of the support and how to solve it."""
+
     labels: Annotated[list[str], Field(fail_fast=True)] | Annotated[list[int], Field(fail_fast=True)]
     method: Annotated[str, Field(max_length=100)] = "auto"
     outlier_share: Literal["auto"] | Annotated[Finite, Field(gt=0, lt=1)] = "auto"
 
 
 class SolveWanted(SolveOptions):
+    """A task with its features."""
+
     support: Rows
     query: Rows
 
 
 class Error(BaseModel):
+    """Why a request was refused."""
+
     error: str = Field(description="One sentence that says what to do.")
 
 
 class Class(BaseModel):
+    """A class with the number of its examples and of the items decided for it."""
+
     id: int
     name: str
     key: int | None
@@ -82,12 +108,16 @@ class Class(BaseModel):
 
 
 class Counts(BaseModel):
+    """How many items of a run are labelled, unknown, and decided otherwise than before."""
+
     labelled: int
     unknown: int
     changed: int
 
 
 class Run(BaseModel):
+    """The last run: how it was made and what it says of the pile."""
+
     id: int
     made: str
     method: str
@@ -101,6 +131,8 @@ class Run(BaseModel):
 
 
 class Job(BaseModel):
+    """The work in the background and how far it is."""
+
     kind: Literal["embed", "solve"]
     state: Literal["running", "failed", "cancelled", "done"]
     done: int
@@ -109,6 +141,8 @@ class Job(BaseModel):
 
 
 class Project(BaseModel):
+    """Everything the page shows beside the items."""
+
     name: str
     items: int
     ready: int
@@ -121,6 +155,8 @@ class Project(BaseModel):
 
 
 class Item(BaseModel):
+    """An item with its label and its decision."""
+
     id: int
     name: str
     class_: Annotated[int | None, Field(alias="class", description="Given by a person; 0 is unknown.")]
@@ -133,6 +169,8 @@ class Item(BaseModel):
 
 
 class ItemInFull(Item):
+    """An item with all that is known of it."""
+
     probabilities: dict[int, float]
     nearest: list[int]
     width: int
@@ -140,29 +178,41 @@ class ItemInFull(Item):
 
 
 class Page(BaseModel):
+    """Some of the items that a view has."""
+
     total: int
     offset: int
     items: list[Item]
 
 
 class Order(BaseModel):
+    """The items that a view has, in its order."""
+
     ids: list[int]
 
 
 class Changed(BaseModel):
+    """The number of items that were changed."""
+
     changed: int
 
 
 class Text(BaseModel):
+    """What was done, in words."""
+
     text: str
 
 
 class Skipped(BaseModel):
+    """A file that was skipped, and why."""
+
     name: str
     reason: str
 
 
 class Histogram(BaseModel):
+    """The outlier scores of known and unknown items, counted in bins."""
+
     edges: list[float]
     known: list[int]
     unknown: list[int]
@@ -170,12 +220,16 @@ class Histogram(BaseModel):
 
 
 class Map(BaseModel):
+    """The place of each item on the map."""
+
     ids: list[int]
     x: list[float]
     y: list[float]
 
 
 class Group(BaseModel):
+    """Unknown items that look alike."""
+
     number: int
     name: str
     size: int
@@ -184,16 +238,22 @@ class Group(BaseModel):
 
 
 class Exported(BaseModel):
+    """The folder and the files that were written."""
+
     folder: str
     files: list[str]
 
 
 class Uploaded(BaseModel):
+    """How many pictures were added, and which were refused."""
+
     added: int
     refused: list[Skipped]
 
 
 class Solved(BaseModel):
+    """The answers for a task."""
+
     labels: list[Any]
     unknown: list[bool]
     p_unknown: list[float] | None
@@ -204,5 +264,7 @@ class Solved(BaseModel):
 
 
 class Health(BaseModel):
+    """That the server runs, and its version."""
+
     ok: bool
     version: str

@@ -95,10 +95,12 @@ def _say(request: Request, status: int, sentence: str) -> JSONResponse:
 
 
 def guarded(app: FastAPI, *, token: str, port: int) -> Guard:
+    """Return the app behind the guard that checks every request."""
     return Guard(app, token=token, port=port)
 
 
 def solving() -> APIRouter:
+    """Return the routes of `handful serve`."""
     api, solvers = APIRouter(prefix="/api/v1", responses=ERRORS), Solvers()
 
     @api.get("/health", response_model=of.Health)

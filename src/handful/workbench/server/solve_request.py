@@ -47,6 +47,7 @@ def answer_of(kind: str, body: bytes) -> tuple[int, str]:
 
 
 def solved(options: SolveOptions, support: np.ndarray, query: np.ndarray) -> dict[str, Any]:
+    """Solve a task; return the answers as JSON takes them."""
     result = handful.solve(support, options.labels, query, method=options.method, outlier_share=options.outlier_share)
     interval = result.outlier_share_interval
     return {

@@ -27,6 +27,7 @@ class Thumbnails:
         self.source = source
 
     def get(self, item: int, origin: str, name: str, size: int) -> bytes:
+        """Return the picture of an item as a small JPEG, from the folder of thumbnails or made now."""
         from handful.backbones import BadPicture, thumbnail
 
         if size not in SIZES:

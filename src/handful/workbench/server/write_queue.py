@@ -27,6 +27,7 @@ class Turns:
         self._writing: asyncio.Task[None] | None = None
 
     async def __call__(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Run a function after those that came before, in another thread; return its result."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((partial(work, *arguments, **named), done))
         if self._writing is None:

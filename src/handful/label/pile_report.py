@@ -1,0 +1,88 @@
+"""The report of a labelled pile, and the map of its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from handful import report
+from handful.core.answers import Answers
+from handful.core.arrays import at_usual_scale, unit
+from handful.features import FeatureTable
+from handful.label.labelling import Labelled, shots_of
+
+MAX_MAP_ROWS = 2000  # rows that the axes of the map are computed from, where there is no UMAP
+Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
+
+
+def write_report(labelled: Labelled, path: Path, title: str, progress: Progress) -> None:
+    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups."""
+    pile, examples = labelled.pile, labelled.examples
+    contents = report.make_report(
+        _answers(labelled),
+        gallery(pile),
+        title=title,
+        sentences=labelled.sentences,
+        examples=None if examples is None else gallery(examples),
+        places=partial(flat_map, pile, examples),
+        nearest=labelled.nearest,
+        groups=labelled.groups,
+        skipped=labelled.skipped,
+        made_by=labelled.made_by,
+        progress=progress,
+    )
+    report.write(path, contents)
+
+
+def gallery(items: FeatureTable) -> report.Gallery:
+    """The names, pictures and labels of items."""
+    labels = [label or "" for label in items.label_names] if items.labels is not None else ()
+    return report.Gallery(items.names, partial(_thumbnail, items), labels)
+
+
+def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:
+    """Places on a plane of some rows of the pile, then of the examples: UMAP where it is installed, else PCA."""
+    parts = [pile.features[list(rows)]] + ([examples.features] if examples is not None else [])
+    x = at_usual_scale(np.concatenate(parts).astype(np.float64))
+    x = unit(x - x.mean(axis=0))
+    try:
+        from umap import UMAP
+
+        flat = UMAP(n_neighbors=min(15, len(x) - 1), random_state=0).fit_transform(x) if len(x) > 4 else x[:, :2]
+    except ImportError:
+        x = x - x.mean(axis=0)
+        sample = x if len(x) <= MAX_MAP_ROWS else x[:: len(x) // MAX_MAP_ROWS + 1]
+        _, _, axes = np.linalg.svd(sample, full_matrices=False)
+        flat = x @ axes[:2].T
+    flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2] if flat.shape[1] < 2 else flat
+    return [(float(a), float(b)) for a, b in flat]
+
+
+def _answers(labelled: Labelled) -> Answers:
+    is_given = np.zeros(len(labelled.pile), bool)
+    is_given[list(labelled.given)] = True
+    model = labelled.model
+    return Answers(
+        labelled.probabilities,
+        labelled.scores,
+        model.classes_,
+        model.threshold_,
+        is_probability=labelled.is_probability,
+        outlier_share=model.outlier_share_,
+        shots=None if labelled.examples is None else shots_of(model, labelled.examples),
+        labelled=is_given,
+    )
+
+
+def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
+    if items.files is None:
+        return None
+    from handful.backbones import BadPicture, thumbnail
+
+    try:
+        return thumbnail(items.files[i])
+    except (BadPicture, OSError):  # gone since it was embedded
+        return None

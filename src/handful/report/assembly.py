@@ -1,0 +1,188 @@
+"""From answers to a report: which items it shows, and what it says about each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from handful.core.answers import Answers
+from handful.core.checks import UNKNOWN_NAME
+from handful.report.contents import Figures, Group, Item, Report
+
+MAX_REPORT_ITEMS = 5000
+MAX_CENTRAL_ITEMS = 40  # of each group, the most central items are in the report, however sure their answers are
+Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
+Place = tuple[float, float]
+
+
+class GroupOfUnknowns(Protocol):
+    """A group as `handful.solving` makes it: `items` are places in the pile, the most central first."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def items(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The names and pictures of some items.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One name for each item.
+    thumbnail : callable
+        Gives the picture of the i-th item, a small JPEG or PNG; or None.
+    labels : sequence of str
+        For examples: the class of each.
+    """
+
+    names: Sequence[str]
+    thumbnail: Callable[[int], bytes | None] = lambda i: None
+    labels: Sequence[str] = ()
+
+
+def make_report(
+    answers: Answers,
+    pile: Gallery,
+    *,
+    title: str,
+    sentences: Sequence[str],
+    examples: Gallery | None = None,
+    places: Callable[[Sequence[int]], Sequence[Place]] | None = None,
+    nearest: np.ndarray[Any, Any] | None = None,
+    groups: Sequence[GroupOfUnknowns] = (),
+    skipped: Sequence[tuple[str, str]] = (),
+    made_by: Mapping[str, object] | None = None,
+    tables: Sequence[Figures] = (),
+    can_promote: bool = True,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """The report of a labelled pile.
+
+    A pile of more than 5,000 items is too large for one page: then the report has the items with the lowest confidence
+    and the most central items of each group.
+
+    Parameters
+    ----------
+    answers : Answers
+        The answers for the n items of the pile.
+    pile : Gallery
+        The names and pictures of these items.
+    title : str
+        The heading of the page.
+    sentences : sequence of str
+        What happened, in words.
+    examples : Gallery, optional
+        The examples with their labels.
+    places : callable, optional
+        For some items of the pile, given by their numbers, the places on the map of these items and then of all
+        examples. Without it there is no map.
+    nearest : array [n, k], optional
+        For each item the numbers of the k examples most like it.
+    groups : sequence
+        The unknown items in groups that look alike.
+    skipped : sequence of (str, str)
+        Files that gave no item, and why.
+    made_by : mapping, optional
+        How the answers were made.
+    tables : sequence of Figures
+        Figures to show above the items.
+    can_promote : bool
+        Whether `handful promote` can make classes of the groups: the page then says how.
+    progress : callable
+        Called with "report", how many items are done, and of how many.
+
+    Returns
+    -------
+    Report
+        What `write` makes a page of.
+
+    Examples
+    --------
+    >>> answers = Answers(np.array([[0.6, 0.2], [0.1, 0.1]]), np.array([0.2, 0.8]), np.array(["cat", "hen"]), 0.5,
+    ...                   is_probability=True)
+    >>> report = make_report(answers, Gallery(["a.jpg", "b.jpg"]), title="Pets", sentences=["Two pictures."])
+    >>> [(item.name, item.label) for item in report.items]
+    [('a.jpg', 'cat'), ('b.jpg', 'unknown')]
+    """
+    rows = _choose_rows(answers, groups)
+    example_count = 0 if examples is None else len(examples.labels)
+    on_map = [(math.nan, math.nan)] * (len(rows) + example_count) if places is None else places(rows)
+    example_names = [] if examples is None else examples.names
+    items = _pile_items(answers, pile, rows, on_map, example_names, nearest, progress)
+    items += _example_items(examples, on_map[len(rows) :])
+    sentences = list(sentences)
+    if len(rows) < len(answers):
+        sentences.append(f"The report shows {len(rows):,} of them, the least sure ones; the tables hold all.")
+    place_of = {row: n for n, row in enumerate(rows)}
+    return Report(
+        title,
+        sentences,
+        items,
+        [str(name) for name in answers.classes.tolist()],
+        float(answers.threshold),
+        answers.is_probability,
+        skipped,
+        dict(made_by or {}),
+        [Group(g.name, g.size, [place_of[i] for i in g.items.tolist() if i in place_of]) for g in groups],
+        tables,
+        can_promote,
+    )
+
+
+def _choose_rows(answers: Answers, groups: Sequence[GroupOfUnknowns]) -> list[int]:
+    if len(answers) <= MAX_REPORT_ITEMS:
+        return list(range(len(answers)))
+    central = [i for group in groups for i in group.items[:MAX_CENTRAL_ITEMS].tolist()]
+    least_sure = np.argsort(answers.confidence, kind="stable").tolist()
+    rows = dict.fromkeys([*central[: MAX_REPORT_ITEMS // 2], *least_sure])
+    return sorted(list(rows)[:MAX_REPORT_ITEMS])
+
+
+def _pile_items(
+    answers: Answers,
+    pile: Gallery,
+    rows: Sequence[int],
+    on_map: Sequence[Place],
+    example_names: Sequence[str],
+    nearest: np.ndarray[Any, Any] | None,
+    progress: Progress,
+) -> list[Item]:
+    closest, unknown = answers.closest, np.asarray(answers.unknown)
+    confidence, alternative, p_unknown = answers.confidence, answers.alternative_confidence, answers.p_unknown
+    items = []
+    for done, i in enumerate(rows):
+        progress("report", done, len(rows))
+        items.append(
+            Item(
+                pile.names[i],
+                pile.thumbnail(i),
+                UNKNOWN_NAME if unknown[i] else str(closest[i]),
+                str(closest[i]),
+                float(confidence[i]),
+                float(answers.outlier_scores[i]),
+                on_map[done],
+                () if nearest is None else [example_names[k] for k in nearest[i]],
+                alternative_confidence=float(alternative[i]),
+                p_unknown=math.nan if p_unknown is None else float(p_unknown[i]),
+            )
+        )
+    progress("report", len(rows), len(rows))
+    return items
+
+
+def _example_items(examples: Gallery | None, on_map: Sequence[Place]) -> list[Item]:
+    if examples is None:
+        return []
+    return [
+        Item(examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True)
+        for k, label in enumerate(examples.labels)
+    ]

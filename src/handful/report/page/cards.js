@@ -1,0 +1,182 @@
+// Cards, the sheet that opens from a card, and lists in which only the cards near the window exist.
+
+const SMALL = 96; // pixels
+
+// Text comes in as text nodes and attributes alone: nothing in the data is ever read as html.
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+// A file name that may break after its separators; its text is as it was.
+function wrapping(name) {
+  return name.match(/[^/_-]*[/_-]?/g).flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
+}
+
+// A thumbnail, or a frame that says there is none. The button or the name beside it names it, so it has no alt text.
+function pictureOf(data) {
+  if (!data) return make("span", { class: "none" }, "no picture");
+  const kind = data.startsWith("iVBOR") ? "png" : "jpeg";
+  const image = make("img", { src: `data:image/${kind};base64,${data}`, alt: "", decoding: "async", draggable: "false" });
+  if (kind === "png" && isSmall(data)) image.className = "small";
+  return image;
+}
+
+// A PNG of fewer than SMALL pixels per side is enlarged on the page: its pixels stay square and sharp.
+function isSmall(data) {
+  const head = atob(data.slice(0, 32));
+  const side = (at) => [0, 1, 2, 3].reduce((sum, k) => sum * 256 + head.charCodeAt(at + k), 0);
+  return Math.max(side(16), side(20)) < SMALL; // width and height in the header
+}
+
+// A list of equal cards. It has the height of all of them and holds the elements of the rows near the window.
+class CardList {
+  constructor(list, card) {
+    Object.assign(this, { list, card, ids: [], columns: 1, pitch: 1, first: 0, last: 0 });
+  }
+
+  // pitch: a card's height with the gap below it.
+  measure(columns, pitch, gap) {
+    Object.assign(this, { columns, pitch });
+    const rows = Math.ceil(this.ids.length / columns);
+    this.list.style.setProperty("height", rows ? `${rows * pitch - gap}px` : "auto");
+  }
+
+  top(id) {
+    return Math.floor(this.ids.indexOf(id) / this.columns) * this.pitch;
+  }
+
+  // Which rows are near, given where the list's top is in a window of that height.
+  look(top, height, margin) {
+    const rows = Math.ceil(this.ids.length / this.columns);
+    const row = (y) => Math.min(rows, Math.max(0, Math.floor((y - top) / this.pitch)));
+    this.first = row(-margin) * this.columns;
+    this.last = Math.min(this.ids.length, (row(height + margin) + 1) * this.columns);
+    if (top > height + margin || this.first >= this.ids.length) this.first = this.last = 0; // none is near
+  }
+
+  // Cards that stay are not touched, so that focus stays where it is.
+  draw() {
+    const wanted = [];
+    for (let at = this.first; at < this.last; at += 1) wanted.push(this.card(this.ids[at], at, this.ids.length));
+    this.list.style.setProperty("padding-top", `${(this.first / this.columns) * this.pitch}px`);
+    const keep = new Set(wanted);
+    for (const node of [...this.list.children]) if (!keep.has(node)) node.remove();
+    wanted.forEach((node, at) => {
+      if (this.list.children[at] !== node) this.list.insertBefore(node, this.list.children[at] ?? null);
+    });
+  }
+}
+
+const made = new Map(); // cards near the window, and a few more: id -> {unknown, doubt, node}
+
+function cardOf(id, at, of) {
+  const item = items[id];
+  let card = made.get(id);
+  if (card?.unknown !== item.unknown || card.doubt !== item.doubt) {
+    card = { unknown: item.unknown, doubt: item.doubt, node: makeCard(item) };
+    made.set(id, card);
+  }
+  card.node.setAttribute("aria-posinset", at + 1);
+  card.node.setAttribute("aria-setsize", of);
+  return card.node;
+}
+
+function makeCard(item) {
+  const open = thumbButton(item);
+  const bar = make("span", { class: "bar", "aria-hidden": "true" });
+  bar.style.setProperty("--at", `${100 * range.share(item.score)}%`);
+  const label = make("p", { class: "label" });
+  label.append(make("bdi", {}, labelOf(item)));
+  if (item.unknown) {
+    label.append(make("span", { class: "hid" }, "closest "), make("bdi", { class: "guess" }, `${data.classes[item.closest]}?`));
+  }
+  label.append(make("i", {}, make("span", { class: "hid" }, "confidence "), percent(sureOf(item))));
+  const score = make("p", { class: "score" }, bar, make("span", { class: "hid" }, "outlier score "));
+  score.append(range.text(item.score));
+  if (item.unknown !== item.given) {
+    open.append(make("span", { class: "was" }, "was ", make("bdi", {}, item.given ? data.unknown : "known")));
+  }
+  if (item.doubt) {
+    open.append(make("span", { class: "mark", title: "worth a look" }, make("span", { class: "hid" }, "worth a look: "), item.doubt));
+  }
+  const names = ["card", ...(item.unknown ? ["unknown"] : []), ...(item.doubt ? ["look"] : [])];
+  const node = make("li", { class: names.join(" ") }, open);
+  node.append(nameOf(item), label, score);
+  if (anyNote) node.append(make("p", { class: "remark", dir: "auto", title: item.note }, item.note));
+  if (anyNear) node.append(nearestOf(item));
+  return node;
+}
+
+// The folder on a line of its own: the end of a path tells more than its beginning.
+function nameOf(item) {
+  const at = item.name.lastIndexOf("/") + 1;
+  const line = make("p", { class: "name", dir: "auto", title: item.name });
+  if (at) line.append(make("bdi", { class: "folder" }, item.name.slice(0, at)));
+  line.append(make("bdi", { class: "base" }, ...wrapping(item.name.slice(at))));
+  return line;
+}
+
+function thumbButton(item, attributes = {}) {
+  const button = make("button", { type: "button", class: "open", "aria-label": item.name, ...attributes });
+  button.append(thing === "item" ? make("bdi", {}, item.name) : pictureOf(pictures[item.id]));
+  button.addEventListener("click", () => showDetail(item));
+  return button;
+}
+
+const anyNote = pile.some((item) => item.note);
+const anyNear = pile.some((item) => item.near.length);
+const exampleName = (near) => (typeof near === "number" ? items[near].name : near); // by number if it is on the page
+
+function nearestOf(item) {
+  const line = make("p", { class: "near" }, make("span", { class: "hid" }, "nearest examples: "));
+  for (const near of item.near.slice(0, 4)) {
+    const picture = pictures[near];
+    if (picture) line.append(pictureOf(picture), make("bdi", { class: "hid" }, exampleName(near), ", "));
+    else line.append(make("bdi", {}, exampleName(near)), " ");
+  }
+  line.title = item.near.map(exampleName).join("\n");
+  return line;
+}
+
+const detail = byId("detail");
+detail.addEventListener("click", (event) => event.target === detail && detail.close()); // beside the sheet
+
+function showDetail(item) {
+  const facts = make("dl");
+  const fact = (name, ...value) => facts.append(make("dt", {}, name), make("dd", {}, ...value));
+  if (item.example) fact("example of", make("bdi", {}, data.classes[item.closest]));
+  else {
+    fact("label", make("bdi", {}, labelOf(item)), item.unknown === item.given ? "" : " at this threshold");
+    if (item.unknown) fact("closest class", make("bdi", {}, data.classes[item.closest]));
+    if (item.unknown && item.group) fact("group", make("bdi", {}, groupName(item)));
+    fact("confidence", percent(sureOf(item)) || "n/a");
+    if (calibrated) fact("P(unknown)", percent(item.chance) || "n/a");
+    if (item.doubt) fact("worth a look", item.doubt);
+    fact("outlier score", `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
+  }
+  if (item.note) fact("note", make("bdi", {}, item.note));
+  const close = make("button", { type: "button", autofocus: "" }, "Close");
+  close.addEventListener("click", () => detail.close());
+  const find = make("button", { type: "button" }, "Go to its card");
+  find.addEventListener("click", () => {
+    detail.close();
+    goTo(item);
+  });
+  const name = make("h2", { id: "detail-name", dir: "auto" }, ...wrapping(item.name));
+  const sheet = make("div", { class: "about" }, pictureOf(pictures[item.id]), make("div", {}, name, facts));
+  detail.replaceChildren(sheet);
+  if (item.near.length) {
+    const list = make("ul", { role: "list" });
+    for (const near of item.near) {
+      const picture = typeof near === "number" ? pictures[near] : null;
+      const label = typeof near === "number" ? [make("b", {}, data.classes[items[near].closest]), " "] : [];
+      list.append(make("li", {}, ...(picture ? [pictureOf(picture)] : []), make("bdi", {}, ...label, ...wrapping(exampleName(near)))));
+    }
+    detail.append(make("h3", {}, "Nearest examples"), list);
+  }
+  detail.append(make("p", { class: "buttons" }, find, close));
+  if (!detail.open) detail.showModal();
+}

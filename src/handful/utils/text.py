@@ -1,0 +1,13 @@
+"""Text of a file or of a user, made fit for a message."""
+
+from __future__ import annotations
+
+
+def shortened(text: str, most: int = 80) -> str:
+    r"""Text of a file for a message: on one line, and not longer than `most` characters.
+
+    >>> shortened("a\nb"), shortened("x" * 1000, 8)
+    ('a\\nb', 'xxxxx...')
+    """
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: most + 1])
+    return line if len(line) <= most else f"{line[: most - 3]}..."
