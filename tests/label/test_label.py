@@ -13,7 +13,8 @@ from pyarrow import csv, parquet
 
 from handful import load
 from handful.backbones import load_backbone
-from handful.label import Items, label_items, predict_items, read_examples, read_pile, read_table
+from handful.features import FeatureTable
+from handful.label import label_items, predict_items, read_examples, read_pile, read_table
 from handful.label.sorting import folder_names, plan_places
 
 SHARE = ("--outlier-share", 0.33)
@@ -21,7 +22,7 @@ EXPORTS = ("--export", "label-studio", "--export", "fiftyone", "--export", "coco
 
 
 def items(labels, features):
-    return Items([f"item {i}" for i in range(len(labels))], np.asarray(features, np.float32), list(labels))
+    return FeatureTable(np.asarray(features, np.float32), list(labels), [f"item {i}" for i in range(len(labels))])
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def blobs():
     draw = lambda k, n: centres[k] + rng.normal(size=(n, 8))  # noqa: E731
     shown = items("aaabbbccc", np.concatenate([draw(k, 3) for k in range(3)]))
     pile = items([None] * 60, np.concatenate([draw(0, 14), draw(1, 13), draw(2, 13), draw(3, 20)]))
-    pile.labels = None
+    pile = pile.replace(labels=None)
     return shown, pile
 
 
@@ -137,13 +138,13 @@ def test_the_nearest_examples_are_those_of_the_highest_cosine_about_the_mean(out
 
 def test_with_fewer_than_three_examples_there_are_fewer_nearest(blobs):
     shown, pile = blobs
-    two = Items(shown.names[2:4], shown.features[2:4], ["a", "b"])
+    two = FeatureTable(shown.features[2:4], ["a", "b"], shown.names[2:4])
     assert label_items(two, pile).nearest.shape == (60, 2)
 
 
 def test_one_class_is_enough(blobs):
     shown, pile = blobs
-    found = label_items(Items(shown.names[:3], shown.features[:3], ["a"] * 3), pile)
+    found = label_items(FeatureTable(shown.features[:3], ["a"] * 3, shown.names[:3]), pile)
     assert set(found.labels) == {"a", "unknown"}
     assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
     assert found.sentences[2].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
@@ -291,7 +292,7 @@ def test_the_same_pictures_again_are_not_embedded_again(tmp_path, own_cache):
     first = read_pile(tmp_path / "pile", net, progress=quiet, cache=cache)
     (tmp_path / "pile").rename(tmp_path / "moved")
     found = sorted((tmp_path / "moved").iterdir())
-    assert embed_pictures(found, net, cache=cache).cached == len(first) == 15
+    assert embed_pictures(found, net, cache=cache).source["cached"] == len(first) == 15
 
 
 # Decisions
@@ -311,7 +312,7 @@ def test_unknown_rate_is_the_share_that_is_called_unknown(blobs, method, rate):
 
 def test_equal_items_stay_together_and_the_words_say_so(blobs):
     shown, pile = blobs
-    twins = Items(pile.names[:8], np.repeat(pile.features[-1:], 8, axis=0))
+    twins = FeatureTable(np.repeat(pile.features[-1:], 8, axis=0), paths=pile.names[:8])
     found = label_items(shown, twins, method="knn", unknown_rate=0.25)
     assert found.unknown.sum() in (0, 8)
     assert "as far as their scores differ" in found.decision
@@ -329,7 +330,7 @@ def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs, rate
 @pytest.mark.parametrize("method", ["auto", "eol"])
 def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
     shown, pile = blobs
-    twins = Items([*map(str, range(30))], np.repeat(pile.features[[0, 50, 27]], 10, axis=0))
+    twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
     for rate in (0, 0.1, 0.5, 1):
         found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
         known = 1 - found.p_unknown
@@ -471,7 +472,7 @@ def test_sorted_pictures_are_all_there_under_their_labels(how, nested, handful):
 
 def test_names_are_numbered_so_that_no_file_system_takes_two_for_one(tmp_path):
     files = [Path(name) for name in ("1/a.png", "2/a.png", "3/A.png", "4/a (2).png", "5/a.png", "6/é.png", "7/é.png")]
-    pile = Items([str(file) for file in files], np.zeros((7, 1)), files=files)
+    pile = FeatureTable(np.zeros((7, 1)), paths=[str(file) for file in files], files=files)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "a (3).png").write_text("mine")
     places = [str(place.relative_to(tmp_path)) for place in plan_places(pile, ["x"] * 7, tmp_path)]
@@ -554,7 +555,7 @@ def test_a_saved_model_gives_the_pile_its_labels_again(method, blobs, tmp_path):
     assert again.labels.tolist() == found.labels.tolist()
     np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
     np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
-    alone = predict_items(found.model, Items(["one"], blobs[1].features[7:8]))
+    alone = predict_items(found.model, FeatureTable(blobs[1].features[7:8], paths=["one"]))
     np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
 
 
@@ -602,7 +603,7 @@ def test_predict_refuses_items_of_another_kind(out, labelled, handful, tmp_path)
     assert_refused(handful("predict", model, "t.csv"), "the model knows items of 256 features, these have 3")
     other = handful("predict", model, labelled[0] / "pile", "--backbone", "efficientnet_lite0")
     assert_refused(other, "the model was made with another backbone or version of it, 'pixels'")
-    assert_refused(handful("predict", model, "none"), "there is no file 'none'")
+    assert_refused(handful("predict", model, "none"), "there is no file or folder 'none'")
     assert_refused(handful("predict", "t.csv", "t.csv"), "'t.csv' is not a safetensors file")
     assert_refused(handful("predict", model, "t.csv", "-o", "t.txt"), "ends in .csv or .parquet")
 
@@ -619,13 +620,13 @@ def test_predict_of_a_table(tmp_path, handful):
 
 def test_predict_of_a_model_of_numbered_classes_writes_unknown_as_text(blobs, tmp_path, handful):
     from handful import make_estimator
-    from handful.features import FeatureSet, write
+    from handful.features import write
 
     shown, pile = blobs
     y = np.array(["abc".index(label) for label in shown.labels] + [-1] * 60)
     model = make_estimator("eol").fit(np.concatenate([shown.features, pile.features]), y)
     model.save(tmp_path / "model.safetensors")
-    write(FeatureSet(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
+    write(FeatureTable(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
     said = json.loads(handful("predict", "model.safetensors", "pile.parquet", "--json").stdout)
     labels = {item["label"] for item in said["items"]}
     assert "unknown" in labels

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import handful
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
-from handful.label.items import Items
+from handful.features import FeatureTable
 from handful.label.summary import label_texts
 from handful.utils.files import printable, unique_names
 
@@ -22,7 +22,7 @@ class Exporter(Protocol):
 
     Parameters
     ----------
-    items : Items
+    items : FeatureTable
         The labelled items.
     answers : Answers
         The answer for each of them.
@@ -36,7 +36,7 @@ class Exporter(Protocol):
 
     def __call__(
         self,
-        items: Items,
+        items: FeatureTable,
         answers: Answers,
         method: str,
         *,
@@ -46,7 +46,7 @@ class Exporter(Protocol):
 
 
 def label_studio(
-    items: Items,
+    items: FeatureTable,
     answers: Answers,
     method: str,
     *,
@@ -74,7 +74,7 @@ def label_studio(
 
 
 def fiftyone(
-    items: Items,
+    items: FeatureTable,
     answers: Answers,
     method: str,
     *,
@@ -101,7 +101,7 @@ def fiftyone(
 
 
 def coco(
-    items: Items,
+    items: FeatureTable,
     answers: Answers,
     method: str,
     *,
@@ -129,14 +129,14 @@ def coco(
 FORMATS: dict[str, Exporter] = {"label-studio": label_studio, "fiftyone": fiftyone, "coco": coco}
 
 
-def _rows(items: Items, answers: Answers, places: Sequence[Path] | None) -> Iterator[tuple[str, str, float]]:
+def _rows(items: FeatureTable, answers: Answers, places: Sequence[Path] | None) -> Iterator[tuple[str, str, float]]:
     """The file of each item, its label and its confidence."""
     paths = places if places is not None else items.files
     files = items.names if paths is None else [str(path.resolve()) for path in paths]
     return zip(map(printable, files), label_texts(answers), answers.confidence.tolist(), strict=True)
 
 
-def _size(items: Items, i: int) -> tuple[int, int]:
+def _size(items: FeatureTable, i: int) -> tuple[int, int]:
     from handful.backbones import BadPicture, picture_size
 
     try:

@@ -17,8 +17,9 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
+from handful.features import FeatureTable, concatenate
 from handful.label.base_files import told_of_base
-from handful.label.items import Items, check_twins
+from handful.label.items import check_twins
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
 from handful.solving.groups import Group, make_groups
@@ -33,9 +34,9 @@ class Labelled(Answers):
 
     Parameters
     ----------
-    pile : Items
+    pile : FeatureTable
         The items.
-    examples : Items or None
+    examples : FeatureTable or None
         What the model learned from; None where a saved model labelled the items.
     model : FewShotClassifier
         The fitted model. Its threshold decides what is unknown, and its calibration gives P(unknown).
@@ -53,8 +54,8 @@ class Labelled(Answers):
 
     def __init__(
         self,
-        pile: Items,
-        examples: Items | None,
+        pile: FeatureTable,
+        examples: FeatureTable | None,
         model: FewShotClassifier,
         probabilities: np.ndarray,
         outlier_scores: np.ndarray,
@@ -123,7 +124,7 @@ class Labelled(Answers):
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Files that gave no item, and why."""
-        return (self.examples.skipped if self.examples is not None else []) + self.pile.skipped
+        return [*(self.examples.skipped if self.examples is not None else ()), *self.pile.skipped]
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -132,8 +133,8 @@ class Labelled(Answers):
 
 
 def label_items(
-    examples: Items,
-    pile: Items,
+    examples: FeatureTable,
+    pile: FeatureTable,
     *,
     method: str = AUTO,
     outlier_share: float | str = AUTO,
@@ -150,9 +151,9 @@ def label_items(
 
     Parameters
     ----------
-    examples : Items
+    examples : FeatureTable
         The examples, with labels.
-    pile : Items
+    pile : FeatureTable
         The items to label. Where they carry the base classes' mean or a base file, methods that need it get it.
     method : str
         The name of a method, or "auto".
@@ -178,8 +179,8 @@ def label_items(
     --------
     >>> rng = np.random.default_rng(0)
     >>> cats, hens, owls = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-    >>> examples = Items(list("abcdef"), np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
-    >>> pile = Items([f"item {i}" for i in range(54)], np.concatenate([cats[3:], hens[3:], owls]))
+    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
+    >>> pile = FeatureTable(np.concatenate([cats[3:], hens[3:], owls]))
     >>> labelled = label_items(examples, pile)
     >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
     ['cat', 'hen', 'unknown']
@@ -192,14 +193,14 @@ def label_items(
     whole_pile, given = pile, dict(given or {})
     examples, pile = _move(examples, pile, given)
     X = np.concatenate([examples.features, pile.features])
-    y = np.array([*(examples.labels or ()), *[None] * len(pile)], dtype=object)
+    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     pile_scores = model.outlier_scores_[is_pile]
     limit, decision = find_threshold(model, pile_scores, threshold, unknown_rate, max_false_unknown)
     if limit != model.threshold_:
         _decide(model, is_pile, limit)
-    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": pile.columns})
+    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
     scores, probabilities = pile_scores, model.label_distributions_[is_pile]
     if given:
         rest = [i for i in range(len(whole_pile)) if i not in given]
@@ -212,14 +213,14 @@ def label_items(
     return Labelled(whole_pile, examples, model, probabilities, scores, decision, given, pile_scores)
 
 
-def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
+def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
     """Label new items with a model that was fitted before: each on its own, nothing is fitted again.
 
     Parameters
     ----------
     model : FewShotClassifier
         A fitted model, as `handful.load` gives it.
-    items : Items
+    items : FeatureTable
         The items, from the backbone that the model was fitted with.
 
     Returns
@@ -232,9 +233,9 @@ def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
     --------
     >>> rng = np.random.default_rng(0)
     >>> cats, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
-    >>> examples = Items(list("abcdef"), np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
-    >>> model = label_items(examples, Items(list("ghij"), np.concatenate([cats[3:5], hens[3:5]]))).model
-    >>> predict_items(model, Items(["new"], hens[-1:])).closest.tolist()
+    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
+    >>> model = label_items(examples, FeatureTable(np.concatenate([cats[3:5], hens[3:5]]))).model
+    >>> predict_items(model, FeatureTable(hens[-1:])).closest.tolist()
     ['hen']
     """
     if items.features.shape[1] != model.n_features_in_:
@@ -312,26 +313,21 @@ def check_decision(
         raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
 
 
-def check_classes(examples: Items) -> None:
+def check_classes(examples: FeatureTable) -> None:
     """Raise ValueError for examples whose classes cannot be told apart, or have the name of the unknowns."""
-    for name in dict.fromkeys(examples.labels or ()):
+    for name in examples.counts:
         if name.casefold() == UNKNOWN_NAME:
             raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
-    if len(set(examples.labels or ())) > 1 and (examples.features == examples.features[0]).all():
+    if len(examples.counts) > 1 and (examples.features == examples.features[0]).all():
         raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
-def _move(examples: Items, pile: Items, given: Mapping[int, str]) -> tuple[Items, Items]:
+def _move(examples: FeatureTable, pile: FeatureTable, given: Mapping[int, str]) -> tuple[FeatureTable, FeatureTable]:
     """The given items moved from the pile to the examples."""
     if not given:
         return examples, pile
-    both = Items(examples.names + pile.names, np.concatenate([examples.features, pile.features]))
-    both.files = None if pile.files is None else [*(examples.files or ()), *pile.files]
-    both.hashes = None if pile.hashes is None else [*(examples.hashes or ()), *pile.hashes]
-    n = len(examples)
-    more_examples = both.take([*range(n), *(n + i for i in given)])
-    more_examples.labels = [*(examples.labels or ()), *given.values()]
-    more_examples.skipped, more_examples.source = examples.skipped, examples.source
+    labels = [*examples.label_names, *given.values()]
+    more_examples = concatenate([examples, pile.take([*given])]).replace(labels=labels)
     check_twins(more_examples)
     rest = pile.take([i for i in range(len(pile)) if i not in given])
     if not len(rest):

@@ -26,13 +26,14 @@ from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.estimators.model_reader import load
-from handful.features import is_sharded
-from handful.features.columns import checked_mean
+from handful.features import FeatureTable, is_sharded
+from handful.features.arrow_table import is_carried
+from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
-from handful.features.partly import names_of_rows
 from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.features.table import free_name, row_names
 from handful.label.base_files import told_of_base
-from handful.label.items import Items, check_widths, of_pictures, read_labelled
+from handful.label.items import check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,
@@ -49,6 +50,7 @@ from handful.label.summary import Outcome, made_by, share_of
 from handful.label.tables import table_of_answers
 from handful.solving import solve
 from handful.streaming import Pile
+from handful.utils.files import printable
 
 LARGE = 100_000  # rows of a pile that is better not loaded
 ROWS = 1 << 16  # that are written at a time
@@ -117,7 +119,12 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     engine: who makes the passes over the pile, as `handful.solve` takes it; threads of this machine if None.
     """
     assert job.pile is not None
-    examples, _ = read_labelled(job.examples)
+    if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
+        raise ValueError(
+            f"{str(job.pile)!r} is labelled in parts, whose features are read from the column 'embedding': rename it "
+            "there, and leave out --embedding and --columns"
+        )
+    examples, _ = read_labelled(job.examples, job.table)
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
@@ -164,11 +171,11 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     return InParts(outcome, files)
 
 
-def _mark(examples: Items, parts: Sequence[Path], options: Mapping[str, Any]) -> str:
+def _mark(examples: FeatureTable, parts: Sequence[Path], options: Mapping[str, Any]) -> str:
     """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
     stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
     text = json.dumps(
-        [handful.__version__, dict(options), examples.labels, examples.features.shape, stats],
+        [handful.__version__, dict(options), examples.label_names, examples.features.shape, stats],
         default=lambda array: array.tolist(),  # the base mean
     )
     mark = blake2b(text.encode(), digest_size=8)
@@ -177,7 +184,7 @@ def _mark(examples: Items, parts: Sequence[Path], options: Mapping[str, Any]) ->
 
 
 def _solve(
-    examples: Items,
+    examples: FeatureTable,
     pile: Pile,
     options: Mapping[str, Any],
     engine: Any,
@@ -191,7 +198,7 @@ def _solve(
         model._take_pile(len(examples), scores)  # it may be a model of 0.1.0, which does not hold this
         return Solved(model, probabilities, scores.astype(np.float64))
     model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
-    labels = np.array(examples.labels)
+    labels = np.array(examples.label_names)
     result = solve(
         examples.features,
         labels,
@@ -213,19 +220,26 @@ def _write_labels(
     solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]
 ) -> Counter[str]:
     """A file for each part, by the same name; how many items were given each class."""
+    import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
     note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
-    schema = table_of_answers(solved.answers(0, 0), []).schema.with_metadata(note)
+    carried = _carried(parts)
+    schema = table_of_answers(solved.answers(0, 0), []).schema
+    own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]
+    schema = pa.schema([*schema, *own], note)
     counts, at = Counter[str](), 0
     for done, part in enumerate(parts):
         progress(done)
         with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
-            for names in _names(part, at):
+            for names, others in _rows(part, at, carried):
                 answers = solved.answers(at, at + len(names))
                 if len(answers) < len(names):
                     raise OSError(f"{part} has changed while it was labelled: run the same command again")
-                writer.write_table(table_of_answers(answers, names).replace_schema_metadata(note))
+                table = table_of_answers(answers, names)
+                for field, column in zip(own, others, strict=True):
+                    table = table.append_column(field, column)
+                writer.write_table(table.replace_schema_metadata(note))
                 counts.update(answers.labels[~answers.unknown].tolist())
                 at += len(names)
     if at < len(solved.scores):
@@ -234,22 +248,42 @@ def _write_labels(
     return counts
 
 
-def _names(part: Path, at: int) -> Iterator[list[str]]:
-    """What the rows of a part are called, which begins at row `at` of the pile: some at a time."""
+def _carried(parts: Sequence[Path]) -> list[Any]:
+    """The columns that all parts have beside features, labels and paths, as fields of Arrow: they are carried along."""
+    from pyarrow.types import is_dictionary
+
+    kept: list[Any] = []
+    for number, part in enumerate(parts):
+        with open_parquet(part) as file:
+            schema = file.schema_arrow
+            own = [one for one in schema if one.name not in ("embedding", "label", "path") and is_carried(one.type)]
+            own = [one for one in own if schema.names.count(one.name) == 1 and not is_dictionary(one.type)]
+            kept = own if not number else [one for one in kept if one in own]
+    return kept
+
+
+def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Names and other columns of the rows of a part, which begins at row `at` of the pile: some at a time."""
     try:
         with open_parquet(part) as file:
-            count, has_paths = file.metadata.num_rows, "path" in file.schema_arrow.names
-            if has_paths:
-                check_flat(file.schema_arrow.field("path").type, "column 'path'")
-                check_pages(part, file, ["path"], whole=False)
-        if not has_paths:
+            names = [name for name in ("path",) if name in file.schema_arrow.names]
+            names += [one.name for one in carried]
+            for name in names:
+                check_flat(file.schema_arrow.field(name).type, f"column {name!r}")
+            check_pages(part, file, names, whole=False)
+            count = file.metadata.num_rows
+        if not names:
             for start in range(at, at + count, ROWS):
-                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))]
+                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))], []
             return
-        with open_parquet(part, texts=["path"]) as file:
-            for batch in file.iter_batches(ROWS, columns=["path"]):
+        with open_parquet(part, texts=["path"] if "path" in names else []) as file:
+            for batch in file.iter_batches(ROWS, columns=names):
                 batch.validate(full=True)
-                yield names_of_rows(values_of(batch.column(0)), at)
+                paths = values_of(batch.column("path")) if "path" in names else [None] * batch.num_rows
+                yield (
+                    row_names(["" if path is None else str(path) for path in paths], at),
+                    [batch.column(one.name) for one in carried],
+                )
                 at += batch.num_rows
     except ValueError as error:
         raise OSError(f"{part} cannot be read: {error}") from None

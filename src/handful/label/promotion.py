@@ -109,12 +109,12 @@ def _is_within(place: Path, folder: Path) -> bool:
 
 def _classes(job: Job) -> list[str]:
     """Names that are taken, found without looking at a picture."""
-    from handful.features import read_partly
+    from handful.features import read
 
     if of_pictures(job.examples):
         names = [class_name(part.name) for part in job.examples.iterdir() if part.is_dir()]
     else:
-        names = [label for label in read_partly(job.examples).labels if label is not None]
+        names = list(map(str, read(job.examples, warn=False, **job.table).counts))
     if not names and not job.promoted:
         raise ValueError(f"{in_brief(job.examples)} has no examples of any class: label the pile anew")
     return [*names, *job.promoted]

@@ -17,9 +17,10 @@ from typing import Any
 
 import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
+from handful.features import FeatureTable
 from handful.label.base_files import told_of_base
 from handful.label.exports import FORMATS
-from handful.label.items import Embedder, Items, Progress, of_pictures, read_examples, read_pile, read_table
+from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
@@ -43,12 +44,15 @@ DECISION = Fields(
 BACKBONE_OPTIONS = Fields(
     {"size": Number(1, 4096, closed=True, whole=True), "mean": ListOf(PIXEL, 4), "std": ListOf(PIXEL, 4)}
 )
+NAME = Text(optional=True)
+TABLE = Fields({"embedding": NAME, "label": NAME, "columns": ListOf(Text(), optional=True), "exclude": ListOf(Text())})
 JOB = Fields(
     {
         "examples": PATH, "pile": Text(is_path=True, optional=True), "decision": DECISION,
         "backbone": Text(), "backbone_options": BACKBONE_OPTIONS, "strict": Flag(), "cache": Flag(),
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *WAYS)), "results": ListOf(PATH),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
+        "table": TABLE,
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -85,13 +89,16 @@ class Job:
     promoted: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
     engine: str = "local"
     base: Path | None = None  # the base file that was named
+    table: Mapping[str, Any] = field(default_factory=dict)  # of `features.read`, for tables
 
-    def read(self, progress: Progress, embedder: Embedder | None = None) -> tuple[Items, Items, dict[int, str]]:
+    def read(
+        self, progress: Progress, embedder: Embedder | None = None
+    ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
         """Examples and pile, and which items of the pile are examples too: their place and class."""
         if self.pile is None or not of_pictures(self.examples):
-            examples, pile = read_table(self.examples, self.pile)
+            examples, pile = read_table(self.examples, self.pile, self.table)
             if self.base is not None:  # it is asked for, and not what the tables carry
-                pile.base, examples.base_mean, pile.base_mean = self.base, None, None
+                examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
         else:
             from handful.backbones import load_backbone
 
@@ -103,11 +110,11 @@ class Job:
             told_of_base(self.decision.get("method", AUTO), (), base, net.dimension)  # or it says why not, now
             examples = read_examples(self.examples, net, **options)
             pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
-            pile.source["backbone_options"] = dict(self.backbone_options)
-            pile.base = base
+            source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+            pile = pile.replace(source=source, base=base)
         return examples, pile, self._given(pile)
 
-    def _given(self, pile: Items) -> dict[int, str]:
+    def _given(self, pile: FeatureTable) -> dict[int, str]:
         if not self.promoted:
             return {}
         places: dict[Mark, list[int]] = {}
@@ -144,7 +151,7 @@ class Record:
     own: bool
 
 
-def marks(items: Items) -> list[Mark]:
+def marks(items: FeatureTable) -> list[Mark]:
     """Name and content of each item: of the picture, or of the row of features."""
     if items.hashes is not None:
         return list(zip(items.names, items.hashes, strict=True))

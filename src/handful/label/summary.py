@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import is_auto
 from handful.estimators.classifier import FewShotClassifier
-from handful.label.items import Items
+from handful.features import FeatureTable
 from handful.utils.shares_in_words import about, percent, span
 
 
@@ -30,7 +29,7 @@ class Outcome:
     """A labelled pile in numbers and words."""
 
     model: FewShotClassifier
-    examples: Items | None
+    examples: FeatureTable | None
     decision: str  # how the threshold was found, in words
     size: int
     counts: Mapping[Any, int]  # of the items that were given each class
@@ -45,7 +44,7 @@ class Outcome:
         """What happened, in words."""
         n, unknown = self.size, self.unknown
         per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
-        lines = [] if self.examples is None else self._examples_in_words(Counter(self.examples.labels))
+        lines = [] if self.examples is None else self._examples_in_words(self.examples.counts)
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         lines.append(f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}).")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from handful.core.answers import Answers
+from handful.features.arrow_table import column_array
+from handful.features.table import free_name
 from handful.label.labelling import Labelled
 from handful.label.summary import label_texts
 from handful.utils import csv_file
@@ -36,7 +38,7 @@ def table_of(labelled: Labelled) -> Any:
         columns["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         columns |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
-    return table_of_answers(labelled, labelled.pile.names, columns)
+    return table_of_answers(labelled, labelled.pile.names, columns, others=labelled.pile.others)
 
 
 def table_of_answers(
@@ -44,6 +46,7 @@ def table_of_answers(
     names: Sequence[str],
     columns: Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
+    others: Mapping[str, np.ndarray] | None = None,
 ) -> Any:
     """Answers as a table.
 
@@ -61,6 +64,8 @@ def table_of_answers(
         More columns, or others of these names.
     classes : sequence of str, optional
         The classes that have a column p_<class>; all by default.
+    others : mapping of str to array, optional
+        Columns of the items' own table, which are carried along at the end.
 
     Returns
     -------
@@ -90,6 +95,8 @@ def table_of_answers(
     for k, name in enumerate(answers.classes.tolist()):
         if classes is None or name in classes:
             table[f"p_{name}"] = probabilities[:, k]
+    for name, values in (others or {}).items():
+        table[free_name(printable(name), table)] = column_array(values, name)
     return pa.table(table)
 
 

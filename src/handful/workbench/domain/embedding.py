@@ -69,6 +69,6 @@ def embed_missing(project: Embeddable, job: Job) -> None:
             job.at(before + n, total)
 
         embedded = embed_pictures(items, backbone, progress=at, opener=opener)
-        project.take_features([items[path] for path in embedded.paths], embedded.features, embedded.hashes)
-        project.skip({items[s.path]: s.reason for s in embedded.skipped})
+        project.take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
+        project.skip({items[path]: reason for path, reason in embedded.skipped})
         done += len(block)

@@ -13,8 +13,8 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
+from handful.features import FeatureTable
 from handful.label.exports import FORMATS
-from handful.label.items import Items
 from handful.label.outputs import write_json
 from handful.label.tables import table_of_answers, write_rows
 from handful.workbench.domain.pile import MAKING
@@ -130,11 +130,11 @@ def _table(state: State) -> Any:
     return whole.take(np.argsort(state.pile.rank[np.concatenate([labelled, others])]))
 
 
-def _items(project: Project, state: State, rows: np.ndarray) -> Items:
+def _items(project: Project, state: State, rows: np.ndarray) -> FeatureTable:
     pairs = [(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
     files = [project.source.file(origin, name) for origin, name in pairs]
     names = [name for _, name in pairs]
-    return Items(names, np.empty((len(rows), 0)), files=files, opener=project.source.opener(pairs))
+    return FeatureTable(np.empty((len(rows), 0)), paths=names, files=files, opener=project.source.opener(pairs))
 
 
 def _class_names(state: State) -> list[str]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.decide import ENOUGH
-from handful.label.items import Items
 from handful.utils.shares_in_words import about, percent, span
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
@@ -169,8 +168,8 @@ def solve_pile(
     check_enough(given[usable], classes)
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
-    examples = _items(pile, example_rows, [classes[code] for code in given[example_rows].tolist()])
-    labelled = label_items(examples, _items(pile, rest), method=method, outlier_share=outlier_share)
+    examples = pile.items(example_rows, [classes[code] for code in given[example_rows].tolist()])
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
     groups = [pile.ids[rest[group.items]].tolist() for group in labelled.groups]
     step(2)
@@ -214,9 +213,3 @@ def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
         return np.full(len(ids), NONE)
     decisions = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
     return np.array([decisions.get(item, NONE) for item in ids.tolist()], np.int64)
-
-
-def _items(pile: Pile, rows: np.ndarray, labels: list[str] | None = None) -> Items:
-    hashes = [pile.hashes[i] or "" for i in rows]
-    names = [pile.names[i] for i in rows]
-    return Items(names, pile.features[rows], labels, hashes=hashes if all(hashes) else None)
