@@ -23,8 +23,8 @@ from sklearn.metrics import adjusted_rand_score
 import handful
 from handful.core.metrics import mean_and_half_width
 from handful.core.prepare import prepare
-from handful.engines import density
-from handful.features import FeatureSet, Protocol, draw
+from handful.engines import neighbours
+from handful.features import FeatureTable, Protocol, draw
 
 SETTINGS = {
     "5 classes of 15": Protocol(),
@@ -47,7 +47,7 @@ def by_k_means(x: np.ndarray, classes: int) -> np.ndarray:
     return KMeans(min(classes, len(x)), n_init=10, random_state=0).fit_predict(x)
 
 
-def measure(features: FeatureSet, protocol: Protocol, tasks: int) -> dict[str, np.ndarray]:
+def measure(features: FeatureTable, protocol: Protocol, tasks: int) -> dict[str, np.ndarray]:
     episodes = draw(features.features, features.labels, protocol, seed=0, tasks=tasks)
     batch = handful.solve_task(episodes.task)
     found: dict[str, list[float]] = {"groups": [], "k-means, smoothed": [], "k-means, plain": [], "off": []}
@@ -57,7 +57,7 @@ def measure(features: FeatureSet, protocol: Protocol, tasks: int) -> dict[str, n
         scored = np.flatnonzero(result.unknown & episodes.outlier[i])
         classes = len(np.unique(truth[scored]))
         smoothed = prepare(task.support, task.query, ("signed(0.6)", "l2", "task", "l2"))
-        y = density.smooth(smoothed.support, smoothed.query).smooth[0, task.support.shape[1] :]
+        y = neighbours.smooth(smoothed.support, smoothed.query).smooth[0, task.support.shape[1] :]
         plain = prepare(task.support, task.query, ("task", "l2")).query[0]
         found["groups"].append(adjusted_rand_score(truth[scored], codes_of(result)[scored]))
         found["k-means, smoothed"].append(adjusted_rand_score(truth[scored], by_k_means(y[scored], classes)))

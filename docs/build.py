@@ -4,12 +4,14 @@
     python docs/build.py --quick    # some seconds; writes them into a temporary folder, with some of the pictures
     python docs/build.py --check    # writes nothing; tells what no longer agrees with the registry, and exits with 1
 
-Words and equations are in methods_text.py, the toy task and its pictures in toy.py. Pictures are checked for being
-there, their format and their size; how they are drawn differs between versions of matplotlib.
+Words and equations are in methods_text.py, the meaning of a parameter in the docstring of its method, the toy task and
+its pictures in toy.py. The check of a picture covers its presence, format and size, because versions of matplotlib draw
+differently.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Iterable
@@ -20,6 +22,7 @@ from typing import Any
 import methods_text as words
 import toy
 
+from handful.estimators.documentation import parameter_texts
 from handful.methods import Info
 from handful.methods.contract import FEW_SHOTS
 from handful.methods.registry import find_method
@@ -33,6 +36,8 @@ QUICK_PICTURES = ("eol", "knn")
 PAGE, README, PICTURES = DOCS / "methods.md", DOCS.parent / "README.md", DOCS / "pictures"
 BEGIN, END = "<!-- methods: begin (made by docs/build.py) -->", "<!-- methods: end -->"
 MOST_BYTES = 25_000  # of a method's picture
+GREEK = ("alpha", "beta", "gamma", "delta", "eta", "kappa", "lambda", "tau", "xi")
+SYMBOL = re.compile(rf"""(?<![\w"`])({"|".join(GREEK)})(?:_([a-z]+))?(?![\w"`])""")  # a name in quotes is no symbol
 GROUPS = {  # heading -> (setting, paradigm), None for any
     "Open-set, transductive": ("open-set", "transductive"),
     "Open-set, inductive": ("open-set", "inductive"),
@@ -101,7 +106,7 @@ def section(info: Info) -> str:
         "rank": "the `outlier_share` of the pile with the highest scores",
     }[info.score]
     facts = [
-        f'- Called: `handful.solve("{info.name}", ...)`, `handful.{info.estimator}()`',
+        f'- Called: `handful.solve(..., method="{info.name}")`, `handful.{info.estimator}()`',
         f"- Source: [{source}](../{source})",
         f"- Kind: {info.paradigm}, {info.setting}; preparation: {', '.join(info.preparation)}"
         + (f"; needs `handful[{info.extra}]`" if info.extra else "")
@@ -123,18 +128,30 @@ def section(info: Info) -> str:
 
 def parameters(name: str) -> str:
     method = get_solver(name)
+    texts = meanings(name)
     rows = []
     for key, default in method.defaults.items():
         shots = method.info.by_shots.get(key)
         shown = f"`{_code(default)}`"
         if shots:
             shown = ", ".join(f"`{_code(v)}` ({n} {'shot' if n == '1' else 'shots'})" for n, v in shots.items())
-        rows.append([f"`{key}`", shown, method.rules.get(key, ""), meaning(name, key)])
+        rows.append([f"`{key}`", shown, method.rules.get(key, ""), texts[key]])
     return _table(["parameter", "default", "takes", "meaning"], rows) if rows else "No parameters of its own."
 
 
-def meaning(name: str, parameter: str) -> str:
-    return {**words.EVERYWHERE, **words.TEXT[name].parameters}[parameter]
+def meanings(name: str) -> dict[str, str]:
+    """What each parameter of a method means, from the docstring of its function; its symbols as LaTeX."""
+    entries = parameter_texts(inspect.getdoc(find_method(name).solve) or "")
+    texts = {key: " ".join(entry.partition("\n")[2].split()) for key, entry in entries.items()}
+    return {key: SYMBOL.sub(_latex, texts[key]) for key in find_method(name).defaults}
+
+
+def _latex(symbol: re.Match[str]) -> str:
+    index = symbol[2]
+    if index is None:
+        return rf"$\{symbol[1]}$"
+    subscript = rf"\{index}" if index in GREEK else index if len(index) == 1 else rf"{{\mathrm{{{index}}}}}"
+    return rf"$\{symbol[1]}_{subscript}$"
 
 
 def block() -> str:
@@ -160,7 +177,7 @@ def check() -> list[str]:
     try:
         wanted = {PAGE: page(), README: readme(README.read_text("utf-8"))}
     except KeyError as error:
-        return [f"docs/methods_text.py says nothing of {error}"]
+        return [f"neither docs/methods_text.py nor a docstring of a method describes {error}"]
     except ValueError as error:
         return [str(error)]
     for path, text in wanted.items():

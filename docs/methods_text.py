@@ -1,4 +1,4 @@
-r"""What `build.py` cannot read from the registry: each method in plain words, its equations, what its parameters mean.
+r"""What `build.py` cannot read from the registry: each method in plain words, and its equations.
 
 Symbols are those of the files in src/handful/methods. A parameter's name stands in `backquotes`, and the tests look
 it up; equations are LaTeX as GitHub renders it.
@@ -6,8 +6,6 @@ it up; equations are LaTeX as GitHub renders it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -15,7 +13,6 @@ class Words(NamedTuple):
     full_name: str
     paragraph: str  # 60 to 120 words: what it does, when it is good, where it fails
     equations: str
-    parameters: Mapping[str, str] = MappingProxyType({})  # what those mean that EVERYWHERE does not say
 
 
 OPENING = r"""
@@ -29,8 +26,8 @@ as outlier score; a *detector* gives an outlier score only, and takes its classe
 
 ```python
 result = handful.solve(support, labels, query)  # the method "auto", which is KDO
-result = handful.solve("eol", support, labels, query, outlier_share=0.3)
-result = handful.solve("simpleshot+knn", support, labels, query)  # classes of the first, outlier scores of the second
+result = handful.solve(support, labels, query, method="eol", outlier_share=0.3)
+result = handful.solve(support, labels, query, method="simpleshot+knn")  # classes of the first, scores of the second
 model = handful.make_estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
 model.predict(X_new)
 ```
@@ -41,7 +38,8 @@ each on features prepared its own way. The second may also be `maxprob` (minus t
 `knn_k=1`.
 
 **New items** are items that were not in the pile. `predict` and `score_samples` of a fitted estimator score them by
-what was learned: nothing is refitted, and an item gets the same answer alone and in a crowd. Each section says how.
+what was learned: nothing is refitted, and an item gets the same answer alone and together with others. Each section
+says how.
 
 **Base classes.** Some methods learn from the classes that the backbone was trained on, before any task. They take
 `base`, a `handful.Base` or the path of its file: the mean of the base classes' features, heads learned on tasks drawn
@@ -50,12 +48,12 @@ from them, and a sample of items. `handful base features-of-base-classes.parquet
 quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
 
 ```python
-result = handful.solve("snatcher_f", support, labels, query, base="base.safetensors")
+result = handful.solve(support, labels, query, method="snatcher_f", base="base.safetensors")
 ```
 
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
-something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. Unless you say
-it, that share is [estimated](outlier-share.md). `threshold` overrides both.
+something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. If you do
+not give that share, it is [estimated](outlier-share.md). `threshold` overrides both.
 """.strip()
 
 PREPARATION = r"""
@@ -76,23 +74,12 @@ PICTURES = r"""
 pile of 60 items of these classes and 40 outliers, in two clusters and strewn about. Pile items are dots in the colour
 of the class they were given, or crosses where called unknown; a red ring marks a wrong decision. The ground shows what
 the method says of *new* items there: the hue is the class, and it fades to grey in ten steps with the share of the pile
-that scores lower, so that methods can be compared; the line is the threshold. Each method was told the true share of
-outliers. All see the plane through the same 63 features, Gaussian bumps on a grid, prepared each its own way. A toy in
-the plane shows how a method thinks, not how well it does on features of a real backbone.
+that scores lower, so that methods can be compared; the line is the threshold. Each method got the true share of
+outliers. All methods get the same 63 features of the plane, Gaussian bumps on a grid, and each prepares them in its own
+way. A toy task in the plane shows how a method works, not how good it is on features of a real backbone.
 """.strip()
 
 SIMPLESHOT = r"\\ p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j) \qquad \text{as SimpleShot}"
-
-EVERYWHERE = {  # parameters that mean the same in every method that has them
-    "base": "what base classes leave behind: a `handful.Base`, or the path of its file; it must be given",
-    "temperature": r"$\tau$",
-    "steps": "steps of Adam",
-    "learning_rate": "of Adam",
-    "rounds": "how many",
-    "random_state": "seed",
-    "backend": 'how to compute: "array" (NumPy or torch), "fast" (the fused kernel) or "auto"',
-}
-ENTROPIES = {"lambda_co": "weight of the entropy of each decision", "lambda_ma": "weight of the spread over outputs"}
 
 TEXT = {
     "eol": Words(
@@ -100,10 +87,10 @@ TEXT = {
         """
         Starts from the mean of each class's examples and moves these prototypes, with a scale and a shift for each
         class, until three things hold: the examples get their own labels, every item of the pile is decided clearly,
-        and the unknown part of the pile has the share given as `outlier_share`. With that share roughly right it finds
-        unknowns best of all methods here, also from one example a class or where most of the pile is unknown. It takes
-        the share at its word: told one that is far off, it calls about that share unknown all the same, and ranks worse
-        than kNN. With few unknowns in the pile its lead is small or gone.
+        and the unknown part of the pile has the share given as `outlier_share`. If that share is roughly right, it
+        finds unknowns better than all other methods here, also with one example per class or where most of the pile is
+        unknown. It relies on the share: if the share is far off, it still calls about that share unknown, and ranks
+        unknowns worse than kNN. With few unknowns in the pile its advantage is small or gone.
         """,
         r"""
         l_{ij} &= \tau \left( e^{\eta_j} \cos(z_i, c_j) + \delta_j \right) \\
@@ -122,28 +109,16 @@ TEXT = {
             (1 - b)\, e^{\lambda (1 - b) - 1} + b\, e^{\lambda b - 1} = 1
             \qquad \text{gives } b \text{ for the share you say}
         """,
-        {
-            "outlier_share": "how much of the pile is unknown; turned into $b$ by the last line",
-            "b": "the paper's balance $b$ itself, instead of the share",
-            "marginal_weight": '"ways": $N / (1 - b)$, as in the paper; "shots": examples a class instead of $N$, '
-            "as in its published code",
-            "learn": r"which of $c$, $\eta$, $\delta$ move",
-            "lambda_ce": r"$\lambda_{\mathrm{ce}}$",
-            "lambda_co": r"$\lambda_{\mathrm{co}}$",
-            "lambda_ma": r"$\lambda_{\mathrm{ma}}$",
-            "history": "keep the loss of every step",
-        },
     ),
     "eol_kdo": Words(
         "EOL on smoothed features, averaged with KDO",
         """
-        Two ways to look at the same smoothed features. EOL learns a scale and a shift for each class, which
-        classes that look alike need; KDO holds each item against a density of the unknowns, which keeps
-        prototypes from drifting onto clusters of them and helps most where unknowns are few. Their log-odds of
-        being unknown are averaged, and so are their class probabilities. Told the share as `outlier_share` it
-        ranks unknowns above EOL told the same, by one to three points of AUROC on the features tried, and is
-        about as good where EOL is best. It costs both. Of a pile of more than 2,000 items it solves a sample, and
-        scores the rest by that.
+        It combines two methods on the same smoothed features. EOL learns a scale and a shift for each class, which
+        classes that look alike need; KDO compares each item with a density of the unknowns, which keeps prototypes from
+        drifting onto clusters of them and helps most where unknowns are few. Their log-odds of being unknown are
+        averaged, and so are their class probabilities. With the same `outlier_share` it ranks unknowns better than EOL,
+        by one to three points of AUROC on the features tried, and about as well where EOL is best. It takes the time of
+        both. Of a pile of more than 2,000 items it solves a sample and scores the rest by its result.
         """,
         r"""
         y &= \mathrm{L2}(z + \tfrac12 S z), \qquad S \text{ the normalised graph of each item's nearest} \\
@@ -152,21 +127,16 @@ TEXT = {
         p_{ij} &= (1 - o_i)\, \tfrac12 \left( p_{j | \mathrm{known}, i}^{\mathrm{EOL}} +
             p_{j | \mathrm{known}, i}^{\mathrm{KDO}} \right)
         """,
-        {
-            "outlier_share": "how much of the pile is unknown",
-            "neighbours": "that an item is smoothed over",
-            "passes": "of KDO",
-        },
     ),
     "kdo": Words(
         "Kernel density for the outliers",
         """
-        The method that is used if none is named. It smooths the features over each item's nearest, then goes over the
-        pile a few times. Each item is held against every class, by the cosine to its prototype and by a kernel density
-        of what belongs to it so far, and against a density of the unknowns found so far. A bias holds the share of
-        unknowns at `outlier_share`; others nudge the classes towards equal sizes. The share is found by asking what it
-        takes to hold each of several: see [the outlier share](outlier-share.md). Not told it, KDO ranks unknowns above
-        EOL that is told, on most features tried. Very unequal classes mislead it, though EOL more.
+        This is the default method. It smooths the features over the nearest neighbours of each item, then makes a few
+        passes over the pile. Each item is compared with every class, by the cosine to its prototype and by a kernel
+        density of its members so far, and with a density of the unknowns so far. A bias holds the share of unknowns at
+        `outlier_share`; others nudge the classes towards equal sizes. The share is estimated by trying several: see
+        [the outlier share](outlier-share.md). On most features tried, KDO with an estimated share ranks unknowns better
+        than EOL with the true one. Very unequal classes mislead it, but EOL more.
         """,
         r"""
         y &= \mathrm{L2}(z + \tfrac12 S z), \qquad E_{il} = e^{\beta (y_i \cdot y_l - 1)}, \quad E_{ii} = 0, \qquad
@@ -179,11 +149,6 @@ TEXT = {
             \qquad | \mathrm{bias}_j - \mathrm{mean}\, \mathrm{bias} | \le 0.7 \\
         p_{ij} &= P_{ij}, \qquad o_i = P_{i,\mathrm{out}}
         """,
-        {
-            "outlier_share": "how much of the pile is unknown: the last entry of the target",
-            "neighbours": "that an item is smoothed over",
-            "passes": "over the pile",
-        },
     ),
     "ostim": Words(
         "Open-Set Transductive Information Maximisation",
@@ -191,9 +156,9 @@ TEXT = {
         Moves the prototypes by gradient descent so that each item of the pile is decided clearly while the pile as a
         whole spreads evenly over the classes and one more output, the unknown. That output's logit is minus the mean of
         the class logits, so an item that is unlike the classes on average gets it. It ranks unknowns nearly as well as
-        EOL and need not be told their share for that. As a probability its score is timid: few items pass 0.5, however
-        many are unknown. So only its order is used, and the share you expect decides how many are called unknown, or a
-        `threshold` of your own. An unknown that resembles one class closely is missed.
+        EOL and does not need their share for that. As a probability its score is too low: few items pass 0.5, however
+        many are unknown. So only its order is used. The share that you expect, or your own `threshold`, decides how
+        many are called unknown. An unknown that resembles one class closely is missed.
         """,
         r"""
         g_{ij} &= \cos(z_i - \mu, c_j - \mu), \qquad g_{i,N+1} = -\mathrm{mean}_j\, g_{ij}, \qquad
@@ -203,17 +168,16 @@ TEXT = {
             \qquad \text{by Adam over } c \\
         \text{class } j &: \mathrm{softmax} \text{ over the first } N \text{ logits}, \qquad o_i = p_{i,N+1}
         """,
-        ENTROPIES,
     ),
     "oslo": Words(
         "Open-Set Likelihood Optimisation",
         """
-        Asks of each pile item in turn how much of an inlier it is, to which classes it belongs, and then moves the
-        prototypes by the items' weighted mean, so that likely outliers hardly move them. Two rounds suffice and no
-        gradient is needed, which makes it one of the fastest transductive methods; its ranking of unknowns is close to
-        that of OSTIM. The inlierness compares cosines with zero, the middle of the task: where unknowns are the
-        majority the middle moves towards them, and too few would be called unknown at 0.5. So only the order of the
-        scores is used, and the share you expect, or a `threshold` of yours, draws the line.
+        Repeats three steps: how much of an inlier each item of the pile is, which classes it belongs to, and new
+        prototypes as weighted means, so that likely outliers hardly move them. Two rounds suffice and no gradient is
+        needed, which makes it one of the fastest transductive methods; its ranking of unknowns is close to that of
+        OSTIM. The inlierness compares cosines with zero, the middle of the task: where unknowns are the majority the
+        middle moves towards them, and too few would be called unknown at 0.5. So only the order of the scores is used.
+        The share that you expect, or your own `threshold`, decides how many are called unknown.
         """,
         r"""
         \xi_i &= \mathrm{sigmoid} \left( \textstyle\sum_j z_{ij} \cos(q_i, c_j) / \lambda_\xi \right)
@@ -223,18 +187,17 @@ TEXT = {
             \text{ and of the pile, weight } \xi_i z_{ij} \\
         p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j), \qquad o_i = 1 - \xi_i
         """,
-        {"lambda_xi": r"$\lambda_\xi$, softness of inlierness", "lambda_z": r"$\lambda_z$, softness of assignments"},
     ),
     "soft_kmeans": Words(
         "Masked soft k-means with a distractor cluster",
         """
         Soft k-means on the pile, started at the class means, with one cluster more than there are classes: the
-        distractor, which sits in the middle of all features and takes what no class wants. A mask keeps items that are
-        far from a class, by the threshold `beta`, from pulling its prototype. It is simple, needs no gradient and ranks
-        unknowns better than the closed-set methods, unless most of the pile is unknown. Features of unit length are all
-        equally far from the middle, so the distractor amounts to one distance, set by `radius`, beyond which an item is
-        unknown. The paper learned that and the mask on base classes; here they are fixed and cannot suit every
-        backbone.
+        distractor, which lies in the middle of all features and takes items that fit no class. A mask keeps items
+        that are far from a class, by the threshold `beta`, from pulling its prototype. It is simple, needs no gradient
+        and ranks unknowns better than the closed-set methods, unless most of the pile is unknown. Features of unit
+        length are all equally far from the middle, so the distractor amounts to one distance, set by `radius`, beyond
+        which an item is unknown. The paper learned that and the mask on base classes; here they are fixed and cannot
+        suit every backbone.
         """,
         r"""
         z_i &= \mathrm{softmax} \text{ over } N + 1 \text{ of }
@@ -245,20 +208,15 @@ TEXT = {
             \text{ and of the pile, weight } z_{ij} m_{ij} \\
         p_{ij} &= z_{ij}, \qquad o_i = z_{i,N+1}
         """,
-        {
-            "radius": "$r$, length scale of the distractor",
-            "beta": r"$\beta$, relative distance at which the mask is one half",
-            "gamma": r"$\gamma$, slope of the mask",
-        },
     ),
     "openmax": Words(
         "OpenMax: activations revised by extreme-value theory",
         """
         Fits, for each class, a Weibull distribution to how far its own examples lie from their mean; with fewer than
-        ten examples a class, one for all classes together. An item's activation for its closest classes is then cut by
-        how unusual its distance is, and what is cut off becomes the activation of the unknown. Made for networks with
-        thousands of examples a class, it has a hard time with five. The score also falls again far away from every
-        class, where there is little activation left to cut. Setting `weibull=False` gives the simpler rule
+        ten examples per class, one for all classes together. An item's activation for its closest classes is then cut
+        by how unusual its distance is, and what is cut off becomes the activation of the unknown. It was made for
+        networks with thousands of examples per class, and five are hardly enough. The score also falls again far away
+        from every class, where there is little activation left to cut. Setting `weibull=False` gives the simpler rule
         behind the published few-shot figures, which ranks unknowns better.
         """,
         r"""
@@ -272,21 +230,16 @@ TEXT = {
         p_{ij} &= (1 - o_i)\, \mathrm{softmax}_j(v_j) \\
         p_i &= \mathrm{softmax}(-d_1 \ldots -d_N, 0) \qquad \text{instead, with weibull=False}
         """,
-        {
-            "weibull": "False: the published code's version, the last line",
-            "alpha": r"$\alpha$, how many top classes are revised",
-            "tail": "how many of the largest distances a fit uses, at most",
-        },
     ),
     "proser": Words(
         "Placeholders for Open-Set Recognition",
         """
         Trains a linear classifier on the examples with one output more than there are classes, a dummy that learns to
-        come second to the true class; the dummy's logit is the outlier score. The paper trains a whole network so; here
-        only the head is trained, from a random start, for a few `steps`. With a thousand features that is enough for
-        accuracy close to the nearest mean. With tens of features it is not: classes stay near the random start. More
-        steps mend the classes but harm the score, because the dummy's own logit then grows on known items too. A
-        yardstick rather than a tool.
+        come second to the true class; the dummy's logit is the outlier score. The paper trains a whole network in this
+        way; here only the head is trained, from a random start, for a few `steps`. With a thousand features that is
+        enough for accuracy close to the nearest mean. With tens of features it is not: classes stay near the random
+        start. More steps mend the classes but harm the score, because the dummy's own logit then grows on known items
+        too. Use it for comparison rather than in practice.
         """,
         r"""
         l_i &= W z_i + \beta, \qquad N + 1 \text{ outputs, the last the dummy} \\
@@ -294,34 +247,32 @@ TEXT = {
             \text{dummy}) \qquad \text{by Adam on } S \\
         p_{ij} &= \mathrm{softmax} \text{ over the } N \text{ class logits}, \qquad o_i = l_{i,N+1}
         """,
-        {"lambda_dummy": r"$\lambda$", "random_state": "seed of the head's start"},
     ),
     "snatcher_f": Words(
         "Transformation consistency, on FEAT's transformation",
         """
-        Takes classes from FEAT, and puts each item to a test: it takes the place of its class's prototype, the set of
-        prototypes is adapted anew, and the outlier score is how far the whole set has moved. An item of the class is as
-        good a prototype as any, while an unknown disturbs all of them. It needs a `base` with FEAT's head. It ranks
+        Takes classes from FEAT and tests each item: the item replaces the prototype of its class, the set of prototypes
+        is adapted again, and the outlier score is how far the whole set has moved. An item of the class is as good a
+        prototype as any other, while an unknown changes all of them. It needs a `base` with FEAT's head. It ranks
         unknowns better than FEAT's own doubt and better than kNN, also where the head has learned little, since even
-        then it measures the way from item to prototype. Each item costs two products with a matrix as wide as the
-        features: slower than other inductive methods.
+        then it measures the way from item to prototype. Each item takes two products with a matrix as wide as the
+        features, so it is slower than other inductive methods.
         """,
         r"""
         T(P) &= \text{the class means } P \text{ as FEAT adapts them}, \qquad p_{ij} \text{ as FEAT} \\
         P_i &= P \text{ with } q_i \text{ in the place of } c_{j^*}, \quad j^* = \arg\max_j p_{ij} \\
         o_i &= | T(P) - T(P_i) |^2
         """,
-        {"temperature": "$T$ of FEAT, other than the one learned"},
     ),
     "peeler": Words(
         "Open-set meta-learning: its Gaussian head",
         """
         Gives each class a Gaussian: its mean, and a precision for each feature that a small network predicts from the
-        examples. The network has learned on tasks of base classes with unknowns in them, and was told to decide on
-        queries of the known classes and to stay undecided on others. This is the head and the loss of PEELER: the paper
-        learns the backbone with them, where most of its gain lies. It needs a `base` with that head. Classes come out
-        some points better than by the nearest mean where base classes are many; unknowns are ranked by doubt, and kNN
-        and SnaTCHer-F do that better.
+        examples. The network was trained on tasks of base classes that contain unknowns: it should decide on queries of
+        the known classes and stay undecided on others. This is the head and the loss of PEELER. The paper also trains
+        the backbone, and most of its gain comes from that. It needs a `base` with that head. Classes come out some
+        points better than by the nearest mean where base classes are many; unknowns are ranked by doubt, and kNN and
+        SnaTCHer-F do that better.
         """,
         r"""
         \mu_j &= \mathrm{mean}_{i \in j}\, z_i, \qquad
@@ -340,7 +291,7 @@ TEXT = {
         far known items may be, so that open space stays near the points. The paper shapes the features by this loss,
         and that is where its strength lies; on fixed features there is little left to shape. Classes come out as well
         as by the nearest mean. Unknowns are ranked worse than by a plain distance to the examples, most clearly with
-        one example a class.
+        one example per class.
         """,
         r"""
         d_{ij} &= |z_i - P_j|^2, \qquad p_i = \mathrm{softmax}_j(\gamma d_{ij}) \\
@@ -348,17 +299,16 @@ TEXT = {
             + \lambda\, \mathrm{mean}_S\, (d_{iy} - R_y)^2 \qquad \text{by Adam over } P \text{ and } R \\
         o_i &= -\max_j d_{ij}
         """,
-        {"gamma": r"$\gamma$, sharpness of the classes", "lambda_open": r"$\lambda$, how firmly open space is bounded"},
     ),
     "feat": Words(
         "Few-Shot Embedding Adaptation with Transformer",
         """
-        Lets the class means look at each other before anything is compared with them: one head of self-attention,
-        learned on tasks of base classes, moves each mean by what the others are, so that what tells just these classes
-        apart counts more. It needs a `base` with that head. With many base classes and features that were not made for
-        few examples it gains many points of accuracy; with a strong backbone and few base classes it learns little,
-        and stays near SimpleShot, where it starts. The paper learns the backbone as well. Unknowns are ranked by
-        doubt; `snatcher_f` does that better with the same head.
+        Adapts the class means to each other before items are compared with them. One head of self-attention, learned on
+        tasks of base classes, moves each mean depending on the others, so that the features which separate these
+        classes count more. It needs a `base` with that head. With many base classes and features that were not made for
+        few examples it gains many points of accuracy; with a strong backbone and few base classes it learns little, and
+        stays near SimpleShot, where it starts. The paper learns the backbone as well. Unknowns are ranked by doubt;
+        `snatcher_f` does that better with the same head.
         """,
         r"""
         a_{jk} &= \mathrm{softmax}_k \left( \sqrt{D}\, c_j M c_k^\top \right), \qquad
@@ -369,7 +319,6 @@ TEXT = {
         \mathrm{loss} &= \mathrm{CE} \text{ on queries} \qquad
             \text{over } M, V, g, h, T \text{, on tasks of base classes}
         """,
-        {"temperature": "$T$, other than the one learned"},
     ),
     "poodle": Words(
         "Penalising Out-of-Distribution Samples",
@@ -378,8 +327,8 @@ TEXT = {
         of the classes, a sample of the base classes' features. Each item pulls or pushes most the prototype that it is
         nearest to, so features that base items share count less. It needs a `base` with such items, and no learned
         head. On features of a strong backbone and with five examples, accuracy is a little above the nearest mean and
-        fine-tuning; with one example, or weak features, nothing is gained. It was made for classes, not for
-        unknowns: its doubt ranks them no better than SimpleShot's.
+        fine-tuning; with one example, or weak features, nothing is gained. It was made for classes, not for unknowns:
+        its doubt ranks them no better than SimpleShot's.
         """,
         r"""
         l_{ij} &= -\tfrac{s}{2} |z_i - c_j|^2, \qquad p_i = \mathrm{softmax}_j\, l_{ij} \\
@@ -388,20 +337,14 @@ TEXT = {
         \mathrm{loss} &= \mathrm{CE} + \alpha\, \mathrm{pull} - \beta\, \mathrm{push}
             \qquad \text{by Adam over } c \text{ and } s, \qquad o_i = -\max_j p_{ij}
         """,
-        {
-            "alpha": r"$\alpha$",
-            "beta": r"$\beta$",
-            "scale": "where $s$ starts",
-            "negatives": "how many of the base's items, at most",
-        },
     ),
     "tim_gd": Words(
         "Transductive Information Maximisation by Gradient Descent",
         """
         Moves the prototypes by gradient descent so that each item of the pile is decided clearly and the pile as a
         whole uses all classes evenly, while the examples keep their labels. Where the pile holds known classes only, in
-        similar numbers, this improves accuracy, most of all with one example a class. It has no place for the unknown:
-        outliers are decided clearly too, and doubt is all the score it has. The small default `learning_rate` keeps
+        similar numbers, this improves accuracy, most of all with one example per class. It has no output for the
+        unknown: outliers are decided clearly too, and its only score is doubt. The small default `learning_rate` keeps
         that harm small. For an open pile prefer OSTIM, its open-set relative, or take its classes only, as in
         `tim_gd+knn`.
         """,
@@ -411,7 +354,6 @@ TEXT = {
             + \lambda_{\mathrm{co}}\, \mathrm{mean}_Q\, H(p_i) \qquad \text{by Adam over } c \\
         o_i &= -\max_j p_{ij}
         """,
-        ENTROPIES,
     ),
     "bdcspn": Words(
         "Bias Diminishing with a Cosine-Similarity Prototypical Network",
@@ -419,7 +361,7 @@ TEXT = {
         Corrects two biases of class means taken from a few examples. The pile is shifted so that its mean meets that of
         the examples; each pile item then votes for its nearest class, and prototypes become weighted means of examples
         and voters. One pass, no gradient: among the cheapest ways to learn from a pile, and a clear gain in accuracy
-        with one example a class. Every item votes, the unknown too: with many outliers in the pile prototypes are
+        with one example per class. Every item votes, the unknown too: with many outliers in the pile prototypes are
         pulled towards them, the shift goes astray, and the ranking of unknowns gets worse than SimpleShot's.
         """,
         r"""
@@ -433,11 +375,11 @@ TEXT = {
     "laplacianshot": Words(
         "Laplacian-regularised few-shot classification",
         """
-        Starts from BD-CSPN's prototypes and lets each item of the pile listen to its nearest `neighbours` in the pile:
-        nearby items end in the same class. Where classes form clusters in the pile this gives some of the best accuracy
-        from one example a class, at little cost. Neighbours vote by `strength` whether they are known or not: a tight
-        cluster of outliers agrees with itself and looks like a class, so that doubt, its outlier score, is among the
-        least useful here, and the worse the more unknowns there are. Take its classes only, as in `laplacianshot+knn`.
+        Starts from BD-CSPN's prototypes and lets the nearest `neighbours` of each item in the pile vote on its class,
+        so that nearby items end in the same class. Where classes form clusters in the pile this gives some of the best
+        accuracy from one example per class, at little cost. Neighbours vote with the weight `strength`, known or not: a
+        tight cluster of outliers agrees with itself and looks like a class. So its outlier score, doubt, is among the
+        least useful here, and gets worse with more unknowns. Use only its classes, as in `laplacianshot+knn`.
         """,
         r"""
         a_{ij} &= |q_i - c_j|^2 \text{ with the prototypes of BD-CSPN}, \qquad
@@ -447,7 +389,6 @@ TEXT = {
         E &= \textstyle\sum Y \log Y + a Y - \lambda (W Y) Y \\
         p_{ij} &= Y_{ij}, \qquad o_i = -\max_j p_{ij}
         """,
-        {"neighbours": "$k$", "strength": r"$\lambda$", "rounds": "how many, at most"},
     ),
     "pt_map": Words(
         "Power Transform and Maximum A Posteriori",
@@ -455,8 +396,8 @@ TEXT = {
         Takes roots of the features, which makes their distribution more even, then repeats: transport the pile to the
         prototypes at the least cost so that all classes get equally many items, and move the prototypes part of the way
         to what they got. If the pile truly holds the classes in equal numbers, this is among the best classifiers from
-        one example a class. It insists on equal numbers: unequal classes and outliers are handed out all the same. The
-        power step sets negative features to zero, so give it features as they leave a ReLU, not centred ones, or
+        one example per class. It always assumes equal numbers, also where classes are unequal or the pile has outliers.
+        The power step sets negative features to zero, so give it features as they leave a ReLU, not centred ones, or
         another `preparation`.
         """,
         r"""
@@ -467,17 +408,16 @@ TEXT = {
             \text{ and of the pile, weight } P_{ij} \;-\; c_j \right) \\
         p_{ij} &= P_{ij} / \textstyle\sum_j P_{ij}, \qquad o_i = -\max_j p_{ij}
         """,
-        {"rate": r"$\alpha$, how far prototypes move in a round", "sharpness": r"$\kappa$"},
     ),
     "simpleshot": Words(
         "SimpleShot: the nearest class mean",
         """
         Centres and normalises features, averages each class's examples and gives an item to the class whose mean has
         the largest cosine. There is nothing to train and nothing to tune, items are judged one by one, and with five
-        examples a class accuracy is within two or three points of the most elaborate methods. Begin here. Its outlier
+        examples per class accuracy is within two or three points of the most elaborate methods. Begin here. Its outlier
         score is doubt between classes: an item halfway between two classes is found, an item that is like one class a
         little and like the others not at all is not. A higher `temperature` leaves the classes as they are and ranks
-        unknowns somewhat worse. For unknowns pair it: `simpleshot+knn`.
+        unknowns somewhat worse. For unknowns use it in a pair: `simpleshot+knn`.
         """,
         r"""
         p_{ij} &= \mathrm{softmax}_j(\tau \cos(q_i, c_j)), \qquad o_i = -\max_j p_{ij}
@@ -486,12 +426,12 @@ TEXT = {
     "finetune": Words(
         "Baseline++: a cosine classifier, fine-tuned",
         """
-        A classifier of cosines to one weight vector a class, started at the class means and trained by gradient descent
-        to give the examples their labels. The pile plays no part, so items are judged one by one. It shows what
-        training on the examples alone brings over taking their mean: with good features, little. With one example a
-        class there is next to nothing to learn from. Its sharper `temperature` makes it surer of everything, so that
-        its doubt ranks unknowns slightly worse than SimpleShot's. Many `steps` or a large `learning_rate` learn the few
-        examples by heart.
+        A classifier by the cosine to one weight vector per class. The vectors start at the class means and are trained
+        by gradient descent to give the examples their labels. The pile is not used, so items are judged one by one. It
+        shows what training on the examples alone brings over taking their mean: with good features, little. With one
+        example per class there is next to nothing to learn from. Its sharper `temperature` makes it surer of
+        everything, so that its doubt ranks unknowns slightly worse than SimpleShot's. Many `steps` or a large
+        `learning_rate` overfit the few examples.
         """,
         r"""
         p_i &= \mathrm{softmax}_j(\tau \cos(z_i, c_j)) \\
@@ -505,15 +445,14 @@ TEXT = {
         The outlier score is the mean distance to the `k` nearest examples, whatever their class. It makes no assumption
         about the shape of classes, needs neither a pile nor a share of outliers, and is the strongest of the plain
         detectors and the best inductive method here: hard to beat when unknowns are few or items come one at a time.
-        Every example counts as it stands, so one wrong or odd example opens a door for unknowns around it, and with one
-        example a class nothing but the distance to the nearest one is left. It does not learn from the pile, which is
-        where EOL, OSTIM and OSLO pass it.
+        Every example counts equally, so unknowns near a wrong or odd example are missed, and with one example per class
+        only the distance to the nearest one is left. It does not learn from the pile, which is why EOL, OSTIM and OSLO
+        are better.
         """,
         r"""
         o_i &= \tfrac{1}{k} \textstyle\sum \text{ of the } k \text{ smallest } |q_i - z_s|,\; s \in S
         """
         + SIMPLESHOT,
-        {"k": "how many neighbours"},
     ),
     "iforest": Words(
         "Isolation forest",
@@ -530,11 +469,6 @@ TEXT = {
             h_t = \text{depth in tree } t, \quad c = \text{expected depth}
         """
         + SIMPLESHOT,
-        {
-            "trees": "how many",
-            "max_features": "share of the features that each tree sees",
-            "random_state": "seed of the forest",
-        },
     ),
     "ocsvm": Words(
         "One-class support vector machine",
@@ -542,17 +476,16 @@ TEXT = {
         Learns a surface around the examples, all classes taken as one, and scores an item by its signed distance to it.
         With the `kernel` of the published comparison, "poly", it is not trained at all: the kernel's values are far
         below the solver's tolerance, so that it stops before its first step, and only the first half of the examples
-        counts, in the order they were given. The picture shows it: much of the last class is called unknown.
-        A `tolerance` of 1e-12 trains it, as does `kernel="rbf"`, and both rank unknowns much better. Half of the
-        examples lie outside the surface by construction, so only the order of the scores means something. kNN is
-        simpler and no worse.
+        counts, in the order they were given. The picture shows it: much of the last class is called unknown. A
+        `tolerance` of 1e-12 trains it, as does `kernel="rbf"`, and both rank unknowns much better. Half of the examples
+        lie outside the surface by construction, so only the order of the scores means something. kNN is simpler and no
+        worse.
         """,
         r"""
         o_i &= \rho - \textstyle\sum_{s \in S} \alpha_s\, k(z_s, q_i), \qquad
             \alpha, \rho \text{ from the one-class SVM with } \nu = 0.5
         """
         + SIMPLESHOT,
-        {"kernel": "$k$, as in scikit-learn", "tolerance": "of the solver; 1e-12 trains a polynomial kernel"},
     ),
     "pca": Words(
         "Principal component classifier",
@@ -562,14 +495,13 @@ TEXT = {
         lie close to the examples' centre, this is for the most part the distance to that centre in standardised
         features: good when all examples form one cloud. Several classes are several clouds, and what lies between them
         looks most usual. With few examples the variances are guesses. The number of `components` hardly matters. Use it
-        as a yardstick.
+        for comparison.
         """,
         r"""
         o_i &= \textstyle\sum_k |\tilde q_i - u_k| / \lambda_k, \qquad
             u_k = \text{direction of the standardised support}, \quad \lambda_k = \text{share of its variance}
         """
         + SIMPLESHOT,
-        {"components": "how many directions $u_k$", "random_state": "seed of the decomposition of large features"},
     ),
     "copod": Words(
         "Copula-Based Outlier Detection",

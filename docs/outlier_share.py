@@ -17,7 +17,7 @@ import numpy as np
 
 import handful
 from handful.core.prepare import prepare
-from handful.engines import density, share
+from handful.engines import density, neighbours, share
 from handful.features import Protocol, digits, draw
 
 matplotlib.use("agg")
@@ -53,13 +53,13 @@ def requested_and_predicted(axes: plt.Axes, n: int) -> None:
 
 def pressures(axes: plt.Axes, n: int) -> None:
     """What it takes to hold the unknowns at g, less the law; for piles of three true shares."""
-    tried = np.array([share.TRIED], np.float32)
+    tried = np.array([share.TRIED_SHARES], np.float32)
     axes.axhline(0, color="0.7", lw=1)
     for k, colour in zip((1, 3, 5), ("C0", "C1", "C2"), strict=True):
         task = tasks(n, 30 - 5 * k, 5 * k).task
         prepared = prepare(task.support, task.query, share.PREPARATION)
-        of = density.kernels(density.smooth(prepared.support, prepared.query), task.labels, 5)
-        excess = density.densities(of, tried, share.PASSES, hold=True).pressure - of.law(tried)
+        of = density.kernels(neighbours.smooth(prepared.support, prepared.query), task.labels, 5)
+        excess = density.densities(of, tried, share.PASSES, exact_share=True).pressure - of.law(tried)
         axes.plot(tried[0], excess.mean(axis=0), "o-", ms=3, color=colour, label=f"{k}/6 are unknown")
         axes.axvline(k / 6, color=colour, ls=":", lw=1)
     axes.set(title="Pressure less the law", xlabel="share held, g", ylabel="r(g)", ylim=(-2.5, 2.5))

@@ -20,7 +20,7 @@ MAX_ROOMS = 16
 ARROWS = {
     "utils": "",
     "core": "utils",
-    "backbones": "utils",
+    "backbones": "features utils",
     "engines": "core",
     "features": "core utils",
     "report": "core utils",

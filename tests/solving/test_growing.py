@@ -9,9 +9,9 @@ import pytest
 
 import handful
 from handful.core.metrics import auroc
-from handful.engines.density import Graph, smooth
 from handful.engines.growing import renew
-from handful.engines.share import MOST, sample
+from handful.engines.neighbours import Graph, smooth
+from handful.engines.share import MAX_QUERIES, sample
 from handful.features import Protocol, digits, draw
 
 TINY_IMAGENET = Path(__file__).resolve().parents[3] / "shared" / "data" / "tiny_imagenet_val.npz"
@@ -154,7 +154,7 @@ def test_a_sample_stays_fair_as_items_come():
     for first in range(15, 315):
         shown, seen = sample(first, 20), first
         for now in (first + 1, first + 9, 2 * first, 3 * first):
-            stayed, fresh = renew(shown, seen, now, most=20)
+            stayed, fresh = renew(shown, seen, now, size=20)
             shown, seen = np.concatenate([shown[stayed], fresh]), now
             assert len(np.unique(shown)) == min(20, now)
         thirds += np.bincount(shown // first, minlength=3)
@@ -165,17 +165,17 @@ def test_a_sample_stays_fair_as_items_come():
 def large():
     """Two classes of three, and more than can be solved whole; unknowns come late."""
     rng = np.random.default_rng(0)
-    kinds = np.concatenate([rng.integers(0, 2, MOST - 100), np.tile([0, 1, 2, 2], 225)])
+    kinds = np.concatenate([rng.integers(0, 2, MAX_QUERIES - 100), np.tile([0, 1, 2, 2], 225)])
     pile = 2 * np.eye(6)[kinds] + rng.normal(scale=0.5, size=(len(kinds), 6))
     return 2 * np.eye(6)[[0, 0, 1, 1]], np.array([0, 0, 1, 1]), pile.astype("float32"), kinds == 2
 
 
 def test_growing_past_the_largest_pile_that_is_solved_whole(large):
     support, labels, pile, outlier = large
-    model = grown("kdo", support, labels, pile, (MOST - 100, MOST + 200, len(pile)))
+    model = grown("kdo", support, labels, pile, (MAX_QUERIES - 100, MAX_QUERIES + 200, len(pile)))
     whole = fitted("kdo", support, labels, pile)
-    assert model.n_whole_ == MOST - 100
-    assert model.state_["items"].shape[1] == MOST + 4
+    assert model.n_whole_ == MAX_QUERIES - 100
+    assert model.state_["items"].shape[1] == MAX_QUERIES + 4
     assert len(model.transduction_) == len(pile) + 4
     np.testing.assert_array_equal(model.items_[4:], pile)
     assert model.outlier_share_ == pytest.approx(whole.outlier_share_, abs=0.03)
@@ -187,8 +187,8 @@ def test_growing_past_the_largest_pile_that_is_solved_whole(large):
 def test_a_pile_that_was_too_large_from_the_start_grows(large):
     support, labels, pile, outlier = large
     order = np.random.default_rng(3).permutation(len(pile))
-    model = grown("kdo", support, labels, pile[order], (MOST + 300, MOST + 400, len(pile)))
-    assert model.state_["items"].shape[1] == MOST + 4
+    model = grown("kdo", support, labels, pile[order], (MAX_QUERIES + 300, MAX_QUERIES + 400, len(pile)))
+    assert model.state_["items"].shape[1] == MAX_QUERIES + 4
     assert np.mean(model.unknown_[4:] == outlier[order]) > 0.95
 
 

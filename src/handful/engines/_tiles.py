@@ -1,13 +1,12 @@
 """Micro-kernels for `handful.engines.descent_numba`, written as LLVM vectors so that sums live in registers.
 
-The two products of a descent step are tall and thin: [M, D] features against N = 5 or so prototypes. A BLAS
-packs and blocks for large square products and loses most of its speed here. A tile of ROWS items (or COLS
-vectors of features) against W prototypes keeps ROWS x W running sums in registers, and each value loaded
-from cache is used W or ROWS times. Arrays are padded by the caller: items to ROWS, features to COLS vectors,
-prototypes to W, so that no tile has an edge.
+The two products of a descent step are tall and thin: [M, D] features with about N = 5 prototypes. A BLAS packs and
+blocks for large square products and loses most of its speed here. A tile of ROWS items (or COLS vectors of features)
+and W prototypes keeps ROWS x W running sums in registers, and each value loaded from the cache is used W or ROWS times.
+The caller pads arrays: items to ROWS, features to COLS vectors, prototypes to W, so that no tile has an edge.
 
-`exp` and `log` are plain polynomials, because a call into the maths library would keep loops from being
-vectorised; in double precision they are the library's own.
+`exp` and `log` are plain polynomials, because loops with a call into the maths library are not vectorised. In double
+precision they are the functions of the library.
 """
 
 from __future__ import annotations

@@ -5,17 +5,17 @@ from c_j = class means of the support, eta_j = delta_j = 0::
 
     l_ij = tau (exp(eta_j) cos(z_i, c_j) + delta_j)
 
-A method brings only its loss head: how the loss bends with the logits, dL/dl. With
-A_ij = tau exp(eta_j) dL/dl_ij the rest follows by hand, ^ meaning L2-normalised::
+A method supplies only its loss head: the loss and its slopes dL/dl. With A_ij = tau exp(eta_j) dL/dl_ij the gradients
+follow in closed form, where ^ means L2-normalised::
 
     dL/d eta_j   = sum_i A_ij cos_ij
     dL/d delta_j = tau sum_i dL/dl_ij
     dL/d c_j     = (sum_i A_ij ^z_i  -  dL/d eta_j ^c_j) / |c_j|
 
-so the gradient of the scale is the projection term that the cosine needs anyway. Adam does the rest.
+so the gradient of the scale is the projection term that the gradient of the cosine needs as well. Adam takes the steps.
 
-The code runs on NumPy arrays and torch tensors alike (array API), batched over tasks. For large
-batches of NumPy arrays `handful.engines.descent_numba` does the same arithmetic fused, where it is installed.
+The code runs on NumPy arrays and on torch tensors (array API), batched over tasks. For large batches of NumPy arrays
+`handful.engines.descent_numba` does the same arithmetic in one fused kernel, if numba is installed.
 """
 
 from __future__ import annotations
@@ -46,18 +46,46 @@ def descend(
     history: bool = False,
     backend: str = "auto",
 ) -> Descent:
-    """Minimise `head` over the parameters named in `learn`, from the class means of the support.
+    """Minimise a loss over prototypes, scales and shifts, starting from the class means of the support.
 
-    `refine` (with an `InfoMax` head) adds one step at the end: prototypes c'_j = sum p_ij z_i / sum p_ij over all
-    items, and the queries' logits by them.
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    head : Head
+        Computes the loss and its slopes.
+    temperature : float
+        The temperature tau.
+    steps, learning_rate : int, float
+        Number of steps of Adam, and its step size.
+    learn : tuple of str
+        The parameters that move.
+    refine : bool
+        Whether one step is added at the end, with an `InfoMax` head: prototypes c'_j = sum p_ij z_i / sum p_ij over
+        all items, and the logits of the queries with them.
+    history : bool
+        Whether to keep the loss before each step and after the last.
+    backend : {"auto", "array", "fast"}
+        "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
-    `support` [B, S, D] and `query` [B, Q, D] are prepared features, `labels` [B, S] are 0 .. N-1.
-    `backend` is "array" (NumPy or torch), "fast" (the fused kernel) or "auto".
+    Returns
+    -------
+    Descent
+        The final parameters and logits.
+
+    Raises
+    ------
+    ValueError
+        If the fused kernel is asked for and cannot do this.
     """
     ways = int(labels.max()) + 1
+    needs_arrays = history or not is_numpy_array(support) or not isinstance(head, InfoMax)
     if backend == "auto":
-        plain = history or not is_numpy_array(support) or not isinstance(head, InfoMax)
-        backend = "array" if plain else choose_backend(*_sizes(support, query), ways, steps)
+        backend = "array" if needs_arrays else choose_backend(*_sizes(support, query), ways, steps)
     if backend == "array":
         onehot = one_hot(labels, ways, like=support)
         end = _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history)
@@ -66,23 +94,24 @@ def descend(
             if refine:
                 _refine(end, head, support, query, temperature)
         return end
-    if history or not is_numpy_array(support) or not isinstance(head, InfoMax):
+    if needs_arrays:
         raise ValueError(
             'backend="fast" takes NumPy arrays and an InfoMax head, and keeps no history: use backend="array"'
         )
-    from handful.engines import descent_numba as kernels  # numba is imported only where it is used
+    from handful.engines import descent_numba  # numba is imported only where it is used
 
-    return kernels.descend(
+    end = descent_numba.descend(
         support, labels, query, head,
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
     )  # fmt: skip
+    return end
 
 
 def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
     """Return "fast" where the fused kernel saves more time than loading or compiling it costs.
 
-    The array engine does about 1e10 multiply-adds a second. The kernel costs nothing once it is loaded, half a
-    second to load from numba's cache on disk and some ten to compile.
+    The array engine does about 1e10 multiply-adds per second. Compiling the kernel takes about ten seconds, loading it
+    from numba's cache on disk half a second. A loaded kernel costs nothing more.
     """
     if find_spec("numba") is None or batch < 2:
         return "array"
@@ -106,20 +135,20 @@ def _descend(
     n_support = support.shape[-2]
     items = unit(xp.concat([support, query], axis=-2))  # [B, M, D]
     c = class_means(support, onehot)  # [B, N, D]
-    at = {"prototypes": c, "eta": xp.zeros_like(c[..., 0]), "delta": xp.zeros_like(c[..., 0])}
+    parameters = {"prototypes": c, "eta": xp.zeros_like(c[..., 0]), "delta": xp.zeros_like(c[..., 0])}
     learn = tuple(name for name in PARAMETERS if name in learn)
-    adam = {name: Adam(at[name], learning_rate) for name in learn}
+    adam = {name: Adam(parameters[name], learning_rate) for name in learn}
     losses = []
     for _ in range(steps):
-        loss, gradients = loss_and_gradients(at, items, onehot, head, temperature, learn)
+        loss, gradients = loss_and_gradients(parameters, items, onehot, head, temperature, learn)
         losses.append(loss)
         for name in learn:
-            adam[name].move(at[name], gradients[name])
-    logits = forward(at, items, temperature)[-1]
+            adam[name].move(parameters[name], gradients[name])
+    logits = forward(parameters, items, temperature)[-1]
     of_support, of_query = logits[..., :n_support, :], logits[..., n_support:, :]
     if history:
         losses.append(head(of_support, onehot, of_query)[0])
-    return Descent(**at, support_logits=of_support, query_logits=of_query,
+    return Descent(**parameters, support_logits=of_support, query_logits=of_query,
                    history=xp.stack(losses, axis=-1) if history else None)  # fmt: skip
 
 
@@ -139,16 +168,16 @@ def logits_to(items: Array, prototypes: Array, eta: Array, delta: Array, tempera
 
 
 def loss_and_gradients(
-    at: dict[str, Array],
+    parameters: dict[str, Array],
     items: Array,
     onehot: Array,
     head: Head,
     temperature: float,
     learn: tuple[str, ...] = PARAMETERS,
 ) -> tuple[Array, dict[str, Array]]:
-    """Loss [B] and its gradients with respect to the parameters `at`; `items` are unit, the support first."""
+    """The loss [B] and its gradients for the parameters; items have unit length, the support first."""
     xp = array_namespace(items)
-    norm, direction, cosine, scale, logits = forward(at, items, temperature)
+    norm, direction, cosine, scale, logits = forward(parameters, items, temperature)
     n_support = onehot.shape[-2]
     loss, of_support, of_query = head(logits[..., :n_support, :], onehot, logits[..., n_support:, :])
     slope = xp.concat([of_support, of_query], axis=-2)  # dL/dl [B, M, N]
@@ -160,21 +189,22 @@ def loss_and_gradients(
     return loss, gradients
 
 
-def forward(at: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
+def forward(parameters: dict[str, Array], items: Array, temperature: float) -> tuple[Array, ...]:
     """Return the norms, directions, cosines, scales and logits of items at these parameters."""
     xp = array_namespace(items)
-    norm = at_least(norms(at["prototypes"]), FLOOR)
-    direction = at["prototypes"] / norm
-    cosine = xp.matrix_transpose(direction @ xp.matrix_transpose(items))  # [B, M, N]; so the BLAS sees long rows
-    scale = temperature * xp.exp(at["eta"])[..., None, :]
-    return norm, direction, cosine, scale, scale * cosine + temperature * at["delta"][..., None, :]
+    norm = at_least(norms(parameters["prototypes"]), FLOOR)
+    direction = parameters["prototypes"] / norm
+    cosine = xp.matrix_transpose(direction @ xp.matrix_transpose(items))  # [B, M, N]; the BLAS gets long rows
+    scale = temperature * xp.exp(parameters["eta"])[..., None, :]
+    return norm, direction, cosine, scale, scale * cosine + temperature * parameters["delta"][..., None, :]
 
 
 @dataclass
 class Adam:
-    """Kingma and Ba 2015, full batch. `move` changes the parameter, and the gradient, in place.
+    """Adam (Kingma and Ba 2015), with full batches.
 
-    m and v are kept without the paper's factors 1 - beta, which join the step and its epsilon: fewer passes.
+    m and v are stored without the factors 1 - beta of the paper, which are part of the step and its epsilon here. This
+    saves passes over the arrays.
     """
 
     like: Array
@@ -188,7 +218,7 @@ class Adam:
         self.m, self.v = xp.zeros_like(self.like), xp.zeros_like(self.like)
 
     def move(self, parameter: Array, gradient: Array) -> None:
-        """Take one step; the parameter changes in place, and the gradient is used up."""
+        """Take one step. The parameter changes in place, and the gradient is overwritten."""
         xp = array_namespace(parameter)
         self.t += 1
         self.m *= BETA1

@@ -1,12 +1,12 @@
-"""The engine of `handful.engines.descent` fused: one task at a time, its features staying in cache (extra `fast`).
+"""The fused kernel of `handful.engines.descent`: one task at a time, with its features in the cache (extra `fast`).
 
-The same arithmetic as `descent`, in the same order of steps, compiled by numba and cached on disk. What makes
-it fast: a task's features are copied once into a padded, normalised block that fits the second-level cache
-and are read just twice a step (cosines, gradient); logits are kept as [class, item], so that the softmax and
-its slopes run over items in vectors; nothing is allocated inside the loop.
+It does the same arithmetic as `descent`, in the same order of steps, compiled by numba and cached on disk. It is fast
+for three reasons. The features of a task are copied once into a padded, normalised block that fits the second-level
+cache, and each step reads them only twice (cosines, gradient). Logits are stored as [class, item], so that the softmax
+and its slopes run over items in vectors. Nothing is allocated inside the loop.
 
-Tasks are spread over plain Python threads by the caller (the compiled code releases the GIL). numba's own
-threading layer is never started: it would reset torch's number of threads.
+The caller distributes tasks over plain Python threads (the compiled code releases the GIL). The threading layer of
+numba is never started, because it would reset the number of threads of torch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from handful.core.arrays import FLOOR
 from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, exp, log, sum_tile, tile_ways
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
 
-# Helpers become part of whoever calls them: left to choose, the compiler joins what it has just compiled and not what
-# comes from the cache, and the last bits would tell a fresh machine from one that has run before.
+# Helpers are always inlined. Otherwise the compiler would inline only what it has just compiled, and not what comes
+# from the cache, and the last bits of a result would depend on whether the machine has run this before.
 helper = njit(fastmath=True, error_model="numpy", nogil=True, forceinline=True)
 entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 
@@ -33,7 +33,7 @@ NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
 
 def descend(support, labels, query, head: InfoMax, *, temperature, steps, learning_rate, learn, refine) -> Descent:
-    """As `handful.engines.descent.descend`, for NumPy arrays and an `InfoMax` head."""
+    """Do what `handful.engines.descent.descend` does, for NumPy arrays and an `InfoMax` head."""
     support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)
     batch, n_support, dimension = support.shape
@@ -42,7 +42,7 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
     outputs = ways + (kind != NO_OUTLIER)
 
     def rows(x, *shape):
-        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)))  # a view would be another type
+        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)))  # a view has another type in numba
 
     def out(*shape):
         return np.empty((batch, *shape), dtype)
@@ -231,7 +231,7 @@ def _affine(cosine, inverse_norm, scale, shift, logits):
 
 @helper
 def _outlier_logit(l, n_items, ways, kind, constant):
-    """The logit of the output that is no class, where there is one."""
+    """Write the outlier logit, if there is one."""
     if kind == CONSTANT:
         l[ways] = constant
     elif kind == MINUS_MEAN:

@@ -1,7 +1,7 @@
-"""What the descent minimises and where it ends: plain data that the array engine and the fused kernel both read.
+"""The loss that a descent minimises, and its result: plain data that the array engine and the fused kernel both read.
 
-A method brings its loss as a `Head`: how the loss bends with the logits. `InfoMax` is the head of EOL, OSTIM, TIM-GD
-and Finetune.
+A method supplies its loss as a `Head`, which computes the loss and its slopes. `InfoMax` is the head of EOL, OSTIM,
+TIM-GD and Finetune.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8
 
 
 class Head(Protocol):
-    """What a method supplies: the loss of each task and its slope with respect to the logits."""
+    """The loss of each task and its slopes for the logits, which a method supplies."""
 
     def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
-        """Logits [B, S, N] and [B, Q, N] in; loss [B] and both slopes, of the same shapes, out."""
+        """Take logits [B, S, N] and [B, Q, N]; return the loss [B] and both slopes, of the same shapes."""
         ...  # pragma: no cover
 
 
@@ -37,8 +37,16 @@ class InfoMax:
         loss = ce * -mean_S log(p_iy + e) - sum_k co_k mean_Q p_ik log(p_ik + e) + sum_k ma_k m_k log(m_k + e)
 
     It is plain data, so that the array engine and the fused kernel read the same description.
-    `co`, `ma` and `w` are [K] or, where tasks differ, [B, K]; `outlier` is the outlier logit: a
-    constant, [B] constants, "mean" for minus the mean of the class logits, or None for no such output.
+
+    Parameters
+    ----------
+    co, ma, w : array [K], or [B, K] if tasks differ
+        The weights in the loss.
+    ce : float
+        The weight of the cross-entropy.
+    outlier : float, array [B], "mean" or None
+        The outlier logit: a constant, a constant for each task, or "mean" for minus the mean of the class logits. With
+        None there is no such output.
     """
 
     co: Array
@@ -64,7 +72,7 @@ class InfoMax:
         return xp.concat([logits, column], axis=-1)
 
     def __call__(self, support: Array, onehot: Array, query: Array) -> tuple[Array, Array, Array]:
-        """Return the loss of each task, and its gradients for the logits of support and query."""
+        """Return the loss of each task, and its slopes for the logits of support and query."""
         xp = array_namespace(support)
         co, ma, w = (_row(as_like(x, support)) for x in (self.co, self.ma, self.w))  # [B or 1, 1, K]
 
@@ -83,33 +91,33 @@ class InfoMax:
             m = w * mean  # [B, 1, K]
             loss = loss - xp.sum(co * xp.mean(p * log_p, axis=-2, keepdims=True), axis=(-2, -1))
             loss = loss + xp.sum(ma * m * xp.log(m + FLOOR), axis=(-2, -1))
-            slope_query = self.bend(p, log_p, self.of_marginal(mean)) / count
+            slope_query = self.slope(p, log_p, self.marginal_term(mean)) / count
         else:
             slope_query = self.extend(query)
         return loss, self.fold(slope_support, ways), self.fold(slope_query, ways)
 
-    def of_marginal(self, mean: Array) -> Array:
-        """What the mean prediction [B, 1, K] adds to Q dL/dp of every query."""
+    def marginal_term(self, mean: Array) -> Array:
+        """The part of Q dL/dp that depends on the mean prediction [B, 1, K] alone: the same for every query."""
         xp = array_namespace(mean)
         ma, w = (_row(as_like(x, mean)) for x in (self.ma, self.w))
         m = w * mean
         return ma * w * (xp.log(m + FLOOR) + m / (m + FLOOR))
 
-    def bend(self, p: Array, log_p: Array, of_marginal: Array | float) -> Array:
+    def slope(self, p: Array, log_p: Array, marginal_term: Array | float) -> Array:
         """Q dL/d(K logits) of queries with probabilities p [B, Q, K]."""
         xp = array_namespace(p)
-        a = of_marginal - _row(as_like(self.co, p)) * (log_p + p / (p + FLOOR))  # Q dL/dp
+        a = marginal_term - _row(as_like(self.co, p)) * (log_p + p / (p + FLOOR))  # Q dL/dp
         return p * (a - xp.sum(p * a, axis=-1, keepdims=True))
 
     def fold(self, slope: Array, ways: int) -> Array:
-        """dL/d(K logits) to dL/d(N class logits)."""
+        """The slopes for the N class logits, from the slopes for the K logits."""
         if isinstance(self.outlier, str):  # the outlier logit is minus their mean
             return slope[..., :ways] - slope[..., ways:] / ways
         return slope[..., :ways]
 
 
 class DescentEnd(Protocol):
-    """Where a descent ended, in memory or over a large pile."""
+    """The final parameters of a descent, in memory or over a large pile."""
 
     prototypes: Array  # [B, N, D]
     eta: Array  # [B, N]
@@ -119,7 +127,7 @@ class DescentEnd(Protocol):
 
 @dataclass
 class Descent:
-    """Where the descent ended, and the logits there."""
+    """The final parameters of a descent, and the logits."""
 
     prototypes: Array  # [B, N, D]
     eta: Array  # [B, N]

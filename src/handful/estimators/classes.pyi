@@ -22,6 +22,8 @@ class BDCSPN(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    temperature : float, default 1.0
+        The temperature tau: cosines are multiplied by it before the softmax.
 
     Attributes
     ----------
@@ -117,8 +119,9 @@ class EOL(FewShotClassifier):
 
     Parameters
     ----------
-    outlier_share : float or "auto", default "auto"
-        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task. It determines the b of the equations. "auto"
+        estimates it from the examples and the pile.
     preparation : str or sequence of str, optional
         Steps of preparation in place of the method's own, as in "task, l2".
     base_mean : array [D], optional
@@ -127,6 +130,29 @@ class EOL(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    b : float or array [B], optional
+        The balance b of the paper, in place of the share.
+    marginal_weight : {"ways", "shots"}, default "ways"
+        Weight of the mean class prediction: "ways" is N / (1 - b), as in the paper; "shots" has the examples of a class
+        in place of N, as in the published code.
+    learn : tuple of str, default ("prototypes", "eta", "delta")
+        Which parameters move: prototypes c, scales eta, shifts delta.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.01
+        Step size of Adam.
+    lambda_ce : float, default 1.0
+        Weight lambda_ce of the cross-entropy of the examples.
+    lambda_co : float, default 1.0
+        Weight lambda_co of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight lambda_ma of the spread over the outputs.
+    history : bool, default False
+        Whether to keep the loss of every step.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Attributes
     ----------
@@ -180,8 +206,8 @@ class EOLKDO(FewShotClassifier):
 
     Parameters
     ----------
-    outlier_share : float or "auto", default "auto"
-        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task. "auto" estimates it from the examples and the pile.
     preparation : str or sequence of str, optional
         Steps of preparation in place of the method's own, as in "task, l2".
     base_mean : array [D], optional
@@ -190,6 +216,18 @@ class EOLKDO(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    neighbours : int, default 10
+        Number of neighbours that each item is smoothed over.
+    passes : int, default 11
+        Number of passes of KDO over the pile.
+    temperature : float, default 10.0
+        The temperature tau of EOL.
+    steps : int, default 50
+        Number of steps of Adam in EOL.
+    learning_rate : float, default 0.01
+        Step size of Adam in EOL.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Attributes
     ----------
@@ -248,6 +286,10 @@ class FEAT(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    temperature : float, optional
+        The temperature T, in place of the learned one.
 
     Attributes
     ----------
@@ -302,6 +344,14 @@ class Finetune(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    temperature : float, default 1.0 (1 shot) or 10.0 (5 shots)
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 200 (1 shot) or 100 (5 shots)
+        Number of steps of Adam.
+    learning_rate : float, default 0.0001
+        Step size of Adam.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Attributes
     ----------
@@ -358,6 +408,12 @@ class IForest(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    trees : int, default 100
+        Number of trees.
+    max_features : float, default 0.5 (1 shot) or 0.75 (5 shots)
+        The share of the features that each tree sees.
+    random_state : int, default 0
+        Seed of the forest.
 
     Attributes
     ----------
@@ -403,8 +459,9 @@ class KDO(FewShotClassifier):
 
     Parameters
     ----------
-    outlier_share : float or "auto", default "auto"
-        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" estimates it
+        from the examples and the pile.
     preparation : str or sequence of str, optional
         Steps of preparation in place of the method's own, as in "task, l2".
     base_mean : array [D], optional
@@ -413,6 +470,10 @@ class KDO(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    neighbours : int, default 10
+        Number of neighbours that each item is smoothed over.
+    passes : int, default 11
+        Number of passes over the pile.
 
     Attributes
     ----------
@@ -467,6 +528,8 @@ class KNN(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    k : int, default 1 (1 shot) or 3 (5 shots)
+        Number of nearest examples.
 
     Attributes
     ----------
@@ -520,6 +583,12 @@ class LaplacianShot(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    neighbours : int, default 2
+        Number k of neighbours in the pile that vote for each item.
+    strength : float, default 0.7 (1 shot) or 0.1 (5 shots)
+        Weight lambda of the neighbours' votes.
+    rounds : int, default 20
+        Number of rounds, at most.
 
     Attributes
     ----------
@@ -575,6 +644,11 @@ class OCSVM(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    kernel : {"linear", "poly", "rbf", "sigmoid"}, default "linear" (1 shot) or "poly" (5 shots)
+        The kernel k, as in scikit-learn.
+    tolerance : float, default 0.001
+        Tolerance of the solver. With the default, that of the published figures, a polynomial kernel on many features
+        is not trained, because its values are too small. 1e-12 trains it.
 
     Attributes
     ----------
@@ -629,6 +703,13 @@ class OpenMax(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    weibull : bool, default True
+        Whether Weibull models are fitted. False gives the rule of the published code: a softmax of the negative
+        distances and 0.
+    alpha : int, default 3
+        Number alpha of top classes whose activations are revised.
+    tail : int, default 20
+        How many of the largest distances a fit uses, at most.
 
     Attributes
     ----------
@@ -684,6 +765,12 @@ class OSLO(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    rounds : int, default 2
+        Number of rounds.
+    lambda_xi : float, default 0.05
+        Softness lambda_xi of the inlierness.
+    lambda_z : float, default 0.1
+        Softness lambda_z of the assignments.
 
     Attributes
     ----------
@@ -739,6 +826,18 @@ class OSTIM(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 200 (1 shot) or 50 (5 shots)
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    lambda_co : float, default 0.1
+        Weight of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight of the spread over the outputs.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Attributes
     ----------
@@ -797,6 +896,10 @@ class PCA(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    components : int, default 2 (1 shot) or 1 (5 shots)
+        Number of directions.
+    random_state : int, default 0
+        Seed of the decomposition, which is random for large features.
 
     Attributes
     ----------
@@ -851,6 +954,8 @@ class PEELER(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
 
     Attributes
     ----------
@@ -904,6 +1009,20 @@ class POODLE(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    steps : int, default 100
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    alpha : float, default 1.0
+        Weight alpha of the pull towards the examples.
+    beta : float, default 0.5
+        Weight beta of the push away from the negatives.
+    scale : float, default 10.0
+        Start value of the scale s.
+    negatives : int, default 400
+        How many items of the base are used, at most.
 
     Attributes
     ----------
@@ -963,6 +1082,14 @@ class PROSER(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    lambda_dummy : float, default 0.1
+        Weight lambda of the dummy's term in the loss.
+    random_state : int, default 0
+        Seed of the head's random start, which is the same for every task.
 
     Attributes
     ----------
@@ -1019,6 +1146,12 @@ class PTMAP(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    rounds : int, default 10
+        Number of rounds.
+    rate : float, default 0.2
+        Factor alpha: how far prototypes move towards their new means in a round.
+    sharpness : float, default 10.0
+        Factor kappa of the squared distances.
 
     Attributes
     ----------
@@ -1074,6 +1207,14 @@ class RPL(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    steps : int, default 100
+        Number of steps of Adam.
+    learning_rate : float, default 0.01
+        Step size of Adam.
+    gamma : float, default 1.0
+        Sharpness gamma of the class probabilities.
+    lambda_open : float, default 0.1
+        Weight lambda of the term that bounds the open space.
 
     Attributes
     ----------
@@ -1130,6 +1271,8 @@ class SimpleShot(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    temperature : float, default 1.0
+        The temperature tau: cosines are multiplied by it before the softmax.
 
     Attributes
     ----------
@@ -1183,6 +1326,10 @@ class SnaTCHerF(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    temperature : float, optional
+        The temperature T of FEAT, in place of the learned one.
 
     Attributes
     ----------
@@ -1237,6 +1384,16 @@ class SoftKMeans(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    rounds : int, default 3
+        Number of rounds.
+    temperature : float, default 5.0
+        The temperature tau: squared distances are multiplied by it.
+    radius : float, default 1.0
+        Length scale r of the distractor cluster.
+    beta : float, default 0.7
+        Relative distance beta at which the mask is one half.
+    gamma : float, default 10.0
+        Slope gamma of the mask.
 
     Attributes
     ----------
@@ -1294,6 +1451,18 @@ class TIMGD(FewShotClassifier):
         The outlier score above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.0001
+        Step size of Adam.
+    lambda_co : float, default 0.1
+        Weight of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight of the spread over the outputs.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
-"""What the four detectors from PyOD share: fitted on a task's support, scored on its whole query set at once.
+"""The detectors from PyOD: each is fitted to the support of a task and scores its whole query set at once.
 
-PyOD knows one data set at a time, so here, and only here, a loop runs over tasks. Classes come from SimpleShot.
+PyOD takes one data set at a time, so here, and only here, a loop runs over tasks. Classes come from SimpleShot.
 """
 
 from __future__ import annotations
@@ -17,21 +17,41 @@ from handful.methods.simpleshot import simpleshot
 
 
 def detect(
-    module: str, support: Array, labels: Array, query: Array, each: Sequence[dict[str, Any]] = (), **options: Any
+    module: str,
+    support: Array,
+    labels: Array,
+    query: Array,
+    task_options: Sequence[dict[str, Any]] = (),
+    **options: Any,
 ) -> Solution:
-    """Scores of the detector in pyod.models.<module>; its class is the one named like the module, case aside.
+    """Score queries by a detector of PyOD.
 
-    `options` are for all tasks, `each` are those of its own that each task has.
+    Parameters
+    ----------
+    module : str
+        The detector is the class of pyod.models.<module> that has the name of the module, in upper or lower case.
+    support, labels, query : array
+        Prepared features of the examples, their classes, and prepared features of the pile.
+    task_options : sequence of dict, optional
+        Options of the detector for each task.
+    **options
+        Options of the detector for all tasks.
+
+    Returns
+    -------
+    Solution
+        The classes of SimpleShot and the scores of the detector.
     """
     probabilities = simpleshot(support, labels, query).probabilities
     scores = [
         detector(module, **options, **own).fit(s).decision_function(q) if len(q) else np.empty(0)
-        for s, q, own in zip(to_numpy(support), to_numpy(query), each or [{}] * len(support), strict=True)
+        for s, q, own in zip(to_numpy(support), to_numpy(query), task_options or [{}] * len(support), strict=True)
     ]
     return Solution(probabilities, as_like(np.stack(scores), query))
 
 
 def detector(module: str, **options: Any) -> Any:
+    """A new detector of pyod.models.<module>."""
     try:
         models = import_module(f"pyod.models.{module}")
     except ImportError as error:

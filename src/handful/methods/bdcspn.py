@@ -1,12 +1,14 @@
 """BD-CSPN: prototypes rectified against intra-class and cross-class bias. Transductive, closed-set.
 
-Liu, Song, Qin: "Prototype Rectification for Few-Shot Learning", 2020. Queries are shifted by mean(S) - mean(Q) and
-given hard labels by the nearest class mean; each class's prototype is the mean of its support and its pseudo-labelled
+Liu, Song, Qin: "Prototype Rectification for Few-Shot Learning", 2020. Queries are shifted by mean(S) - mean(Q)
+and labelled by the nearest class mean. The prototype of a class is the mean of its support and its pseudo-labelled
 queries, weighted by exp(cos to the class mean). Then p_ij = softmax_j cos(q_i, c_j) of the unshifted queries.
 Outlier score: minus the largest class probability.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -45,7 +47,7 @@ INFO = Info(
 
 
 def rectified(support: Array, labels: Array, query: Array) -> Array:
-    """Prototypes [B, N, D]; LaplacianShot starts from them too."""
+    """The rectified prototypes [B, N, D]; LaplacianShot uses them too."""
     xp = array_namespace(support)
     ways = class_count(labels)
     onehot = one_hot(labels, ways, like=support)
@@ -54,7 +56,7 @@ def rectified(support: Array, labels: Array, query: Array) -> Array:
         return means
     shift = xp.mean(support, axis=1, keepdims=True) - xp.mean(query, axis=1, keepdims=True)  # [B, 1, D]
     directions = unit(means)
-    # the shifted queries are never written out: q + s enters by its products and its length alone
+    # The shifted queries q + s are never stored: their products and their length are enough.
     with_both = products(query, xp.concat([directions, shift], axis=1))  # [B, Q, N + 1]
     along = with_both[..., :ways] + products(shift, directions)
     squares = xp.vecdot(query, query) + 2 * with_both[..., ways] + xp.vecdot(shift, shift)
@@ -66,14 +68,31 @@ def rectified(support: Array, labels: Array, query: Array) -> Array:
     return pull / (xp.sum(weight_s, axis=-2)[..., None] + of_queries)
 
 
-def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0, **_) -> tuple[Array, Array]:
-    """New items by the rectified prototypes."""
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the rectified prototypes."""
     p = softmax(temperature * cosine_to(items, state["prototypes"]))
     return p, maxprob(p)
 
 
 @register(INFO, score_new=score_new, rules={"temperature": Number(0)})
 def bdcspn(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
-    """Rectify once, classify by cosine."""
+    """Solve tasks by class means that pseudo-labelled queries rectify once.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    temperature : float, default 1.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = {"prototypes": rectified(support, labels, query)}
     return Solution(*score_new(state, query, temperature=temperature), state)

@@ -1,17 +1,19 @@
 """COPOD: copula-based outlier detection. Transductive in effect, a plain detector.
 
-Li, Zhao, Botta, Ionescu, Hu: "COPOD: Copula-Based Outlier Detection", 2020. The score sums, over the features, how
-far out in the tail of the empirical distribution an item lies; from PyOD, whose distribution is that of the support
-and all items scored with it::
+Li, Zhao, Botta, Ionescu, Hu: "COPOD: Copula-Based Outlier Detection", 2020. The score is a sum over the features: how
+far out an item lies in the tail of the empirical distribution. It comes from PyOD, which takes the distribution of the
+support and of all items that are scored with it::
 
     U_l, U_r = -log share of items <= it, -log share of items >= it             for each feature
     score    = sum over features of max(U_l or U_r by the skewness, (U_l + U_r) / 2)
 
-A new item is held against the distribution of the support and the pile, which it does not join; beyond all of them
-it counts as the outermost.
+A new item is compared with the distribution of the support and the pile, and does not become part of it. An item beyond
+all others counts as the outermost one.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +41,8 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
-    """New items by the distribution that the task's own items were scored with."""
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the distribution of the examples and the pile."""
     from scipy.stats import skew
 
     probabilities = simpleshot(state["support"], state["labels"], items).probabilities
@@ -51,7 +53,7 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
         below = np.stack([np.searchsorted(old, v, side="right") for old, v in columns], axis=1)  # [n, D]
         above = len(x) - np.stack([np.searchsorted(old, v, side="left") for old, v in columns], axis=1)
         left, right = (-np.log(np.maximum(count, 1) / len(x)) for count in (below, above))
-        sign = np.sign(np.nan_to_num(skew(both[b], axis=0)))  # a constant feature has none
+        sign = np.sign(np.nan_to_num(skew(both[b], axis=0)))  # a constant feature has no skewness
         tail = np.where(sign < 1, left, 0) + np.where(sign > -1, right, 0)
         scores[b] = np.maximum(tail, (left + right) / 2).sum(axis=1)
     return probabilities, as_like(scores, items)
@@ -59,7 +61,22 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
 
 @register(INFO, score_new=score_new)
 def copod(support: Array, labels: Array, query: Array) -> Solution:
-    """No parameters."""
+    """Score queries by the tails of the features' empirical distributions.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     solution = detect("copod", support, labels, query)
     solution.state = {"support": support, "labels": labels, "pile": query}
     return solution

@@ -17,15 +17,15 @@ Outlier Logits", 2024. Prototypes c_j start at the class means, scale eta_j and 
 
 pi_i times the softmax is one softmax over N + 1 logits, the last of them the constant log(N / b).
 
-Where the paper and its published code differ, this follows the code (it is what made the tables), but
-for w_j: the code has shots / (1 - b), which agrees with the paper's ways only in 5-way 5-shot and costs up
-to 30 points of AUROC elsewhere. `marginal_weight="shots"` gives the code's version.
+Where the paper and its published code differ, this file follows the code, because the code produced the tables. The
+exception is w_j: the code has shots / (1 - b), which agrees with the ways of the paper only in 5-way 5-shot tasks and
+costs up to 30 points of AUROC elsewhere. `marginal_weight="shots"` gives the version of the code.
 
 What b means: MA alone is smallest where the mean predicted outlier share is
 
     share(b) = b exp(lambda b - 1),     (1-b) exp(lambda (1-b) - 1) + b exp(lambda b - 1) = 1
 
-so the parameter is the share itself, `outlier_share`, turned into b by the inverse.
+so the parameter is the share itself, `outlier_share`. Its b is the inverse of this function.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ RULES: dict[str, Rule] = {
 }
 
 
-def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
-    """New items by the learned prototypes: each on its own, nothing is refitted."""
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
+    """Score each new item alone, by the learned prototypes."""
     xp = array_namespace(items)
     ways = state["eta"].shape[-1]
     head = InfoMax(co=0, ma=0, w=0, outlier=xp.log(ways / state["b"]))
@@ -114,11 +114,47 @@ def eol(
     history: bool = False,
     backend: str = "auto",
 ) -> Solution:
-    """EOL with the share of outliers told, or with the paper's `b` itself.
+    """Solve tasks by moving prototypes, scales and shifts until the unknown part of the pile has its share.
 
-    outlier_share: how much of the pile is unknown, in (0, 1), or one for each task; b: the paper's balance, instead;
-    marginal_weight: "ways" (the paper) or "shots" (its code); learn: which of prototypes, eta, delta to learn;
-    history: keep the loss before each step and after the last.
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task. It determines the b of the equations. "auto"
+        estimates it from the examples and the pile.
+    b : float or array [B], optional
+        The balance b of the paper, in place of the share.
+    marginal_weight : {"ways", "shots"}, default "ways"
+        Weight of the mean class prediction: "ways" is N / (1 - b), as in the paper; "shots" has the examples of a class
+        in place of N, as in the published code.
+    learn : tuple of str, default ("prototypes", "eta", "delta")
+        Which parameters move: prototypes c, scales eta, shifts delta.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.01
+        Step size of Adam.
+    lambda_ce : float, default 1.0
+        Weight lambda_ce of the cross-entropy of the examples.
+    lambda_co : float, default 1.0
+        Weight lambda_co of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight lambda_ma of the spread over the outputs.
+    history : bool, default False
+        Whether to keep the loss of every step.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     ways = class_count(labels)
@@ -137,7 +173,7 @@ def eol(
 def loss_head(
     labels: Array, ways: int, share: Any, b: Any, marginal_weight: str, ce: float, co: float, ma: float
 ) -> tuple[InfoMax, np.ndarray]:
-    """The loss, and b [B]."""
+    """The head of the descent, which computes the loss, and b [B]."""
     batch = len(labels)
     balanced = np.broadcast_to(balance(share) if b is None else b, (batch,))[:, None]
     per_class = ways if marginal_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
@@ -152,6 +188,7 @@ def loss_head(
 
 
 def state_of(end: DescentEnd, balanced: np.ndarray) -> dict[str, Array]:
+    """The arrays that score new items."""
     state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
     return state | {"b": as_like(balanced, end.eta)}
 
@@ -179,7 +216,7 @@ def _balance(share: float) -> float:
 
 
 def share_of(b: Any) -> Any:
-    """share(b), the inverse of `balance`.
+    """The share of a balance b: the inverse of `balance`.
 
     >>> share_of(np.array([0.1, 0.3, 0.5])).round(3)
     array([0.041, 0.181, 0.5  ])

@@ -1,8 +1,8 @@
 """EOL + KDO: EOL on smoothed features and KDO, averaged. Transductive, open-set.
 
-The handful project, 2026. EOL learns a scale and a shift for each class, which fine-grained classes need; KDO's density
-of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Both see the
-same features y, smoothed over each item's nearest (`handful.engines.density`), and the same share of outliers::
+The handful project, 2026. EOL learns a scale and a shift for each class, which fine-grained classes need. KDO's density
+of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Both take the
+same smoothed features y (`handful.engines.neighbours`) and the same share of outliers::
 
     outlier log-odds = (log-odds of EOL + log-odds of KDO) / 2,   P(class | known) = mean of the two
 """
@@ -15,9 +15,10 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, sigmoid
 from handful.core.parameters import Number, OneOf
-from handful.engines.density import densities, kernels, smooth
+from handful.engines.density import densities, kernels
 from handful.engines.infomax import BACKENDS
-from handful.engines.share import MOST
+from handful.engines.neighbours import smooth
+from handful.engines.share import MAX_QUERIES
 from handful.methods import eol, kdo
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -53,6 +54,7 @@ INFO = Info(
 
 
 def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The mean of two answers: of their outlier log-odds, and of their P(class | known)."""
     xp = array_namespace(first[0])
     odds, classes = 0.0, 0.0
     for p, outlier in (first, second):
@@ -63,11 +65,11 @@ def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Arr
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_
+    state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_: Any
 ) -> tuple[Array, Array]:
-    """New items, smoothed over the task's, by EOL's prototypes and KDO's densities where they ended."""
-    near = kdo.neighbours_of(state, neighbours)
-    by_eol = eol.score_new(state, near.of_new(items), temperature=temperature)
+    """Smooth new items over those of the task; score them by the prototypes of EOL and the final densities of KDO."""
+    y = kdo.neighbours_of(state, neighbours).of_new(items)
+    by_eol = eol.score_new(state, y, temperature=temperature)
     return _blend(by_eol, kdo.score_new(state, items, neighbours=neighbours))
 
 
@@ -76,7 +78,7 @@ def score_new(
     score_new=score_new,
     chunk_factor=1 / 2,
     estimates_share=True,
-    max_queries=MOST,
+    max_queries=MAX_QUERIES,
     rules=kdo.RULES
     | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)}
     | {"backend": OneOf(BACKENDS)},
@@ -94,17 +96,46 @@ def eol_kdo(
     learning_rate: float = 0.01,
     backend: str = "auto",
 ) -> Solution:
-    """outlier_share: how much of the pile is unknown; neighbours, passes: KDO's; the others: EOL's."""
+    """Solve tasks by EOL on smoothed features and by KDO, and average the two.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task. "auto" estimates it from the examples and the pile.
+    neighbours : int, default 10
+        Number of neighbours that each item is smoothed over.
+    passes : int, default 11
+        Number of passes of KDO over the pile.
+    temperature : float, default 10.0
+        The temperature tau of EOL.
+    steps : int, default 50
+        Number of steps of Adam in EOL.
+    learning_rate : float, default 0.01
+        Step size of Adam in EOL.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     n_support = support.shape[1]
-    near = smooth(support, query, neighbours)
-    y = near.smooth
-    of = kernels(near, labels, class_count(labels))
-    told, interval = kdo.find_share(outlier_share, of, labels)
-    first = eol.eol(
-        y[:, :n_support], labels, y[:, n_support:], outlier_share=told, temperature=temperature, steps=steps,
+    items = smooth(support, query, neighbours)
+    y = items.smooth
+    kernel = kernels(items, labels, class_count(labels))
+    outlier_share, interval = kdo.find_share(outlier_share, kernel, labels)
+    by_eol = eol.eol(
+        y[:, :n_support], labels, y[:, n_support:], outlier_share=outlier_share, temperature=temperature, steps=steps,
         learning_rate=learning_rate, backend=backend,
     )  # fmt: skip
-    end = densities(of, kdo.as_column(told, support), passes)
-    state = first.state | kdo.state_of(near, end)
-    blended = _blend((first.probabilities, first.outlier_scores), kdo.answer(end.logits[:, 0]))
-    return Solution(*blended, state, told, steps, share_interval=interval)
+    end = densities(kernel, kdo.as_column(outlier_share, support), passes)
+    state = by_eol.state | kdo.state_of(items, end)
+    answer = _blend((by_eol.probabilities, by_eol.outlier_scores), kdo.answer(end.logits[:, 0]))
+    return Solution(*answer, state, outlier_share, steps, share_interval=interval)

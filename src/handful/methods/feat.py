@@ -1,4 +1,4 @@
-"""FEAT: prototypes that look at each other before they are compared with. Inductive, closed-set.
+"""FEAT: prototypes that self-attention adapts to each other. Inductive, closed-set.
 
 Ye, Hu, Zhan, Sha: "Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions", 2020. One head of
 self-attention over the N class means c_j of the prepared support, learned on tasks of base classes, with a residual
@@ -9,10 +9,11 @@ and layer normalisation::
     c'_j = gain * (r_j - mean r_j) / |r_j - mean r_j| + shift          layer normalisation, scaled to length 1
     p_ij = softmax_j( -|q_i - c'_j|^2 / T ),    outlier score o_i = -max_j p_ij
 
-Of one head only the products M = W_q W_k^T and V = W_v W_o count: these are learned and kept. Features have length 1
-here and entries of order 1 in the paper; the factor sqrt(D) (1 / sqrt(D) there) and the layer normalisation to length 1
-(sqrt(D) there) make up for it. With V = 0, where learning starts, c'_j is the prototype of SimpleShot. The paper learns
-the backbone along with the head; here the backbone is given. T is learned, then raised if that tells unknowns better.
+Only the products M = W_q W_k^T and V = W_v W_o of a head have an effect: these are learned and stored. Features have
+length 1 here and entries of order 1 in the paper. Two changes make up for it: the factor sqrt(D), 1 / sqrt(D) in the
+paper, and layer normalisation to length 1, sqrt(D) in the paper. With V = 0, where learning starts, c'_j is the
+prototype of SimpleShot. The paper also learns the backbone; here the backbone is fixed. T is learned, and then raised
+if that separates unknowns better.
 """
 
 from __future__ import annotations
@@ -61,33 +62,34 @@ INFO = Info(
 
 
 def layer_norm(x: Array, base: Mapping[str, Array]) -> Array:
-    """[..., D], to length 1 but for the gain and the shift."""
+    """Features [..., D] without their mean, scaled to length 1, times the gain, plus the shift."""
     xp = array_namespace(x)
     x = x - xp.mean(x, axis=-1, keepdims=True)
     return x / at_least(norms(x), FLOOR) * base["gain"] + base["shift"]
 
 
 def adapt(prototypes: Array, base: Mapping[str, Array]) -> Array:
-    """Prototypes [B, N, D] that know of each other."""
-    asked = prototypes.shape[-1] ** 0.5 * (prototypes @ base["attention"])
-    a = softmax(asked @ array_namespace(asked).matrix_transpose(prototypes))  # [B, N, N]
+    """Prototypes [B, N, D], adapted to each other."""
+    projections = prototypes.shape[-1] ** 0.5 * (prototypes @ base["attention"])
+    a = softmax(projections @ array_namespace(projections).matrix_transpose(prototypes))  # [B, N, N]
     return layer_norm(prototypes + a @ (prototypes @ base["output"]), base)
 
 
 def logits(query: Array, adapted: Array, base: Mapping[str, Array], temperature: float | None = None) -> Array:
-    """[B, Q, D] and [B, N, D] to [B, Q, N]."""
-    heat = array_namespace(query).exp(base["log_temperature"]) if temperature is None else temperature
-    return -squared_distances(query, adapted) / heat
+    """Minus the squared distances, divided by the temperature: [B, Q, D] and [B, N, D] to [B, Q, N]."""
+    divisor = array_namespace(query).exp(base["log_temperature"]) if temperature is None else temperature
+    return -squared_distances(query, adapted) / divisor
 
 
 def class_prototypes(support: Array, labels: Array) -> Array:
+    """The class means [B, N, D], which are not adapted yet."""
     return class_means(support, one_hot(labels, class_count(labels), like=support))
 
 
 def score_new(
     state: dict[str, Array], items: Array, *, base: Any = None, temperature: float | None = None
 ) -> tuple[Array, Array]:
-    """New items by the adapted prototypes."""
+    """Score new items by the adapted prototypes."""
     p = softmax(logits(items, state["adapted"], base, temperature))
     return p, maxprob(p)
 
@@ -96,6 +98,25 @@ def score_new(
 def feat(
     support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
 ) -> Solution:
-    """base: what base classes have taught, a `handful.Base` or its file. temperature: T, other than the one learned."""
+    """Solve tasks by prototypes that learned self-attention adapts to each other.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    temperature : float, optional
+        The temperature T, in place of the learned one.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = {"adapted": adapt(class_prototypes(support, labels), base)}
     return Solution(*score_new(state, query, base=base, temperature=temperature), state)

@@ -54,7 +54,30 @@ def finetune(
     learning_rate: float = 1e-4,
     backend: str = "auto",
 ) -> Solution:
-    """The support alone decides; more steps sharpen what the class means say."""
+    """Solve tasks by a cosine classifier that is trained on the examples alone.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    temperature : float, default 1.0 (1 shot) or 10.0 (5 shots)
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 200 (1 shot) or 100 (5 shots)
+        Number of steps of Adam.
+    learning_rate : float, default 0.0001
+        Step size of Adam.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     ways = class_count(labels)
     end = descend(
         support, labels, query[:, :0], InfoMax(co=[0.0] * ways, ma=[0.0] * ways, w=[1.0] * ways),

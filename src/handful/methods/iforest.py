@@ -1,7 +1,7 @@
 """Isolation forest. Inductive, a plain detector.
 
-Liu, Ting, Zhou: "Isolation Forest", 2008. The score is how few random cuts isolate an item among the support; from
-PyOD.
+Liu, Ting, Zhou: "Isolation Forest", 2008. The score says how few random cuts isolate an item from the support. It
+comes from PyOD.
 """
 
 from __future__ import annotations
@@ -50,6 +50,27 @@ def iforest(
     max_features: float = BY_SHOTS,
     random_state: int = 0,
 ) -> Solution:
-    """max_features: the share of features that each tree sees."""
+    """Score queries by an isolation forest of the examples.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    trees : int, default 100
+        Number of trees.
+    max_features : float, default 0.5 (1 shot) or 0.75 (5 shots)
+        The share of the features that each tree sees.
+    random_state : int, default 0
+        Seed of the forest.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     options: dict[str, Any] = {"n_estimators": trees, "max_features": max_features, "random_state": random_state}
     return detect("iforest", support, labels, query, **options)

@@ -1,12 +1,12 @@
 """KDO: a kernel density for the outliers, beside those of the known classes. Transductive, open-set.
 
-The handful project, 2026. Each query is held against every known class, by the cosine to its prototype and by a kernel
-density of what belongs to it, and against a density of the outliers found so far; a bias for each holds the share of
-the outliers at what is expected, and the known classes equal. The equations are in `handful.engines.density`. ::
+The handful project, 2026. Each query is compared with every known class, by the cosine to its prototype and by a kernel
+density of its members, and with a kernel density of the outliers. A bias holds the outliers at their expected share;
+further biases pull the known classes towards equal sizes. The equations are in `handful.engines.density`. ::
 
     P(class k or outlier | i) = softmax(l_i + bias),   outlier score o_i = P(outlier | i)
 
-It has no gradients and takes a few passes over an [n, n] matrix: quadratic in the size of the pile.
+There are no gradients: a few passes over an [n, n] matrix, quadratic in the size of the pile.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, as_like, class_count
 from handful.core.parameters import SHARE, Number, Rule, is_auto
 from handful.engines import share
-from handful.engines.density import Densities, Graph, Kernels, Neighbours, densities, kernels, score_items, smooth
+from handful.engines.density import Densities, Kernels, densities, kernels, score_items
 from handful.engines.growing import Growth
+from handful.engines.neighbours import Graph, Neighbours, smooth
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
 
@@ -58,15 +59,16 @@ RULES: dict[str, Rule] = {
 }
 
 
-def state_of(near: Neighbours, end: Densities) -> dict[str, Array]:
-    """What new items are scored by."""
+def state_of(items: Neighbours, end: Densities) -> dict[str, Array]:
+    """The arrays that score new items."""
     return {
-        "items": near.items, "smooth": near.smooth, "degrees": near.degrees, "assignments": end.assignments,
+        "items": items.items, "smooth": items.smooth, "degrees": items.degrees, "assignments": end.assignments,
         "bias": end.bias, "floor": end.floor, "beta": end.beta,
     }  # fmt: skip
 
 
 def neighbours_of(state: dict[str, Array], k: int) -> Neighbours:
+    """The smoothed items of the task that a state was learned from."""
     return Neighbours(state["items"], state["smooth"], state["degrees"], min(k, state["items"].shape[1] - 1))
 
 
@@ -78,53 +80,82 @@ def answer(logits: Array) -> tuple[Array, Array]:
     return p[..., :-1], p[..., -1]
 
 
-def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_) -> tuple[Array, Array]:
-    """New items by the densities where they ended: each on its own, nothing is refitted."""
+def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_: Any) -> tuple[Array, Array]:
+    """Score each new item alone, by the final densities."""
     bias = state["bias"]
     end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
     return answer(score_items(neighbours_of(state, neighbours), end, items))
 
 
 def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11) -> Solution:
-    """A pile that has grown: its graph is changed where items came and went, the rest is as in `kdo`.
+    """Solve a pile that has grown: the graph is changed where items came or left, the rest is computed as in `kdo`.
 
-    The graph takes half of the time of a fit; through it nearly every y moves a little, so H and E are new. The passes
-    begin where they always do: they are quick, and more of them, from where they ended, would be another answer.
+    The graph takes half of the time of a fit. A change of it moves nearly every y a little, so H and E are computed
+    anew. The passes start as in a fresh fit: they are quick, and more of them, from where they ended, would give
+    another answer.
     """
     state, labels = growth.state, growth.task.labels
     graph = growth.kept.get("graph") or Graph.of(state["items"][0], neighbours)
-    shown = state["shown"][0] if "shown" in state else share.sample(growth.seen, share.MOST)
-    graph, shown = growth.follow(graph, shown, growth.prepared)
+    sampled_rows = state["shown"][0] if "shown" in state else share.sample(growth.n_query, share.MAX_QUERIES)
+    graph, sampled_rows = growth.follow(graph, sampled_rows, growth.prepared)
     solution = _solve(graph.neighbours(), labels, outlier_share, passes)
-    solution.state["shown"], solution.kept["graph"] = shown[None], graph
+    solution.state["shown"], solution.kept["graph"] = sampled_rows[None], graph  # "shown" is a name in model files
     return solution
 
 
 @register(
-    INFO, rules=RULES, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=share.MOST, grow=grow
+    INFO,
+    rules=RULES,
+    score_new=score_new,
+    chunk_factor=1 / 2,
+    estimates_share=True,
+    max_queries=share.MAX_QUERIES,
+    grow=grow,
 )
 def kdo(
     support: Array, labels: Array, query: Array, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11
 ) -> Solution:
-    """outlier_share: how much of the pile is unknown, or "auto", or one for each task; neighbours: of the smoothing."""
+    """Solve tasks by kernel densities of the known classes and of the outliers.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    outlier_share : float, array [B] or "auto", default "auto"
+        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" estimates it
+        from the examples and the pile.
+    neighbours : int, default 10
+        Number of neighbours that each item is smoothed over.
+    passes : int, default 11
+        Number of passes over the pile.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     return _solve(smooth(support, query, neighbours), labels, outlier_share, passes)
 
 
-def _solve(near: Neighbours, labels: Array, outlier_share: Any, passes: int) -> Solution:
-    of = kernels(near, labels, class_count(labels))
-    told, interval = find_share(outlier_share, of, labels)
-    end = densities(of, as_column(told, near.smooth), passes)
-    return Solution(*answer(end.logits[:, 0]), state_of(near, end), told, passes, share_interval=interval)
+def _solve(items: Neighbours, labels: Array, outlier_share: Any, passes: int) -> Solution:
+    kernel = kernels(items, labels, class_count(labels))
+    outlier_share, interval = find_share(outlier_share, kernel, labels)
+    end = densities(kernel, as_column(outlier_share, items.smooth), passes)
+    return Solution(*answer(end.logits[:, 0]), state_of(items, end), outlier_share, passes, share_interval=interval)
 
 
-def find_share(given: Any, of: Kernels, labels: Array) -> tuple[Any, np.ndarray | None]:
-    """The share of outliers, and where it may lie if it was not given."""
-    if not is_auto(given):
-        return given, None
-    found = share.estimate(of, labels)
-    return found.estimate, found.interval
+def find_share(outlier_share: Any, kernel: Kernels, labels: Array) -> tuple[Any, np.ndarray | None]:
+    """The share of outliers, and its interval if it is estimated."""
+    if not is_auto(outlier_share):
+        return outlier_share, None
+    estimate = share.estimate(kernel, labels)
+    return estimate.estimate, estimate.interval
 
 
-def as_column(share: Any, like: Array) -> Array:
-    """One share for all tasks, or one a task, as [1, 1] or [B, 1]."""
-    return as_like(np.reshape(share, (-1, 1)), like)
+def as_column(outlier_share: Any, like: Array) -> Array:
+    """One share for all tasks as [1, 1], or one share for each task as [B, 1]."""
+    return as_like(np.reshape(outlier_share, (-1, 1)), like)

@@ -31,19 +31,37 @@ INFO = Info(
     state={"support": "1 S D", "labels": "1 S"},
 )
 
-TINY = 0.1  # of the terms: what is left of their difference has lost a digit
+MIN_RELATIVE_DISTANCE = 0.1  # a squared distance below this part of its terms has lost a digit to rounding
 
 
 @register(INFO, chunk_factor=1 / 2, rules={"k": Number(1, closed=True, whole=True, optional=True)})
 def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> Solution:
-    """k: how many neighbours."""
+    """Score queries by the mean distance to their nearest examples.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    k : int, default 1 (1 shot) or 3 (5 shots)
+        Number of nearest examples.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     squares = squared_distances(query, support)
     nearest = xp.sort(squares, axis=-1, stable=False)[..., :k]  # [B, Q, k]; a stable sort takes five times as long
-    # A difference of large numbers: where little is left of them it is taken again, exactly. A twin's distance is 0.
-    large = xp.vecdot(query, query) + xp.max(xp.vecdot(support, support), axis=-1)[:, None]
-    at = xp.nonzero(nearest[..., 0] < TINY * large)
-    order = xp.argsort(squares[at], axis=-1)[:, :k]
-    apart = query[at][:, None, :] - support[at[0][:, None], order]
-    nearest[at] = xp.vecdot(apart, apart)
+    # The squares are differences of large numbers. Where they are small they are computed again, exactly, so that
+    # the distance to a copy is 0.
+    terms = xp.vecdot(query, query) + xp.max(xp.vecdot(support, support), axis=-1)[:, None]
+    close = xp.nonzero(nearest[..., 0] < MIN_RELATIVE_DISTANCE * terms)
+    order = xp.argsort(squares[close], axis=-1)[:, :k]
+    difference = query[close][:, None, :] - support[close[0][:, None], order]
+    nearest[close] = xp.vecdot(difference, difference)
     return Solution(simpleshot(support, labels, query).probabilities, xp.mean(xp.sqrt(nearest), axis=-1))

@@ -12,6 +12,8 @@ Outlier score: minus the largest class probability. A new item takes the votes o
 
 from __future__ import annotations
 
+from typing import Any
+
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, at_least, products, softmax, squared_distances
@@ -38,32 +40,32 @@ INFO = Info(
     state={"prototypes": "1 N D", "pile": "1 Q D", "assignments": "1 Q N"},
 )
 
-TOLERANCE = 1e-6
+ENERGY_TOLERANCE = 1e-6  # relative change
 
 
-def _nearness(items: Array, pile: Array) -> Array:
-    """What orders the pile by distance from each item, [B, M, Q]: |p|^2 - 2 i.p, without the item's own |i|^2."""
-    near = products(items, pile)
-    near *= -2
-    near += array_namespace(pile).vecdot(pile, pile)[:, None, :]
-    return near
+def _relative_distances(items: Array, pile: Array) -> Array:
+    """Values that order the pile by distance from each item, [B, M, Q]: |p|^2 - 2 i.p, without the constant |i|^2."""
+    distances = products(items, pile)
+    distances *= -2
+    distances += array_namespace(pile).vecdot(pile, pile)[:, None, :]
+    return distances
 
 
-def _graph(near: Array, k: int) -> Array:
-    """W [B, M, Q]: 1 at the k smallest of each row of `near`, the first among equals; it takes the place of `near`.
+def _graph(distances: Array, k: int) -> Array:
+    """W [B, M, Q]: 1 at the k smallest values of each row, the first among equals. It overwrites `distances`.
 
-    That is k passes over the row. A sort spends most of its time on the order of all the others.
+    This takes k passes over each row. A sort would spend most of its time on the order of all other values.
     """
-    xp = array_namespace(near)
-    task, item = xp.arange(near.shape[0])[:, None], xp.arange(near.shape[1])[None, :]
+    xp = array_namespace(distances)
+    task, item = xp.arange(distances.shape[0])[:, None], xp.arange(distances.shape[1])[None, :]
     nearest = []
-    for _ in range(min(k, near.shape[2])):
-        nearest.append((task, item, xp.argmin(near, axis=-1)))
-        near[nearest[-1]] = xp.inf
-    near[...] = 0
+    for _ in range(min(k, distances.shape[2])):
+        nearest.append((task, item, xp.argmin(distances, axis=-1)))
+        distances[nearest[-1]] = xp.inf
+    distances[...] = 0
     for place in nearest:
-        near[place] = 1
-    return near
+        distances[place] = 1
+    return distances
 
 
 def _votes(w: Array, y: Array) -> Array:
@@ -72,13 +74,13 @@ def _votes(w: Array, y: Array) -> Array:
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, neighbours: int = 2, strength: float = BY_SHOTS, **_
+    state: dict[str, Array], items: Array, *, neighbours: int = 2, strength: float = BY_SHOTS, **_: Any
 ) -> tuple[Array, Array]:
-    """One round for each new item, with the pile's final assignments as votes."""
+    """Score new items by one round, with the final assignments of the pile as votes."""
     a = squared_distances(items, state["prototypes"])
     y = softmax(-a)
     if state["pile"].shape[1]:
-        w = _graph(_nearness(items, state["pile"]), neighbours)
+        w = _graph(_relative_distances(items, state["pile"]), neighbours)
         y = softmax(-a + strength * _votes(w, state["assignments"]))
     return y, maxprob(y)
 
@@ -102,26 +104,47 @@ def laplacianshot(
     strength: float = BY_SHOTS,
     rounds: int = 20,
 ) -> Solution:
-    """strength: the paper's lambda; rounds: at most."""
+    """Solve tasks by distances to rectified prototypes and the votes of neighbours.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    neighbours : int, default 2
+        Number k of neighbours in the pile that vote for each item.
+    strength : float, default 0.7 (1 shot) or 0.1 (5 shots)
+        Weight lambda of the neighbours' votes.
+    rounds : int, default 20
+        Number of rounds, at most.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     prototypes = rectified(support, labels, query)
     a = squared_distances(query, prototypes)  # [B, Q, N]
     y = softmax(-a)
     if query.shape[1] > 1:
-        apart, item = _nearness(query, query), xp.arange(query.shape[1])
-        apart[:, item, item] = xp.inf  # nobody is their own neighbour
-        w = _graph(apart, min(neighbours, query.shape[1] - 1))
+        distances, item = _relative_distances(query, query), xp.arange(query.shape[1])
+        distances[:, item, item] = xp.inf  # no item is its own neighbour
+        w = _graph(distances, min(neighbours, query.shape[1] - 1))
         votes = strength * _votes(w, y)
         energy = active = None
         for i in range(rounds):
-            new = softmax(-a + votes)
-            y = new if active is None else xp.where(active[:, None, None], new, y)  # a task that settled stays
+            next_y = softmax(-a + votes)
+            y = next_y if active is None else xp.where(active[:, None, None], next_y, y)  # a settled task stays
             votes = strength * _votes(w, y)
-            now = xp.sum(y * (xp.log(at_least(y, 1e-20)) + a - votes), axis=(1, 2))
+            next_energy = xp.sum(y * (xp.log(at_least(y, 1e-20)) + a - votes), axis=(1, 2))
             if i > 1:
-                settled = xp.abs(now - energy) <= TOLERANCE * xp.abs(energy)
+                settled = xp.abs(next_energy - energy) <= ENERGY_TOLERANCE * xp.abs(energy)
                 active = ~settled if active is None else active & ~settled
                 if not bool(xp.any(active)):
                     break
-            energy = now
+            energy = next_energy
     return Solution(y, maxprob(y), {"prototypes": prototypes, "pile": query, "assignments": y}, n_iter=rounds)

@@ -1,7 +1,7 @@
 """One-class support vector machine. Inductive, a plain detector.
 
 Schölkopf, Platt, Shawe-Taylor, Smola, Williamson: "Estimating the Support of a High-Dimensional Distribution",
-2001. The score is the signed distance to the surface that holds the support; from PyOD.
+2001. The score is the signed distance to a surface around the support. It comes from PyOD.
 """
 
 from __future__ import annotations
@@ -33,9 +33,25 @@ INFO = Info(
 
 @register(INFO, rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None)), "tolerance": Number(0)})
 def ocsvm(support: Array, labels: Array, query: Array, *, kernel: str = BY_SHOTS, tolerance: float = 1e-3) -> Solution:
-    """kernel, tolerance: as in scikit-learn.
+    """Score queries by a one-class support vector machine of the examples.
 
-    The published figures have the default tolerance, at which the values of a polynomial kernel on many features
-    are too small for training to begin; 1e-12 trains it.
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    kernel : {"linear", "poly", "rbf", "sigmoid"}, default "linear" (1 shot) or "poly" (5 shots)
+        The kernel k, as in scikit-learn.
+    tolerance : float, default 0.001
+        Tolerance of the solver. With the default, that of the published figures, a polynomial kernel on many features
+        is not trained, because its values are too small. 1e-12 trains it.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
     """
     return detect("ocsvm", support, labels, query, kernel=kernel, tol=tolerance, shrinking=True)

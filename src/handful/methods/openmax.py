@@ -1,4 +1,4 @@
-"""OpenMax: a Weibull model of how far a class's own items lie. Inductive, open-set.
+"""OpenMax: a Weibull model of the distances within a class. Inductive, open-set.
 
 Bendale, Boult: "Towards Open Set Deep Networks", 2016. With d_j the distance of an item to class mean c_j and
 activations v_j = 2 - d_j (unit features are at most 2 apart, so they are positive, as the revision needs)::
@@ -7,11 +7,11 @@ activations v_j = 2 - d_j (unit features are at most 2 apart, so they are positi
     w_j  = 1 - (alpha - r) / alpha F_j(d_j)         for the class of rank r = 0 .. alpha-1 by activation, 1 for the rest
     v'_j = v_j w_j,    v'_out = sum_j v_j (1 - w_j),    o = the last of softmax over N + 1 of v'
 
-Outlier score: o. Class output: (1 - o) softmax_j(v_j), because with few examples the revised activations, which the
-best class loses most of, no longer say which class it is. A class with fewer than ten examples borrows those of
-all classes. With one example each, or only twins of one, there is no spread to fit: the distance to the nearest other
-mean is taken as scale, with shape 10. `weibull=False` is the published code's version, whose fit is switched off:
-p = softmax of [-d_1 .. -d_N, 0].
+Outlier score: o. Class output: (1 - o) softmax_j(v_j). The revised activations would not do: the best class loses most,
+so with few examples they no longer tell which class is best. A class with fewer than ten examples borrows the distances
+of all classes. With one example per class, or only copies of one, there is no spread to fit: then the scale is the
+distance to the nearest other mean, and the shape is 10. `weibull=False` is the version of the published code, where the
+fit is switched off: p = softmax of [-d_1 .. -d_N, 0].
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ INFO = Info(
     state={"support": "1 S D", "labels": "1 S"},
 )
 
-ENOUGH = 10  # examples for a Weibull model of a class's own
-TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: rounding is all that is between them
+MIN_EXAMPLES_PER_FIT = 10  # a class with fewer has no Weibull model of its own
+MIN_DISTANCE = 1e-6  # examples closer than this to the mean of the others are copies that differ by rounding
 
 
 @register(
@@ -66,7 +66,29 @@ TWIN = 1e-6  # examples nearer to the mean of the others than this are copies: r
 def openmax(
     support: Array, labels: Array, query: Array, *, weibull: bool = True, alpha: int = 3, tail: int = 20
 ) -> Solution:
-    """weibull: False for the published figures; alpha: how many top classes are revised; tail: distances in a fit."""
+    """Solve tasks by activations that Weibull models revise.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    weibull : bool, default True
+        Whether Weibull models are fitted. False gives the rule of the published code: a softmax of the negative
+        distances and 0.
+    alpha : int, default 3
+        Number alpha of top classes whose activations are revised.
+    tail : int, default 20
+        How many of the largest distances a fit uses, at most.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     ways = class_count(labels)
     means = class_means(support, one_hot(labels, ways, like=support))
@@ -77,41 +99,41 @@ def openmax(
     shape, scale = _fit(to_numpy(support), to_numpy(labels), to_numpy(means), tail)
     shape, scale = (as_like(x, support)[:, None, :] for x in (shape, scale))
     powers = shape * xp.log(at_least(distances / scale, 1e-12))
-    cdf = 1 - xp.exp(-xp.exp(-at_least(-powers, -80.0)))  # beyond, F is 1 and the power would overflow
+    cdf = 1 - xp.exp(-xp.exp(-at_least(-powers, -80.0)))  # beyond 80, F is 1 and the power would overflow
     v = 2 - distances
     rank = xp.argsort(xp.argsort(-v, axis=-1), axis=-1)
     top = min(alpha, ways)
     weight = at_least((top - xp.astype(rank, v.dtype)) / top, 0.0)
-    known = 1 - weight * cdf  # w
-    p = softmax(xp.concat([v * known, xp.sum(v * (1 - known), axis=-1, keepdims=True)], axis=-1))
+    w = 1 - weight * cdf
+    p = softmax(xp.concat([v * w, xp.sum(v * (1 - w), axis=-1, keepdims=True)], axis=-1))
     return Solution((1 - p[..., ways:]) * softmax(v), p[..., ways])
 
 
 def _fit(support: np.ndarray, labels: np.ndarray, means: np.ndarray, tail: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weibull shape and scale [B, N] of each class from its examples' distances to the mean of the others."""
+    """Weibull shape and scale [B, N] of each class, from the distance of each example to the mean of the others."""
     batch, ways = means.shape[:2]
     own = np.take_along_axis(means, labels[..., None], axis=1)
     shots = (labels[..., None] == np.arange(ways)).sum(axis=1)  # [B, N]
     k = np.take_along_axis(shots, labels, axis=1)
-    far = np.linalg.norm(support - own, axis=-1) * k / np.maximum(k - 1, 1)  # leave-one-out distance, in closed form
+    distances = np.linalg.norm(support - own, axis=-1) * k / np.maximum(k - 1, 1)  # leave-one-out, in closed form
     shape, scale = np.empty((batch, ways)), np.empty((batch, ways))
     between = np.sqrt(to_numpy(squared_distances(means, means))) + np.where(np.eye(ways), np.inf, 0)
     for j in range(ways):
-        mine = (labels == j) | (shots[:, j : j + 1] < ENOUGH)
-        x = np.where(mine & (far > TWIN), far, np.nan)
-        alone = np.isnan(x).all(axis=1)
+        in_fit = (labels == j) | (shots[:, j : j + 1] < MIN_EXAMPLES_PER_FIT)
+        x = np.where(in_fit & (distances > MIN_DISTANCE), distances, np.nan)
+        no_spread = np.isnan(x).all(axis=1)
         nearest = between[:, j].min(axis=1) if ways > 1 else np.ones(batch)
-        x[alone, 0] = np.maximum(nearest[alone], TWIN)
+        x[no_spread, 0] = np.maximum(nearest[no_spread], MIN_DISTANCE)
         shape[:, j], scale[:, j] = weibull_fit(np.sort(x, axis=1), tail)
-        shape[alone, j] = 10.0
+        shape[no_spread, j] = 10.0
     return shape, scale
 
 
 def weibull_fit(x: np.ndarray, tail: int) -> tuple[np.ndarray, np.ndarray]:
-    """Maximum likelihood of a two-parameter Weibull for each row, over its `tail` largest values; NaN = absent.
+    """Fit a two-parameter Weibull to the `tail` largest values of each row; NaN means absent.
 
-    The shape k solves sum x^k log x / sum x^k - 1/k = mean log x, which rises with k: bisection, all rows at once.
-    Rows with no spread get shape 100, a near step at their value.
+    The fit is that of maximum likelihood. The shape k solves sum x^k log x / sum x^k - 1/k = mean log x. The left side
+    rises with k, so bisection finds it, for all rows at once. A row without spread gets shape 100: nearly a step.
     """
     count = (~np.isnan(x)).sum(axis=1, keepdims=True)
     order = np.cumsum(~np.isnan(x), axis=1)  # x is sorted, NaN last

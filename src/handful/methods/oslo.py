@@ -7,11 +7,13 @@ Learning", 2023. Prototypes c_j start at the class means, assignments z_ij at 1/
     z_ij = softmax_j(xi_i cos(q_i, c_j) / lambda_z)
     c_j  = mean of the support of class j, weight 1, and of the queries, weight xi_i z_ij
 
-Class output: softmax_j cos(q_i, c_j) with the last c; outlier score o_i = 1 - xi_i. A new item takes the same steps
-past the prototypes of each round, and moves none.
+Class output: softmax_j cos(q_i, c_j) with the last c; outlier score o_i = 1 - xi_i. A new item takes the same
+steps with the prototypes of each round, and does not move them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -40,15 +42,15 @@ INFO = Info(
 
 
 def assign(cosine: Array, z: Array | float, lambda_xi: float, lambda_z: float) -> tuple[Array, Array]:
-    """The logit of xi [B, Q], and the new z [B, Q, N]."""
+    """The logit of the inlierness xi [B, Q], and the new assignments z [B, Q, N]."""
     logit = array_namespace(cosine).sum(z * cosine, axis=-1) / lambda_xi
     return logit, softmax(sigmoid(logit)[..., None] * cosine / lambda_z)
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, lambda_xi: float = 0.05, lambda_z: float = 0.1, **_
+    state: dict[str, Array], items: Array, *, lambda_xi: float = 0.05, lambda_z: float = 0.1, **_: Any
 ) -> tuple[Array, Array]:
-    """New items go through the rounds with the prototypes that the task's own items made."""
+    """Score new items by the same rounds, with the prototypes that the items of the task gave."""
     rounds = state["rounds"]  # [B, rounds + 1, N, D]
     z: Array | float = 1 / rounds.shape[2]
     for k in range(rounds.shape[1] - 1):
@@ -70,17 +72,38 @@ def oslo(
     lambda_xi: float = 0.05,
     lambda_z: float = 0.1,
 ) -> Solution:
-    """Inlierness, assignments and prototypes in turn."""
+    """Solve tasks by updating inlierness, assignments and prototypes in turn.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    rounds : int, default 2
+        Number of rounds.
+    lambda_xi : float, default 0.05
+        Softness lambda_xi of the inlierness.
+    lambda_z : float, default 0.1
+        Softness lambda_z of the assignments.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     ways = class_count(labels)
     onehot = one_hot(labels, ways, like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
     c = class_means(support, onehot)
-    path, z = [c], 1 / ways
+    prototypes, z = [c], 1 / ways
     for _ in range(rounds):
         logit, z = assign(cosine_to(query, c), z, lambda_xi, lambda_z)
         weight = sigmoid(logit)[..., None] * z  # [B, Q, N]
         c = (of_support + xp.matrix_transpose(weight) @ query) / (shots + xp.sum(weight, axis=-2))[..., None]
-        path.append(c)
-    scores = sigmoid(-logit)  # 1 - xi, which would round the surest inliers to one score
-    return Solution(softmax(cosine_to(query, c)), scores, {"rounds": xp.stack(path, axis=1)}, n_iter=rounds)
+        prototypes.append(c)
+    scores = sigmoid(-logit)  # equal to 1 - xi, which would round the scores of the surest inliers to one value
+    return Solution(softmax(cosine_to(query, c)), scores, {"rounds": xp.stack(prototypes, axis=1)}, n_iter=rounds)

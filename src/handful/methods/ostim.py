@@ -7,10 +7,12 @@ Boudiaf, Bennequin, Tami, Hudelot, Toubhans, Piantanida, Ben Ayed: "Model-Agnost
     loss     = CE(support) + 0.1 mean_Q H(p_i) + sum_k m_k log m_k,   m = mean_Q p_i       minimised by Adam over c
     class j  : softmax over the first N logits,    outlier score o_i = p_i,N+1
 
-Centring on the task mean first makes c_j - mu the parameter: the same descent, moved.
+The features are centred on the task mean first, so the parameter is c_j - mu. The descent is the same.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from handful.core.arrays import Array, class_count, cosine_to, softmax
 from handful.core.parameters import Number, OneOf
@@ -40,12 +42,13 @@ INFO = Info(
 
 
 def loss_head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
+    """The head of the descent, which computes the loss."""
     outputs = ways + 1
     return InfoMax(co=[lambda_co] * outputs, ma=[lambda_ma] * outputs, w=[1.0] * outputs, outlier="mean")
 
 
-def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
-    """New items by the learned prototypes."""
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the learned prototypes."""
     logits = temperature * cosine_to(items, state["prototypes"])
     return softmax(logits), loss_head(logits.shape[-1]).probabilities(logits)[..., -1]
 
@@ -74,7 +77,34 @@ def ostim(
     lambda_ma: float = 1.0,
     backend: str = "auto",
 ) -> Solution:
-    """The outlier logit is minus the mean of the class logits."""
+    """Solve tasks by maximising information over N + 1 outputs.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 200 (1 shot) or 50 (5 shots)
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    lambda_co : float, default 0.1
+        Weight of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight of the spread over the outputs.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     head = loss_head(class_count(labels), lambda_co, lambda_ma)
     end = descend(
         support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,

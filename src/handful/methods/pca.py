@@ -1,8 +1,8 @@
 """Principal components as detector. Inductive, a plain detector.
 
 Shyu, Chen, Sarinnapakorn, Chang: "A Novel Anomaly Detection Scheme Based on Principal Component Classifier", 2003.
-The score is the distance to the leading directions of the support, each weighted by its variance; from PyOD. A support
-of one item, or of copies of one, has no directions: then it is the distance to that item.
+The score is the distance to the leading directions of the support, each weighted by its variance. It comes from PyOD. A
+support of one item, or of copies of one, has no directions: then the score is the distance to that item.
 """
 
 from __future__ import annotations
@@ -42,11 +42,30 @@ INFO = Info(
     },
 )
 def pca(support: Array, labels: Array, query: Array, *, components: int = BY_SHOTS, random_state: int = 0) -> Solution:
-    """components: how many directions; random_state: of the decomposition, which is randomised for large features."""
+    """Score queries by the principal components of the examples.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    components : int, default 2 (1 shot) or 1 (5 shots)
+        Number of directions.
+    random_state : int, default 0
+        Seed of the decomposition, which is random for large features.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     x = to_numpy(support).astype(np.float64)
     rank = _rank(x)
-    each = [{"n_components": int(min(components, max(1, r)))} for r in rank]
-    solution = detect("pca", support, labels, query, each, whiten=True, random_state=random_state)
+    task_options = [{"n_components": int(min(components, max(1, r)))} for r in rank]
+    solution = detect("pca", support, labels, query, task_options, whiten=True, random_state=random_state)
     if not rank.all():
         from_mean = np.linalg.norm(to_numpy(query) - x.mean(axis=1, keepdims=True), axis=-1)
         scores = np.where(rank[:, None] > 0, to_numpy(solution.outlier_scores), from_mean)
@@ -55,8 +74,11 @@ def pca(support: Array, labels: Array, query: Array, *, components: int = BY_SHO
 
 
 def _rank(x: np.ndarray) -> np.ndarray:
-    """How many directions the items [B, S, D] span around their mean: PyOD divides by the variance of each it uses."""
+    """The number of directions that the items [B, S, D] span around their mean, [B].
+
+    PyOD divides by the variance of each direction, so no direction may have a variance of 0.
+    """
     centred = x - x.mean(axis=1, keepdims=True)
-    turned = centred.swapaxes(1, 2)
-    gram = turned @ centred if x.shape[2] < x.shape[1] else centred @ turned  # the smaller has the same rank
-    return np.linalg.matrix_rank(gram, tol=1e-12 * (x * x).sum(axis=(1, 2)), hermitian=True)  # [B]
+    transposed = centred.swapaxes(1, 2)
+    gram = transposed @ centred if x.shape[2] < x.shape[1] else centred @ transposed  # the smaller has the same rank
+    return np.asarray(np.linalg.matrix_rank(gram, tol=1e-12 * (x * x).sum(axis=(1, 2)), hermitian=True))

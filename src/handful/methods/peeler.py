@@ -1,4 +1,4 @@
-"""PEELER's Gaussian head: each class has a spread of its own, told from its examples. Inductive, open-set.
+"""PEELER's Gaussian head: the spread of each class is predicted from its examples. Inductive, open-set.
 
 Liu, Kang, Li, Hua, Vasconcelos: "Few-Shot Open-Set Recognition Using Meta-Learning", 2020. A class is a Gaussian: its
 mean and a diagonal precision that a small network, learned on tasks of base classes, predicts from the examples z_i::
@@ -7,9 +7,9 @@ mean and a diagonal precision that a small network, learned on tasks of base cla
     A_j   = mean_{i in j} exp( g + tanh(z_i W_1) W_2 )                  [D], diagonal
     p_ij  = softmax_j( -(q_i - mu_j)^T A_j (q_i - mu_j) ),    outlier score o_i = -max_j p_ij
 
-The network learns from tasks with unknowns in them: cross-entropy on queries of the known classes, and minus the
-entropy of p on queries of others, which are to be left undecided. This is the head and the loss of PEELER; the paper
-learns the backbone along with them, and here it is given.
+The network learns from tasks with unknowns. Its loss is the cross-entropy on queries of the known classes, and minus
+the entropy of p on queries of other classes, which should stay undecided. This is the head and the loss of PEELER. The
+paper also learns the backbone; here the backbone is fixed.
 """
 
 from __future__ import annotations
@@ -62,14 +62,31 @@ def logits(state: Mapping[str, Array], items: Array) -> Array:
     return 2 * products(items, precision * means) - products(items * items, precision) - offset
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
-    """New items by the classes' Gaussians."""
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the classes' Gaussians."""
     p = softmax(logits(state, items))
     return p, maxprob(p)
 
 
 @register(INFO, score_new=score_new)
 def peeler(support: Array, labels: Array, query: Array, *, base: Any = None) -> Solution:
-    """base: what base classes have taught, a `handful.Base` or its file."""
+    """Solve tasks by a Gaussian for each class, whose precision a learned head predicts.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = gaussians(support, labels, base)
     return Solution(*score_new(state, query), state)

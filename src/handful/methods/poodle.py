@@ -1,4 +1,4 @@
-"""POODLE: prototypes pulled to the support and pushed from what is surely none of it. Inductive, closed-set.
+"""POODLE: prototypes pulled to the support and pushed away from items of other classes. Inductive, closed-set.
 
 Le, Nguyen, Nguyen, Tran, Nguyen, Hua: "POODLE: Improving Few-shot Learning via Penalizing Out-of-Distribution Samples",
 2021. Prototypes c_j start at the class means, the scale s at 10; negatives n are features of base classes::
@@ -7,9 +7,9 @@ Le, Nguyen, Nguyen, Tran, Nguyen, Hua: "POODLE: Improving Few-shot Learning via 
     pull = -mean_i sum_j [p_ij] l_ij  over the support,    push the same over the negatives
     loss = -mean_S log p_iy + alpha pull - beta push            minimised by Adam over c and s
 
-[p] is a weight: no gradient passes through it, so each item pulls or pushes most the prototype that it is nearest to.
-This is the paper's inductive variant; its other one pulls to the queries too. Outlier score: minus the largest class
-probability.
+[p] is a constant weight: no gradient passes through it. So each item pulls or pushes mostly its nearest prototype.
+This is the inductive variant of the paper; the other variant also pulls to the queries. Outlier score: minus the
+largest class probability.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
-    """New items by the learned prototypes and scale."""
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the learned prototypes and scale."""
     p = softmax(-0.5 * state["scale"] * squared_distances(items, state["prototypes"]))
     return p, maxprob(p)
 
@@ -53,26 +53,26 @@ def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]
 def slopes(
     support: Array, onehot: Array, negatives: Array, prototypes: Array, scale: Array, alpha: float, beta: float
 ) -> tuple[Array, Array]:
-    """How the loss of each task bends with its prototypes [B, N, D] and its scale [B, 1, 1].
+    """The gradients of the loss of each task, for its prototypes [B, N, D] and its scale [B, 1, 1].
 
-    Negatives are [B, M, D], or [1, M, D] where all tasks share them: then they meet all prototypes in one product.
+    Negatives are [B, M, D], or [1, M, D] where all tasks share them: then one product is enough for all tasks.
     """
     xp = array_namespace(support)
     shape = prototypes.shape
     d = squared_distances(support, prototypes)
     p = softmax(-0.5 * scale * d)
-    inside = ((1 - alpha) * p - onehot) / support.shape[1]  # dL/dl of the support, [B, S, N]
+    slope = ((1 - alpha) * p - onehot) / support.shape[1]  # dL/dl of the support, [B, S, N]
 
-    met = xp.reshape(prototypes, (negatives.shape[0], -1, shape[2]))  # [1 or B, ..., D]
-    far = xp.reshape(xp.matrix_transpose(squared_distances(negatives, met)), (shape[0], shape[1], -1))  # [B, N, M]
-    e = xp.exp(-0.5 * scale * (far - xp.min(far, axis=1, keepdims=True)))
-    outside = beta / negatives.shape[1] * e / xp.sum(e, axis=1, keepdims=True)
+    rows = xp.reshape(prototypes, (negatives.shape[0], -1, shape[2]))  # [1 or B, ..., D]
+    d_out = xp.reshape(xp.matrix_transpose(squared_distances(negatives, rows)), (shape[0], shape[1], -1))  # [B, N, M]
+    e = xp.exp(-0.5 * scale * (d_out - xp.min(d_out, axis=1, keepdims=True)))
+    slope_out = beta / negatives.shape[1] * e / xp.sum(e, axis=1, keepdims=True)  # dL/dl of the negatives
 
-    drawn = xp.reshape(xp.reshape(outside, (negatives.shape[0], -1, negatives.shape[1])) @ negatives, shape)
-    drawn = drawn + xp.matrix_transpose(inside) @ support
-    weight = xp.sum(inside, axis=1) + xp.sum(outside, axis=2)  # [B, N]
-    total = xp.sum(inside * d, axis=(1, 2)) + xp.sum(outside * far, axis=(1, 2))
-    return scale * (drawn - weight[..., None] * prototypes), -0.5 * total[:, None, None]
+    pull = xp.reshape(xp.reshape(slope_out, (negatives.shape[0], -1, negatives.shape[1])) @ negatives, shape)
+    pull = pull + xp.matrix_transpose(slope) @ support
+    weight = xp.sum(slope, axis=1) + xp.sum(slope_out, axis=2)  # [B, N]
+    total = xp.sum(slope * d, axis=(1, 2)) + xp.sum(slope_out * d_out, axis=(1, 2))
+    return scale * (pull - weight[..., None] * prototypes), -0.5 * total[:, None, None]
 
 
 @register(
@@ -101,7 +101,36 @@ def poodle(
     scale: float = 10.0,
     negatives: int = 400,
 ) -> Solution:
-    """base: what base classes leave behind, a `handful.Base` or its file; negatives: at most so many of its items."""
+    """Solve tasks by prototypes that move towards the examples and away from items of base classes.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    steps : int, default 100
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    alpha : float, default 1.0
+        Weight alpha of the pull towards the examples.
+    beta : float, default 0.5
+        Weight beta of the push away from the negatives.
+    scale : float, default 10.0
+        Start value of the scale s.
+    negatives : int, default 400
+        How many items of the base are used, at most.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)
     others = base["negatives"][:, :negatives]

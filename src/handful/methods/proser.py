@@ -1,15 +1,17 @@
-"""PROSER: a dummy class as placeholder for the unknown. Inductive, open-set.
+"""PROSER: a dummy class as a placeholder for the unknown. Inductive, open-set.
 
 Zhou, Ye, Zhan: "Learning Placeholders for Open-Set Recognition", 2021. A linear head with N outputs and one dummy,
 from a random start::
 
     loss = CE(l, y) + 0.1 CE(l with the true class masked out, dummy)       minimised by Adam on the support
 
-so that the dummy comes second to the true class everywhere. Class output: softmax over the N logits; outlier score:
-the dummy's logit.
+so that the dummy comes second to the true class everywhere. Class output: softmax over the N logits. Outlier score: the
+logit of the dummy. The random start is uniform in +-1/sqrt(D).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -37,8 +39,8 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, **_) -> tuple[Array, Array]:
-    """New items by the trained head."""
+def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the trained head."""
     logits = products(items, state["weight"]) + state["bias"][:, None, :]
     return softmax(logits[..., :-1]), logits[..., -1]
 
@@ -64,7 +66,30 @@ def proser(
     lambda_dummy: float = 0.1,
     random_state: int = 0,
 ) -> Solution:
-    """random_state: of the head's start, uniform in +-1/sqrt(D), the same for every task."""
+    """Solve tasks by a linear head with a dummy class, trained on the examples.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.001
+        Step size of Adam.
+    lambda_dummy : float, default 0.1
+        Weight lambda of the dummy's term in the loss.
+    random_state : int, default 0
+        Seed of the head's random start, which is the same for every task.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     batch, n_support, dimension = support.shape
     ways = class_count(labels)
@@ -78,7 +103,7 @@ def proser(
     move_weight, move_bias = Adam(weight, learning_rate), Adam(bias, learning_rate)
     for _ in range(steps):
         logits = products(support, weight) + bias[:, None, :]
-        masked = softmax(logits - 1e9 * onehot)  # the true class does not take part
+        masked = softmax(logits - 1e9 * onehot)  # without the true class
         slope = (softmax(logits) - onehot + lambda_dummy * (masked - dummy)) / n_support
         move_weight.move(weight, xp.matrix_transpose(slope) @ support)
         move_bias.move(bias, xp.sum(slope, axis=1))

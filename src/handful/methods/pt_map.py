@@ -6,15 +6,17 @@ Hu, Gripon, Pateux: "Leveraging the Feature Distribution in Transfer-Based Few-S
     P    = exp(-10 M), scaled by Sinkhorn to row sums 1 and column sums floor(Q / N)
     c   += 0.2 (mean of the one-hot support and of the queries weighted by P  -  c)
 
-and P once more at the end, its rows brought to 1, is the class output. Outlier score: minus the largest class
-probability. Sinkhorn runs in log space, for all tasks at once; a task whose row sums have come to rest is left as it
-is. A new item gets its row from the column scaling that the pile ended with. A pile with fewer items than classes
-cannot fill them equally: then rows alone are scaled.
+The class output is P, computed once more at the end, with rows scaled to 1. Outlier score: minus the largest class
+probability. Sinkhorn runs in log space, for all tasks at once; a task whose row sums no longer change is not updated. A
+new item gets its row from the final column scaling of the pile. A pile with fewer items than classes cannot fill them
+equally: then only rows are scaled.
 
-The published code also rotates the features by a QR decomposition; that changes no distance and is left out here.
+The published code also rotates the features by a QR decomposition. That changes no distance and is left out here.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -42,30 +44,31 @@ INFO = Info(
     state={"prototypes": "1 N D", "columns": "1 1 N"},
 )
 
-TOLERANCE, SINKHORN_ROUNDS = 1e-6, 1000
+ROW_SUM_TOLERANCE, MAX_SINKHORN_ROUNDS = 1e-6, 1000
 
 
 def transport(distances: Array, sharpness: float, column_sum: int) -> tuple[Array, Array]:
-    """Plan [B, Q, N] with row sums 1 and column sums `column_sum`, and the log column scaling [B, 1, N] behind it.
+    """The plan [B, Q, N] with row sums 1 and column sums `column_sum`, and its log column scaling [B, 1, N].
 
-    Where Q is no multiple of N both cannot hold: columns are scaled last. A column sum of 0 leaves the columns alone.
+    If Q is not a multiple of N, both sums cannot hold: columns are scaled last. With a column sum of 0, columns are not
+    scaled.
     """
     xp = array_namespace(distances)
     log_k = -sharpness * distances
     if not column_sum:
-        return softmax(log_k), xp.sum(log_k[:, :0, :], axis=1, keepdims=True)  # no scaling: zeros, also without rows
+        return softmax(log_k), xp.sum(log_k[:, :0, :], axis=1, keepdims=True)  # zeros, also if there are no rows
     log_k = log_k - logsumexp(logsumexp(log_k, -1), -2)  # sums to 1, so the first row sums are comparable
     f, g = xp.zeros_like(log_k[..., :1]), xp.zeros_like(log_k[:, :1, :])
     rows = xp.zeros_like(f)
     active = None
-    for _ in range(SINKHORN_ROUNDS):
+    for _ in range(MAX_SINKHORN_ROUNDS):
         log_rows = f + logsumexp(log_k + g, -1)
-        now = xp.exp(log_rows)
-        moving = xp.max(xp.abs(now - rows), axis=(1, 2)) > TOLERANCE
-        active = moving if active is None else active & moving
+        next_rows = xp.exp(log_rows)
+        changes = xp.max(xp.abs(next_rows - rows), axis=(1, 2)) > ROW_SUM_TOLERANCE
+        active = changes if active is None else active & changes
         if not bool(xp.any(active)):
             break
-        rows = now
+        rows = next_rows
         step = active[:, None, None]
         f = xp.where(step, f - log_rows, f)
         columns = logsumexp(log_k + f, -2)
@@ -73,8 +76,8 @@ def transport(distances: Array, sharpness: float, column_sum: int) -> tuple[Arra
     return xp.exp(log_k + f + g), g
 
 
-def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0, **_) -> tuple[Array, Array]:
-    """A row of the plan for each new item: the columns keep the scaling that the pile gave them."""
+def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0, **_: Any) -> tuple[Array, Array]:
+    """Score each new item by its row of the plan, with the column scaling of the pile."""
     p = softmax(-sharpness * squared_distances(items, state["prototypes"]) + state["columns"])
     return p, maxprob(p)
 
@@ -94,7 +97,28 @@ def pt_map(
     rate: float = 0.2,
     sharpness: float = 10.0,
 ) -> Solution:
-    """Expects classes of equal size in the pile; rate: how far prototypes move in a round."""
+    """Solve tasks by optimal transport of the queries to prototypes, with classes of equal size.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    rounds : int, default 10
+        Number of rounds.
+    rate : float, default 0.2
+        Factor alpha: how far prototypes move towards their new means in a round.
+    sharpness : float, default 10.0
+        Factor kappa of the squared distances.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     ways = class_count(labels)
     onehot = one_hot(labels, ways, like=support)

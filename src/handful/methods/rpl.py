@@ -1,4 +1,4 @@
-"""RPL: reciprocal points, each standing for what its class is not. Inductive, open-set.
+"""RPL: a reciprocal point for each class, which represents everything outside the class. Inductive, open-set.
 
 Chen, Qiao, Shi, Peng, Li, Huang, Pu, Tian: "Learning Open Set Network with Discriminative Reciprocal Points", 2020.
 Each class j has a reciprocal point P_j and a margin R_j; an item belongs to the class whose reciprocal point it is
@@ -7,12 +7,14 @@ farthest from::
     d_ij = |z_i - P_j|^2,    p_i = softmax_j(gamma d_ij)
     loss = -mean_S log p_iy + lambda mean_S (d_iy - R_y)^2          minimised by Adam over P and R
 
-The second term bounds how far from its reciprocal point a known item may be, so that the unknown stay near: outlier
-score o_i = -max_j d_ij. P_j starts at the mean of the other classes, R_j at the class's mean distance to it. The
-paper learns the features as well; here they are given.
+The second term bounds the distance of a known item to its reciprocal point, so that unknown items stay near it. Outlier
+score: o_i = -max_j d_ij. P_j starts at the mean of the other classes, R_j at the mean distance of the class to it. The
+paper also learns the features; here they are fixed.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -39,8 +41,8 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_) -> tuple[Array, Array]:
-    """New items by their distances to the reciprocal points."""
+def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_: Any) -> tuple[Array, Array]:
+    """Score new items by their distances to the reciprocal points."""
     d = squared_distances(items, state["points"])
     return softmax(gamma * d), -array_namespace(items).max(d, axis=-1)
 
@@ -66,7 +68,30 @@ def rpl(
     gamma: float = 1.0,
     lambda_open: float = 0.1,
 ) -> Solution:
-    """lambda_open: how strongly the open space is bounded."""
+    """Solve tasks by learning a reciprocal point for each class.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    steps : int, default 100
+        Number of steps of Adam.
+    learning_rate : float, default 0.01
+        Step size of Adam.
+    gamma : float, default 1.0
+        Sharpness gamma of the class probabilities.
+    lambda_open : float, default 0.1
+        Weight lambda of the term that bounds the open space.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     n_support, ways = support.shape[1], class_count(labels)
     onehot = one_hot(labels, ways, like=support)
@@ -79,10 +104,10 @@ def rpl(
     move_points, move_margin = Adam(points, learning_rate), Adam(margin, learning_rate)
     for _ in range(steps):
         d = squared_distances(support, points, squares)
-        beyond = onehot * (d - margin[:, None, :])  # [B, S, N], only where the class is the item's own
-        slope = (gamma * (softmax(gamma * d) - onehot) + 2 * lambda_open * beyond) / n_support  # dL/dd
+        excess = onehot * (d - margin[:, None, :])  # [B, S, N], 0 for other classes
+        slope = (gamma * (softmax(gamma * d) - onehot) + 2 * lambda_open * excess) / n_support  # dL/dd
         pull = xp.matrix_transpose(slope)
         move_points.move(points, 2 * (xp.sum(pull, axis=-1)[..., None] * points - pull @ support))
-        move_margin.move(margin, -2 * lambda_open * xp.sum(beyond, axis=1) / n_support)
+        move_margin.move(margin, -2 * lambda_open * xp.sum(excess, axis=1) / n_support)
     state = {"points": points}
     return Solution(*score_new(state, query, gamma=gamma), state, n_iter=steps)

@@ -1,4 +1,4 @@
-"""Outlier scores that any class probabilities give: high where the classifier is unsure."""
+"""Outlier scores that are computed from class probabilities: high where the classifier is unsure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from handful.core.arrays import FLOOR, Array
 
 
 def maxprob(probabilities: Array) -> Array:
-    """Minus the largest class probability (Hendrycks and Gimpel 2017), the paper's choice for closed-set methods."""
+    """Minus the largest class probability (Hendrycks and Gimpel 2017), as in the EOL paper for closed-set methods."""
     return -array_namespace(probabilities).max(probabilities, axis=-1)
 
 

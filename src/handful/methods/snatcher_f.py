@@ -1,12 +1,12 @@
-"""SnaTCHer-F: an unknown moves the set of prototypes that it is put into. Inductive, open-set.
+"""SnaTCHer-F: an unknown item changes the set of prototypes that it becomes part of. Inductive, open-set.
 
-Jeong, Choi, Kim: "Few-shot Open-set Recognition by Transformation Consistency", 2021. Classes as FEAT says them. With
-P the set of class means, T(P) the set that FEAT's attention adapts it to, and P_i the set in which the mean of the
-class that item i is taken for, argmax_j p_ij, is replaced by the item itself::
+Jeong, Choi, Kim: "Few-shot Open-set Recognition by Transformation Consistency", 2021. Classes come from FEAT. P is the
+set of class means, and T(P) is the set that FEAT's attention makes of it. In P_i the item i replaces the mean of its
+most probable class, argmax_j p_ij::
 
     outlier score  o_i = |T(P) - T(P_i)|^2        Frobenius
 
-An item of that class stands for it as well as its mean does; another disturbs the whole set. The head is FEAT's.
+An item of that class represents it as well as the mean does; any other item changes the whole set. The head is FEAT's.
 """
 
 from __future__ import annotations
@@ -43,49 +43,73 @@ INFO = Info(
     base_part="feat",
 )
 
-SLAB = 1 << 20  # numbers of adapted sets that are held at a time, one set for each item
+MAX_BLOCK_NUMBERS = 1 << 20  # in the adapted sets of a block of items, one set for each item
 
 
 def score_new(
     state: dict[str, Array], items: Array, *, base: Any = None, temperature: float | None = None
 ) -> tuple[Array, Array]:
-    """New items by the adapted prototypes, and by how far each moves them."""
+    """Score new items by the adapted prototypes, and by how far each item moves them."""
     xp = array_namespace(items)
     prototypes = state["prototypes"]
     adapted = adapt(prototypes, base)
     p = softmax(logits(items, adapted, base, temperature))
     scale = prototypes.shape[-1] ** 0.5
-    asked = [scale * (x @ base["attention"]) for x in (prototypes, items)]
-    changes = [x @ base["output"] for x in (prototypes, items)]
+    projections = [scale * (x @ base["attention"]) for x in (prototypes, items)]
+    values = [x @ base["output"] for x in (prototypes, items)]
     norm = {name: base[name] for name in ("gain", "shift")}
-    step = max(1, SLAB // math.prod(prototypes.shape))
+    step = max(1, MAX_BLOCK_NUMBERS // math.prod(prototypes.shape))
 
-    def some(rows: slice) -> Array:
-        of_items = items[:, rows], asked[1][:, rows], changes[1][:, rows]
-        moved = put_in((prototypes, asked[0], changes[0]), of_items, p[:, rows], norm) - adapted[:, None]
-        return xp.sum(moved * moved, axis=(-2, -1))
+    def block_scores(rows: slice) -> Array:
+        of_items = items[:, rows], projections[1][:, rows], values[1][:, rows]
+        sets = adapted_sets((prototypes, projections[0], values[0]), of_items, p[:, rows], norm)
+        change = sets - adapted[:, None]
+        return xp.sum(change * change, axis=(-2, -1))
 
-    parts = [some(slice(i, i + step)) for i in range(0, items.shape[1], step)]
-    return p, xp.concat(parts, axis=1) if parts else p[..., 0]
+    blocks = [block_scores(slice(i, i + step)) for i in range(0, items.shape[1], step)]
+    return p, xp.concat(blocks, axis=1) if blocks else p[..., 0]
 
 
-def put_in(of_prototypes: Sequence[Array], of_items: Sequence[Array], p: Array, norm: Mapping[str, Array]) -> Array:
-    """The adapted sets [B, n, N, D], each item in the place of its class's prototype.
+def adapted_sets(
+    of_prototypes: Sequence[Array], of_items: Sequence[Array], p: Array, norm: Mapping[str, Array]
+) -> Array:
+    """The adapted sets [B, n, N, D], where each item replaces the prototype of its class.
 
-    Of both: themselves, what they ask, sqrt(D) x M, and what they bring, x V. These are linear: the same in every set.
+    Prototypes and items come with two linear functions of them, which are the same in every set: the projections
+    sqrt(D) x M and the values x V.
     """
     xp = array_namespace(p)
-    taken = one_hot(to_numpy(p).argmax(axis=-1), p.shape[-1], like=p)[..., None]  # [B, n, N, 1]
-    sets, asked, changes = (
-        old[:, None] * (1 - taken) + new[:, :, None] * taken for old, new in zip(of_prototypes, of_items, strict=True)
+    is_replaced = one_hot(to_numpy(p).argmax(axis=-1), p.shape[-1], like=p)[..., None]  # [B, n, N, 1]
+    sets, projections, values = (
+        old[:, None] * (1 - is_replaced) + new[:, :, None] * is_replaced
+        for old, new in zip(of_prototypes, of_items, strict=True)
     )
-    return layer_norm(sets + softmax(asked @ xp.matrix_transpose(sets)) @ changes, norm)
+    return layer_norm(sets + softmax(projections @ xp.matrix_transpose(sets)) @ values, norm)
 
 
 @register(INFO, score_new=score_new, rules={"temperature": Number(0, optional=True)})
 def snatcher_f(
     support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
 ) -> Solution:
-    """base: what base classes have taught, a `handful.Base` or its file. temperature: T, other than the one learned."""
+    """Solve tasks by the classes of FEAT and by how far each item moves the adapted prototypes.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    temperature : float, optional
+        The temperature T of FEAT, in place of the learned one.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     state = {"prototypes": class_prototypes(support, labels)}
     return Solution(*score_new(state, query, base=base, temperature=temperature), state)

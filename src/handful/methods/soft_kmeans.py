@@ -1,20 +1,21 @@
 """Masked soft k-means with a distractor cluster. Transductive, open-set.
 
 Ren, Triantafillou, Ravi, Snell, Swersky, Tenenbaum, Larochelle, Zemel: "Meta-Learning for Semi-Supervised Few-Shot
-Classification", 2018. Prototypes c_j start at the class means; the distractor cluster sits at the origin, which
-task centring puts in the middle of everything, with its own length scale r::
+Classification", 2018. Prototypes c_j start at the class means. The distractor cluster is at the origin, which is the
+centre of all features after task centring, and has its own length scale r::
 
     z_i     = softmax over N + 1 of [-tau |q_i - c_j|^2,  -tau |q_i|^2 / r^2 - log r]
     d~_ij   = |q_i - c_j|^2 / mean_i |q_i - c_j|^2,      m_ij = sigmoid(gamma (beta - d~_ij))       the mask
     c_j     = mean of the support of class j, weight 1, and of the queries, weight z_ij m_ij
 
-The paper learns r, and a network that predicts beta and gamma, on base classes; here they are plain parameters, so
-that the method needs nothing but features. Class output: z over the N classes; outlier score: z_i,N+1.
+The paper learns r, and a network that predicts beta and gamma, on base classes. Here they are plain parameters, so that
+the method needs only features. Class output: z over the N classes. Outlier score: z_i,N+1.
 """
 
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -53,6 +54,7 @@ INFO = Info(
 
 
 def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: float) -> tuple[Array, Array]:
+    """Squared distances [B, M, N], and assignments z [B, M, N + 1]."""
     xp = array_namespace(items)
     distances = squared_distances(items, c, squares)
     origin = -temperature * squares[..., None] / radius**2 - log(radius)
@@ -60,9 +62,9 @@ def _assign(items: Array, squares: Array, c: Array, temperature: float, radius: 
 
 
 def score_new(
-    state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_
+    state: dict[str, Array], items: Array, *, temperature: float = 5.0, radius: float = 1.0, **_: Any
 ) -> tuple[Array, Array]:
-    """New items by the final prototypes."""
+    """Score new items by the final prototypes."""
     squares = array_namespace(items).vecdot(items, items)
     z = _assign(items, squares, state["prototypes"], temperature, radius)[1]
     return z[..., :-1], z[..., -1]
@@ -90,7 +92,32 @@ def soft_kmeans(
     beta: float = 0.7,
     gamma: float = 10.0,
 ) -> Solution:
-    """radius: the distractor's length scale; beta, gamma: threshold and slope of the mask."""
+    """Solve tasks by soft k-means with a distractor cluster and a mask.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    rounds : int, default 3
+        Number of rounds.
+    temperature : float, default 5.0
+        The temperature tau: squared distances are multiplied by it.
+    radius : float, default 1.0
+        Length scale r of the distractor cluster.
+    beta : float, default 0.7
+        Relative distance beta at which the mask is one half.
+    gamma : float, default 10.0
+        Slope gamma of the mask.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)

@@ -10,6 +10,8 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
+from typing import Any
+
 from handful.core.arrays import Array, class_count, cosine_to, softmax
 from handful.core.parameters import Number, OneOf
 from handful.engines.descent import descend
@@ -35,13 +37,14 @@ INFO = Info(
 )
 
 
-def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_) -> tuple[Array, Array]:
-    """New items by the learned prototypes."""
+def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
+    """Score new items by the learned prototypes."""
     p = softmax(temperature * cosine_to(items, state["prototypes"]))
     return p, maxprob(p)
 
 
 def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
+    """The head of the descent, which computes the loss."""
     return InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways)
 
 
@@ -69,7 +72,34 @@ def tim_gd(
     lambda_ma: float = 1.0,
     backend: str = "auto",
 ) -> Solution:
-    """Mutual information between queries and classes, with the support's cross-entropy."""
+    """Solve tasks by maximising the information between queries and classes.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+    steps : int, default 50
+        Number of steps of Adam.
+    learning_rate : float, default 0.0001
+        Step size of Adam.
+    lambda_co : float, default 0.1
+        Weight of the entropy of each decision.
+    lambda_ma : float, default 1.0
+        Weight of the spread over the outputs.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
     end = descend(
         support, labels, query, loss_head(class_count(labels), lambda_co, lambda_ma),
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,

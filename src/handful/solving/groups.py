@@ -29,7 +29,7 @@ from handful.core.checks import UNKNOWN, UNKNOWN_NAME, as_features
 from handful.core.parameters import AUTO
 from handful.core.prepare import Prepared, prepare
 from handful.core.task import Task
-from handful.engines.density import Neighbours, smooth
+from handful.engines.neighbours import Neighbours, smooth
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
 CORE = 5  # items of a dense core, in all but the smallest piles

@@ -74,12 +74,12 @@ def descend_in_passes(
         if paired:
             left -= 1
             sums = yield Pass(_pairs, arrays, view, left)
-            g = head.of_marginal(sums["p"][None, None] / count)[0, 0]
+            g = head.marginal_term(sums["p"][None, None] / count)[0, 0]
             slope = _fold(head, _unpair(sums, "slope", g), ways), _fold(head, _unpair(sums, "total", g), ways)
         else:
             left -= 2
             mean = (yield Pass(_mean, arrays, view, left + 1))["p"] / count
-            g = head.of_marginal(mean[None, None])[0, 0].astype(support.dtype)
+            g = head.marginal_term(mean[None, None])[0, 0].astype(support.dtype)
             sums = yield Pass(_slopes, arrays | {"g": g}, view, left)
             slope = sums["slope"], sums["total"]
         of_support = head(logits, onehot, no_query)[1][0].T.astype(np.float64)  # [N, S]
@@ -140,7 +140,7 @@ def _slopes(rows: Rows, head: InfoMax, fused: bool, g: np.ndarray, **affine: np.
     if fused:
         return _fused("SLOPES", rows, head, g=g, **affine)
     p = _probabilities(rows, head, **affine)
-    slope = head.fold(head.bend(p, np.log(p + FLOOR), g), len(affine["scale"]))[0].T  # [N, n]
+    slope = head.fold(head.slope(p, np.log(p + FLOOR), g), len(affine["scale"]))[0].T  # [N, n]
     return {"slope": rows.unit_sums(slope), "total": slope.sum(axis=1)}
 
 
@@ -149,7 +149,7 @@ def _pairs(rows: Rows, head: InfoMax, fused: bool, **affine: np.ndarray) -> Sums
     if fused:
         return _fused("PAIRS", rows, head, **affine)
     p = _probabilities(rows, head, **affine)
-    weights = np.concatenate([head.bend(p, np.log(p + FLOOR), 0.0)[0].T, _products(p[0].T)])  # [K + K (K - 1) / 2, n]
+    weights = np.concatenate([head.slope(p, np.log(p + FLOOR), 0.0)[0].T, _products(p[0].T)])  # [K + K (K - 1) / 2, n]
     return {"p": p[0].sum(axis=0), "slope": rows.unit_sums(weights), "total": weights.sum(axis=1)}
 
 

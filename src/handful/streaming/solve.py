@@ -106,7 +106,7 @@ def solve_pile(
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
             solution.share_interval = interval
             if estimate_share:
-                found = share.of_task(support, task.labels, _sample(crew, pile, share.MOST)[None])
+                found = share.of_task(support, task.labels, _sample(crew, pile, share.MAX_QUERIES)[None])
                 solution.outlier_share, solution.share_interval = found.estimate, found.interval
         finished = True
     finally:
@@ -150,7 +150,7 @@ def _passes(
     learned = {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
     interval = None
     if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
-        found = share.of_task(support, labels, _sample(crew, pile, share.MOST)[None])
+        found = share.of_task(support, labels, _sample(crew, pile, share.MAX_QUERIES)[None])
         parameters, interval = {**parameters, "outlier_share": found.estimate}, found.interval
     parameters = method.with_base(parameters, learned, prepared)
     if method.name in LEARNERS:
