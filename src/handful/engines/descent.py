@@ -94,7 +94,7 @@ def descend(
             if refine:
                 _refine(end, head, support, query, temperature)
         return end
-    if needs_arrays:
+    if needs_arrays or not isinstance(head, InfoMax):
         raise ValueError(
             'backend="fast" takes NumPy arrays and an InfoMax head, and keeps no history: use backend="array"'
         )
