@@ -11,7 +11,7 @@ import numpy as np
 from sklearn import metrics as sklearn_metrics
 
 from handful.engines.infomax import PARAMETERS
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 
 WAYS, SHOTS, QUERIES = 5, 5, 150
 B, TAU, STEPS, LEARNING_RATE = 0.5, 10.0, 50, 0.01  # the paper's symbols
@@ -36,15 +36,15 @@ def gaussian_tasks(batch: int, dimension: int) -> tuple[np.ndarray, np.ndarray, 
     return draw(labels), np.tile(labels, (batch, 1)), draw(np.arange(QUERIES) % (2 * WAYS))
 
 
-def gaussian_classes(classes: int = 20, items: int = 250, dimension: int = 1280, noise: float = 3.0) -> FeatureSet:
+def gaussian_classes(classes: int = 20, items: int = 250, dimension: int = 1280, noise: float = 3.0) -> FeatureTable:
     """Clusters, and how far their items lie from their centres."""
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((classes, 1, dimension), dtype=np.float32)
     features = centres + noise * rng.standard_normal((classes, items, dimension), dtype=np.float32)
-    return FeatureSet(features.reshape(-1, dimension), np.repeat(np.arange(classes), items), name="Gaussian classes")
+    return FeatureTable(features.reshape(-1, dimension), np.repeat(np.arange(classes), items), name="Gaussian classes")
 
 
-def small_classes(classes: int = 20, items: int = 250) -> FeatureSet:
+def small_classes(classes: int = 20, items: int = 250) -> FeatureTable:
     """Clusters of 64 features that overlap a little: what a quick run takes where no features are given."""
     return gaussian_classes(classes, items, dimension=64, noise=1.8)
 

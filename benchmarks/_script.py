@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from handful.features import FeatureSet, read
+from handful.features import FeatureTable, read
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"--output {given.output}: {error.strerror}")
         return given
 
-    def feature_set(self, path: Path | None, make: Callable[[], FeatureSet]) -> FeatureSet:
+    def feature_set(self, path: Path | None, make: Callable[[], FeatureTable]) -> FeatureTable:
         """The one in the file, or the one that `make` makes where no file was given."""
         if path is None:
             return make()

@@ -20,7 +20,7 @@ from _script import Parser
 from rich.console import Console
 
 import handful
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import FeatureTable, Protocol, draw
 
 BINS = 15
 SHARES = ((30, 0), (25, 5), (20, 10), (15, 15), (10, 20), (5, 25))
@@ -42,7 +42,7 @@ def error(found: Reliability) -> float:
     return 100 * float((np.abs(mean - part) * count).sum() / count.sum())
 
 
-def measure(features: FeatureSet, method: str, shots: int, tasks: int) -> tuple[Reliability, Reliability]:
+def measure(features: FeatureTable, method: str, shots: int, tasks: int) -> tuple[Reliability, Reliability]:
     before, after, truth = [], [], []
     for known, outlier in SHARES:
         protocol = Protocol(shots=shots, queries=known, outlier_queries=outlier)

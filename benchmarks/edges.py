@@ -19,7 +19,7 @@ from rich.console import Console
 
 import handful
 from handful.core.metrics import accuracy, auroc
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import FeatureTable, Protocol, draw
 
 HEADER = (
     "",
@@ -64,7 +64,7 @@ def replace_query(task: handful.Task, n: int) -> handful.Task:
     return handful.Task(task.support, np.take_along_axis(task.classes, task.labels, axis=1), task.query[:, :n])
 
 
-def row(name: str, features: FeatureSet, tasks: int, protocol: Protocol) -> tuple[str, ...]:
+def row(name: str, features: FeatureTable, tasks: int, protocol: Protocol) -> tuple[str, ...]:
     episodes = draw(features.features, features.labels, protocol, seed=0, tasks=tasks)
     if name.startswith("1 query"):
         task, truth = replace_query(episodes.task, 1), episodes.truth[:, :1]

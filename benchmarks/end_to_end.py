@@ -29,7 +29,7 @@ from rich.console import Console
 
 from handful.bench import Store, run
 from handful.bench.settings import Contender, balanced
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import FeatureTable, Protocol, draw
 from handful.utils.threads import available_threads
 
 CORES = available_threads()
@@ -38,7 +38,7 @@ LEAST = 30
 FIGURES = ("accuracy", "auroc", "aupr", "prec@0.9")
 
 
-def loop(features: FeatureSet, n: int, folder: Path) -> np.ndarray:
+def loop(features: FeatureTable, n: int, folder: Path) -> np.ndarray:
     rows = []
     for i in range(n):
         one = draw(features.features, features.labels, Protocol(), seed=0, tasks=[i])
@@ -50,7 +50,7 @@ def loop(features: FeatureSet, n: int, folder: Path) -> np.ndarray:
     return values
 
 
-def own(features: FeatureSet, n: int, folder: Path) -> np.ndarray:
+def own(features: FeatureTable, n: int, folder: Path) -> np.ndarray:
     benchmark = balanced(Protocol(), [Contender("EOL", "eol", EOL)])
     found = run(benchmark, features, None, Store(folder), seeds=1, tasks=n, jobs=CORES)
     (cell,) = found.figures.values()

@@ -26,24 +26,26 @@ from rich.console import Console
 import handful
 from handful.backbones import embed_pictures, find_pictures, load_backbone
 from handful.core.metrics import accuracy, auroc, mean_and_half_width
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 
 WAYS, SHOTS = 5, 5
 FIGURES = ("right", "AUROC", "labelled right", "unknown found", "share off")
 LEAST = {"right": 96.5, "AUROC": 97.0}  # of the default, told nothing
 
 
-def read_photos(folder: Path, backbone: str, console: Console, cache: bool = True, name: str = "") -> FeatureSet:
+def read_photos(folder: Path, backbone: str, console: Console, cache: bool = True, name: str = "") -> FeatureTable:
     paths, skipped = find_pictures(folder)
     with console.status("Reading photos …"):
         start = time.perf_counter()
         found = embed_pictures(paths, load_backbone(backbone), cache=cache)
     took = time.perf_counter() - start
-    console.print(f"{len(found.paths)} photos in {took:.1f} s ({found.cached} from the cache), {len(skipped)} skipped")
-    return FeatureSet(found.features, [Path(path).parent.name for path in found.paths], name=name or folder.name)
+    console.print(
+        f"{len(found)} photos in {took:.1f} s ({found.source['cached']} from the cache), {len(skipped)} skipped"
+    )
+    return FeatureTable(found.features, [Path(path).parent.name for path in found.names], name=name or folder.name)
 
 
-def split(photos: FeatureSet, seed: int) -> tuple[handful.Task, np.ndarray]:
+def split(photos: FeatureTable, seed: int) -> tuple[handful.Task, np.ndarray]:
     """A task, and the column of each query's class, -1 for unknown ones."""
     rng = np.random.default_rng(seed)
     known = np.sort(rng.permutation(photos.classes)[:WAYS])
@@ -54,13 +56,13 @@ def split(photos: FeatureSet, seed: int) -> tuple[handful.Task, np.ndarray]:
     return task, truth
 
 
-def generated_photos(backbone: str, console: Console) -> FeatureSet:
+def generated_photos(backbone: str, console: Console) -> FeatureTable:
     """Ten classes of eight pictures, which are not kept."""
     with tempfile.TemporaryDirectory() as folder:
         return read_photos(write_classes(Path(folder), 10, 8), backbone, console, False, "generated pictures")
 
 
-def figures(photos: FeatureSet, method: str, told: str | float, splits: int) -> dict[str, np.ndarray]:
+def figures(photos: FeatureTable, method: str, told: str | float, splits: int) -> dict[str, np.ndarray]:
     """`told`: "the truth", "auto" or a share."""
     found: dict[str, list[float]] = {name: [] for name in FIGURES}
     for seed in range(splits):

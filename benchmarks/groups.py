@@ -24,7 +24,7 @@ import handful
 from handful.core.metrics import mean_and_half_width
 from handful.core.prepare import prepare
 from handful.engines import neighbours
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import FeatureTable, Protocol, draw
 
 SETTINGS = {
     "5 classes of 15": Protocol(),
@@ -47,7 +47,7 @@ def by_k_means(x: np.ndarray, classes: int) -> np.ndarray:
     return KMeans(min(classes, len(x)), n_init=10, random_state=0).fit_predict(x)
 
 
-def measure(features: FeatureSet, protocol: Protocol, tasks: int) -> dict[str, np.ndarray]:
+def measure(features: FeatureTable, protocol: Protocol, tasks: int) -> dict[str, np.ndarray]:
     episodes = draw(features.features, features.labels, protocol, seed=0, tasks=tasks)
     batch = handful.solve_task(episodes.task)
     found: dict[str, list[float]] = {"groups": [], "k-means, smoothed": [], "k-means, plain": [], "off": []}

@@ -25,7 +25,7 @@ from rich.console import Console
 from handful.bench.report import perform
 from handful.cluster.bench import Ray
 from handful.cluster.connection import need
-from handful.features import FeatureSet, digits
+from handful.features import FeatureTable, digits
 
 METHODS = "knn,ocsvm,pca,simpleshot,finetune,laplacianshot,bdcspn,tim_gd,pt_map,proser,ostim,oslo,eol"
 QUICK_METHODS = "knn,eol"
@@ -35,7 +35,7 @@ PACKAGES = ("handful", "numpy", "numba", "ray")
 
 def timed(methods: str, tasks: int, engine: Ray | None) -> tuple[float, dict[str, bytes]]:
     """Seconds of a run in an empty folder, and its tables."""
-    features = FeatureSet(*digits(), name="digits")
+    features = FeatureTable(*digits(), name="digits")
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         found = perform("balanced", features, output=folder, methods=methods, tasks=tasks, engine=engine)

@@ -39,7 +39,7 @@ from handful.cluster import Actors
 from handful.cluster.bench import Ray
 from handful.cluster.embedding import embed_folder
 from handful.cluster.embedding_part import Recipe
-from handful.features import FeatureSet, digits
+from handful.features import FeatureTable, digits
 from handful.features.parts import part_numbers
 
 BACKBONE = "efficientnet_lite0"
@@ -84,7 +84,7 @@ class TwoNodes:
 
 def bench(folder: Path, sizes: Sizes) -> Callable[[str], list[bytes]]:
     """Tables of four methods on the digits; every turn from nothing."""
-    features = FeatureSet(*digits(), name="digits")
+    features = FeatureTable(*digits(), name="digits")
 
     def run(name: str) -> list[bytes]:
         with Ray() as engine:

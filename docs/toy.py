@@ -70,7 +70,7 @@ def features(points: np.ndarray) -> np.ndarray:
 @cache
 def base():
     """What base classes leave behind: clusters all over the plane, and beyond its edges."""
-    from handful.features import FeatureSet
+    from handful.features import FeatureTable
     from handful.training.heads import learn_base
 
     rng = np.random.default_rng(SEED)
@@ -78,7 +78,7 @@ def base():
         scale=SPREAD, size=(BASE_CLASSES, 20, 2)
     )
     labels = np.repeat(np.arange(BASE_CLASSES), 20)
-    return learn_base(FeatureSet(features(points.reshape(-1, 2)), labels, name="the plane"))
+    return learn_base(FeatureTable(features(points.reshape(-1, 2)), labels, name="the plane"))
 
 
 @cache

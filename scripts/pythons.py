@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VERSIONS = ("3.10", "3.12", "3.13")
 TESTS = ("core", "engines", "methods", "solving", "estimators")
 LIGHT = "not slow and not torch and not ray and not browser"
+LEFT_OUT = "not scikit_learn and not pipeline"  # comparisons with scikit-learn take minutes
 
 
 def find_python(version):
@@ -50,7 +51,7 @@ def test(python):
     environment = {"HOME": str(Path.home()), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
     places = [f"tests/{name}" for name in TESTS]
     return subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-r", "fE", "-m", LIGHT, *places],
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-r", "fE", "-m", LIGHT, "-k", LEFT_OUT, *places],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

@@ -35,6 +35,7 @@ right = np.mean(np.asarray(result.labels[:30]) == np.repeat(["ant", "bee", "cat"
 assert right > 0.8, result.labels
 assert result.p_unknown[30:].mean() > result.p_unknown[:30].mean()
 assert "site-packages" in handful.__file__, handful.__file__
+handful.KDO().fit(np.concatenate([support, query]), [*labels, *[None] * 40]).save("model.safetensors")
 print(handful.__version__, f"{right:.0%} of the known items are right")
 """
 
@@ -90,8 +91,8 @@ def use(commands, folder):
     folder.mkdir()
     environment = {"HOME": str(folder), "PATH": os.defpath, "LANG": "C.UTF-8", "COLUMNS": "100"}
     for name, *arguments in (
-        ("handful", "--help"), ("handful", "info"), ("handful", "methods"), ("handful", "demo"),
-        ("python", "-c", SOLVE),
+        ("handful", "--help"), ("handful", "methods"), ("handful", "demo"), ("python", "-c", SOLVE),
+        ("handful", "info", "model.safetensors"),
     ):  # fmt: skip
         start = time.monotonic()
         process = subprocess.run(

@@ -63,7 +63,7 @@ class Sandbox:
 # What commands import where they need it: here once for all, instead of a tenth of a second in each of a thousand.
 MODULES = (
     "handful.cli", "handful.estimators.classifier", "handful.features", "handful.label",
-    "handful.estimators.model_file", "handful.backbones", "handful.solving.groups", "handful.workbench.server.app",
+    "handful.estimators.model_reader", "handful.backbones", "handful.solving.groups", "handful.workbench.server.app",
     "PIL.ImageOps",
     "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute",
     "rich.console", "rich.progress", "rich.table", "safetensors.numpy", "scipy.sparse", "sklearn.base", "onnx",
@@ -76,7 +76,7 @@ def _serve(folder: Path) -> None:
         with suppress(ImportError):  # of an extra that is not installed
             import_module(name)
     with suppress(ImportError):
-        import_module("handful.methods.registry").load()
+        import_module("handful.methods.registry").load_methods()
 
     for line in sys.stdin:
         request = json.loads(line)

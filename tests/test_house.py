@@ -20,7 +20,7 @@ MAX_ROOMS = 16
 ARROWS = {
     "utils": "",
     "core": "utils",
-    "backbones": "utils",
+    "backbones": "features utils",
     "engines": "core",
     "features": "core utils",
     "report": "core utils",
@@ -79,6 +79,11 @@ def test_the_top_level_shows_the_rooms():
     loose = {name for name in entries if not (SOURCE / name / "__init__.py").exists()}
     assert loose <= {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
     assert len(entries - loose) <= MAX_ROOMS
+
+
+def test_tests_mirror_the_rooms():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders <= {*rooms.room_graph(), "pages", "faults", "golden"}
 
 
 def test_nothing_imports_all_names_of_a_module():

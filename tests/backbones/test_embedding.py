@@ -78,15 +78,15 @@ def test_features_are_those_of_each_picture_alone_in_the_order_given(pile, batch
     found = embed_pictures(paths, Grid(), batch=batch, threads=threads)
     np.testing.assert_array_equal(found.features, one_by_one(paths))
     assert found.features.dtype == np.float32
-    assert found.paths == [str(path) for path in paths]
+    assert found.names == [str(path) for path in paths]
     assert found.hashes == [content_hash(path.read_bytes()) for path in paths]
-    assert (found.skipped, found.cached) == ([], 0)
+    assert (found.skipped, found.source["cached"]) == ([], 0)
 
 
 def test_no_pictures_give_no_features():
     found = embed_pictures([], Grid())
     assert found.features.shape == (0, 48)
-    assert (found.paths, found.hashes, found.skipped, found.cached) == ([], [], [], 0)
+    assert (found.names, found.hashes, found.skipped, found.source["cached"]) == ([], [], [], 0)
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -96,7 +96,7 @@ def test_the_same_content_is_embedded_once(tmp_path, pile, use_cache):
     backbone = Grid()
     found = embed_pictures(paths, backbone, batch=4, threads=3, cache=use_cache)
     assert backbone.embedded == 20
-    assert found.cached == 0
+    assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(paths))
 
 
@@ -180,7 +180,7 @@ def test_strict_raises_the_first_bad_picture_and_keeps_what_was_done(tmp_path, p
         path.write_bytes(b"")
     with pytest.raises(BadPicture, match=r"b\.jpg is an empty file"):
         embed_pictures([*pile[:10], bad[0], bad[1], *pile[10:]], Grid(), batch=5, threads=4, strict=True)
-    assert embed_pictures(pile, Grid()).cached == 10
+    assert embed_pictures(pile, Grid()).source["cached"] == 10
 
 
 def test_only_bad_pictures(tmp_path):
@@ -201,7 +201,7 @@ def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
     assert [s.path for s in found.skipped] == [str(pile[0]), str(pile[0])]
     assert "no numbers" in found.skipped[0].reason
     np.testing.assert_array_equal(found.features, one_by_one(pile[1:]))
-    assert embed_pictures(pile, Grid()).cached == 19
+    assert embed_pictures(pile, Grid()).source["cached"] == 19
     with pytest.raises(BadPicture, match=r"0\.png has features"):
         embed_pictures(pile, Overflows("other"), strict=True)
 
@@ -241,7 +241,7 @@ def test_a_second_run_reads_no_picture(pile, never_read):
     never_read()
     backbone = Grid()
     second = embed_pictures(pile, backbone)
-    assert (backbone.embedded, second.cached) == (0, 20)
+    assert (backbone.embedded, second.source["cached"]) == (0, 20)
     np.testing.assert_array_equal(first.features, second.features)
     assert first.hashes == second.hashes
 
@@ -257,17 +257,17 @@ def test_a_moved_picture_is_known_by_its_content(tmp_path, pile, never_read):
     backbone = Grid()
     moved = find_pictures(tmp_path / "moved")[0]
     found = embed_pictures(moved, backbone)
-    assert (backbone.embedded, found.cached) == (0, 20)
+    assert (backbone.embedded, found.source["cached"]) == (0, 20)
     np.testing.assert_array_equal(found.features, one_by_one(moved))
     never_read()
-    assert embed_pictures(moved, backbone).cached == 20  # by now under its new name too
+    assert embed_pictures(moved, backbone).source["cached"] == 20  # by now under its new name too
 
 
 def test_a_touched_picture_is_read_again_but_not_embedded(pile, never_read):
     embed_pictures(pile, Grid())
     os.utime(pile[0], ns=(1, 1))
     backbone = Grid()
-    assert embed_pictures(pile, backbone).cached == 20
+    assert embed_pictures(pile, backbone).source["cached"] == 20
     assert backbone.embedded == 0
     os.utime(pile[0], ns=(2, 2))
     never_read()
@@ -281,7 +281,7 @@ def test_changed_content_is_embedded_again(pile):
     os.utime(pile[5], ns=(1, 1))
     backbone = Grid()
     found = embed_pictures(pile, backbone)
-    assert (backbone.embedded, found.cached) == (1, 19)
+    assert (backbone.embedded, found.source["cached"]) == (1, 19)
     np.testing.assert_array_equal(found.features, one_by_one(pile))
 
 
@@ -302,7 +302,7 @@ def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch
     embed_pictures(pile, Grid())
     assert FeatureCache().known([str(path) for path in pile]) == {}
     backbone = Grid()
-    assert embed_pictures(pile, backbone).cached == 20  # read again, and known by their content
+    assert embed_pictures(pile, backbone).source["cached"] == 20  # read again, and known by their content
     assert backbone.embedded == 0
 
 
@@ -313,9 +313,9 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
     with monkeypatch.context() as patch:
         if change == "loading":
             patch.setattr(embedding, "LOADING", embedding.LOADING + 1)
-        assert embed_pictures(pile, backbone).cached == 0
+        assert embed_pictures(pile, backbone).source["cached"] == 0
     assert backbone.embedded == 20
-    assert embed_pictures(pile, Grid()).cached == 20  # the first's are still there
+    assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
 
 
 def test_kept_features_of_another_length_are_not_used(pile):
@@ -323,7 +323,7 @@ def test_kept_features_of_another_length_are_not_used(pile):
     contents = [content_hash(path.read_bytes()) for path in pile]
     kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING}")
     found = embed_pictures(pile, Grid(), cache=kept)
-    assert found.cached == 0
+    assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(pile))
 
 
@@ -332,7 +332,7 @@ def test_an_interrupted_run_goes_on_where_it_was(pile):
         embed_pictures(pile, Grid(stop_after=3), batch=4)
     backbone = Grid()
     found = embed_pictures(pile, backbone, batch=4)
-    assert (backbone.embedded, found.cached) == (8, 12)
+    assert (backbone.embedded, found.source["cached"]) == (8, 12)
     np.testing.assert_array_equal(found.features, one_by_one(pile))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("handful-pictures")]
 
@@ -374,7 +374,7 @@ backbone = Grid()
 print("ready", flush=True)
 sys.stdin.readline()
 found = embedding.embed_pictures(pictures.find_pictures(sys.argv[2])[0], backbone, batch=1, threads=2)
-print(len(found.features), backbone.embedded + found.cached, float(found.features.sum()))
+print(len(found.features), backbone.embedded + found.source["cached"], float(found.features.sum()))
 """
 
 
@@ -389,7 +389,7 @@ def test_processes_share_the_cache_at_once(tmp_path, pile):
         process.stdin.flush()
     said = [process.communicate(timeout=60) for process in running]
     assert {out.strip() for out, _ in said} == {f"20 20 {float(one_by_one(pile).sum())}"}, said
-    assert embed_pictures(pile, Grid()).cached == 20
+    assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_threads_share_a_cache():
@@ -431,7 +431,7 @@ def test_a_file_that_is_no_cache_is_set_aside(tmp_path, pile):
     assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"this is no database")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert embed_pictures(pile, Grid()).cached == 20
+        assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_a_cache_damaged_inside_is_set_aside(pile):
@@ -443,7 +443,7 @@ def test_a_cache_damaged_inside_is_set_aside(pile):
     with pytest.warns(UserWarning, match="is damaged"):
         found = embed_pictures(pile, Grid(), cache=kept)
     np.testing.assert_array_equal(found.features, one_by_one(pile))
-    assert embed_pictures(pile, Grid()).cached == 20
+    assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_a_cache_that_another_process_has_renewed_stays(pile):
@@ -452,7 +452,7 @@ def test_a_cache_that_another_process_has_renewed_stays(pile):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kept._set_aside(sqlite3.DatabaseError("malformed"), though_sound=False)
-    assert embed_pictures(pile, Grid()).cached == 20
+    assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_where_no_cache_can_be_written_it_works_without(tmp_path, pile, monkeypatch):

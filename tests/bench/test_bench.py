@@ -24,7 +24,7 @@ from handful.bench.settings import GRID, best_b
 from handful.bench.store import Block, code_of, describe, fingerprint, key_of
 from handful.bench.tables import write_csv, write_json, write_markdown
 from handful.core.metrics import figures
-from handful.features import FeatureSet, Protocol, digits, draw, write
+from handful.features import FeatureTable, Protocol, digits, draw, write
 from handful.solving import list_methods, solve_task
 
 pytest.importorskip("pyarrow")
@@ -32,7 +32,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture(scope="module")
 def embedded():
-    return FeatureSet(*digits(), name="digits")
+    return FeatureTable(*digits(), name="digits")
 
 
 def make(name, methods, protocol=None):
@@ -202,20 +202,20 @@ def test_whatever_decides_a_figure_decides_the_configuration(embedded, tmp_path)
         key(protocol=Protocol(broad=True)),
         key(protocol=Protocol(unequal_shots=2)),
         key(protocol=Protocol(unequal_queries=2)),
-        key(features=FeatureSet(shifted, embedded.labels)),
-        key(features=FeatureSet(embedded.features, swapped)),
-        key(features=FeatureSet(embedded.features.astype(np.float64), embedded.labels)),
+        key(features=FeatureTable(shifted, embedded.labels)),
+        key(features=FeatureTable(embedded.features, swapped)),
+        key(features=FeatureTable(embedded.features.astype(np.float64), embedded.labels)),
         key(base=embedded),
     ]
     assert len({key(), *others}) == 1 + len(others)
-    assert key(features=FeatureSet(embedded.features, embedded.labels, name="another name")) == key()
+    assert key(features=FeatureTable(embedded.features, embedded.labels, name="another name")) == key()
 
 
 def test_numbers_and_their_names_are_different_labels():
     """They sort differently, 10 after 9 and "10" before "2", so other tasks are drawn."""
     x = np.random.default_rng(0).normal(size=(360, 3)).astype(np.float32)
     numbers = np.repeat(np.arange(12), 30)
-    sets = FeatureSet(x, numbers), FeatureSet(x, numbers.astype(str))
+    sets = FeatureTable(x, numbers), FeatureTable(x, numbers.astype(str))
     drawn = [draw(s.features, s.labels, Protocol(), tasks=3).query_items for s in sets]
     assert (drawn[0] != drawn[1]).any()
     assert fingerprint(sets[0]) != fingerprint(sets[1])
@@ -226,7 +226,7 @@ def test_the_configuration_does_not_depend_on_what_is_loaded():
     script = """
         from handful.bench.store import code_of
         print(*(code_of(name) for name in ("knn", "eol", "simpleshot+iforest")))
-        import handful.bench.report, handful.cli, handful.estimators.model_file, handful.solving.pairs
+        import handful.bench.report, handful.cli, handful.estimators.model_reader, handful.solving.pairs
         print(*(code_of(name) for name in ("knn", "eol", "simpleshot+iforest")))
         """
     done = subprocess.run([sys.executable, "-c", dedent(script)], capture_output=True, text=True, timeout=60)
@@ -246,7 +246,7 @@ SCRIPT = """
     import numpy as np
     from handful import Solution, register
     from handful.bench import BENCHMARKS, Store, parse_methods, run, table
-    from handful.features import FeatureSet, Protocol
+    from handful.features import FeatureTable, Protocol
     from helper import distances
 
     output, jobs, scale = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -278,7 +278,7 @@ SCRIPT = """
     labels = np.repeat(np.arange(10), 20)
     features = 4 * np.eye(10)[labels] + np.random.default_rng(0).normal(size=(200, 10))
     balanced = BENCHMARKS["balanced"][0](Protocol(), parse_methods("near, knn"))
-    found = run(balanced, FeatureSet(features, labels), None, Store(output), tasks=320, jobs=jobs)
+    found = run(balanced, FeatureTable(features, labels), None, Store(output), tasks=320, jobs=jobs)
     json.dump(table(found, "15 + 15").records(), sys.stderr)
     """
 HELPER = """

@@ -26,7 +26,7 @@ from handful.bench.report import perform
 from handful.bench.runner import FIGURES, measure
 from handful.bench.settings import BENCHMARKS, Contender, parse_methods, told
 from handful.bench.share import AUTO, HALF, MEASURED, SHOWN, TOLD
-from handful.features import FeatureSet, Protocol, digits, draw, read, write
+from handful.features import FeatureTable, Protocol, digits, draw, read, write
 from handful.methods.registry import METHODS
 from handful.solving import Result, solve_task
 
@@ -37,7 +37,7 @@ SHARES = ["0%", "17%", "33%", "50%", "67%", "83%"]
 
 @pytest.fixture(scope="module")
 def embedded():
-    return FeatureSet(*digits(), name="digits")
+    return FeatureTable(*digits(), name="digits")
 
 
 @pytest.fixture(scope="module")
@@ -439,7 +439,7 @@ def test_shots_that_are_none_are_refused(name, shots, sentence, here):
 def test_fewer_classes_and_queries_fit_a_smaller_set(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(6), (20, 25, 30, 22, 40, 21))  # uneven
-    small = FeatureSet(3 * np.eye(8)[labels] + rng.normal(size=(len(labels), 8)), labels, name="small")
+    small = FeatureTable(3 * np.eye(8)[labels] + rng.normal(size=(len(labels), 8)), labels, name="small")
     protocol = Protocol(ways=4, outlier_ways=2, queries=6)
     found = perform("share", small, output=tmp_path, methods="knn", shots=(1,), protocol=protocol, tasks=3)
     shares = sorted({r["share"] for r in records(found)})

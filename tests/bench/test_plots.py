@@ -11,7 +11,7 @@ from handful.bench.runner import FIGURES, Results
 from handful.bench.settings import balanced, imbalanced, parse_methods, sweep_b
 from handful.bench.tables import values
 from handful.core.metrics import aupr, auroc, figures, mean_and_half_width, precision_at_recall
-from handful.features import FeatureSet, Protocol, digits, draw
+from handful.features import FeatureTable, Protocol, digits, draw
 from handful.solving import solve_task
 
 METHODS = "eol,ostim,oslo,knn,simpleshot,bdcspn,tim_gd,openmax:weibull=false"
@@ -39,7 +39,7 @@ def swept():
 
 @pytest.fixture(scope="module")
 def embedded():
-    return FeatureSet(*digits(), name="digits")
+    return FeatureTable(*digits(), name="digits")
 
 
 def lines(axes):

@@ -53,7 +53,7 @@ def test_demo_tables_agree_with_each_other_and_with_its_words(demo):
     for row in rows:
         assert row["unknown"] == (row["label"] == -1) == (row["outlier_score"] > 0.5)
         classes = {name: p for name, p in row.items() if re.match(r"p_\d", name)}
-        assert sum(classes.values()) == pytest.approx(1 - row["outlier_score"], abs=1e-4)
+        assert sum(classes.values()) == pytest.approx(1, abs=1e-6)  # P(class | known)
         assert max(classes, key=classes.get) == f"p_{row['closest']}"
         best, p = max(classes.values()) / max(sum(classes.values()), 1e-12), row["p_unknown"]
         assert row["confidence"] == pytest.approx(p if row["unknown"] else best * (1 - p), abs=1e-6)

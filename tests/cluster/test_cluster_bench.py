@@ -16,7 +16,7 @@ from piles import assert_refused, finish, start
 import handful as package
 from handful.bench.report import perform
 from handful.cluster.bench import Ray
-from handful.features import FeatureSet, Protocol, digits, draw
+from handful.features import FeatureTable, Protocol, digits, draw
 from handful.solving import describe, list_methods, solve_task
 
 pytestmark = pytest.mark.ray
@@ -26,7 +26,7 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /
 
 @pytest.fixture(scope="module")
 def embedded():
-    return FeatureSet(*digits(), name="digits")
+    return FeatureTable(*digits(), name="digits")
 
 
 @pytest.fixture(scope="module", autouse=True)

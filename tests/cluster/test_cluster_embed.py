@@ -19,8 +19,7 @@ from handful.cluster import embedding
 from handful.cluster import embedding_part as making
 from handful.cluster.embedding import Sharded, embed_folder
 from handful.cluster.embedding_part import Order, Recipe, Shard, ShardMaker
-from handful.features import is_sharded, read, read_partly
-from handful.features.columns import Columns
+from handful.features import FeatureTable, is_sharded, read
 from handful.features.parts import part_name, part_numbers, write_part
 
 pytestmark = pytest.mark.ray
@@ -257,7 +256,7 @@ def test_bad_pictures_are_skipped_and_told_of_as_on_one_machine_then_and_later(n
         there = json.loads(handful(*command).stdout)
         assert {**there, "file": ""} == {**here, "file": ""}
     assert read("out").paths.tolist() == read("here.npz").paths.tolist()
-    assert read_partly("out").features.shape == (15, 256)
+    assert read("out").features.shape == (15, 256)
 
 
 def test_strict_stops_at_the_first_of_them_with_the_same_words(nodes, flawed, handful):
@@ -402,7 +401,7 @@ def test_parts_that_do_not_fit_together_are_named(nodes, tmp_path, handful):
     embed("pile", "out", size=4)
     (tmp_path / "out" / part_name(2)).write_bytes(b"PAR1, and no more")
     assert_refused(handful("info", "out"), "part-00002.parquet", "is damaged")
-    narrow = Columns(np.ones((1, 2), np.float32), np.array(["x"]), np.array(["y.png"]))
+    narrow = FeatureTable(np.ones((1, 2), np.float32), np.array(["x"]), np.array(["y.png"]))
     write_part(narrow, tmp_path / "out" / part_name(2), {})
     assert_refused(handful("info", "out"), "part-00002.parquet has other columns than the parts before it")
     embed("pile", "out", size=4)  # it knows its own

@@ -13,9 +13,9 @@ import handful
 from handful.backbones import load_backbone
 from handful.backbones.pictures import open_picture
 from handful.core.base import Base
-from handful.features import FeatureSet, read, read_partly, write
+from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
-from handful.label import Items, label_items
+from handful.label import label_items
 from handful.label.base_files import told_of_base
 from handful.label.record import read_record
 
@@ -84,7 +84,7 @@ def test_features_and_base_files_have_the_mean_too(tmp_path, handful):
     expected = rows.astype(np.float64).mean(axis=0).astype(np.float32)
     names = ["b.parquet", "b.npz", "b.safetensors", "b", "any.safetensors", "my.base.safetensors", "b.csv", "parts"]
     for name in names[:4]:
-        write(FeatureSet(rows, np.arange(40)), name)
+        write(FeatureTable(rows, np.arange(40)), name)
     for name in names[4:6]:
         Base(expected).save(name)
     Path("b.csv").write_text("\n".join(["embedding", *(f'"{json.dumps(row.tolist())}"' for row in rows)]))
@@ -104,7 +104,7 @@ def test_features_and_base_files_have_the_mean_too(tmp_path, handful):
 def test_a_base_that_does_not_fit_is_refused_and_nothing_is_written(name, tmp_path, handful):
     fill(tmp_path)
     Base(np.ones(3)).save("narrow.base.safetensors")
-    write(FeatureSet(np.ones((2, 3)), ["a", "b"]), "narrow.npz")
+    write(FeatureTable(np.ones((2, 3)), ["a", "b"]), "narrow.npz")
     Path("void").mkdir()
     Path("broken.base.safetensors").write_bytes(b"{}")
     before = contents(tmp_path)
@@ -164,10 +164,12 @@ def blobs(base_mean=None):
     rng = np.random.default_rng(1)
     centres = 6 + 2 * rng.normal(size=(4, 8))
     kinds = np.repeat(range(4), [14, 13, 13, 20])
-    pile = Items([f"{i}" for i in range(60)], (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32))
+    pile = FeatureTable(
+        (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32), paths=[f"{i}" for i in range(60)]
+    )
     rows = (centres[[0, 0, 1, 1, 2, 2]] + rng.normal(size=(6, 8))).astype(np.float32)
-    pile.base_mean = base_mean
-    return Items([f"e{i}" for i in range(6)], rows, list("aabbcc")), pile
+    pile = pile.replace(base_mean=base_mean)
+    return FeatureTable(rows, list("aabbcc"), [f"e{i}" for i in range(6)]), pile
 
 
 @pytest.mark.parametrize("method", [ON_BASE, "eol", f"pt_map+{ON_BASE}", "simpleshot+maxprob"])
@@ -176,15 +178,15 @@ def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     examples, pile = blobs(mean)
     found = label_items(examples, pile, method=method)
     expected = handful.solve(examples.features, examples.labels, pile.features, method=method, base_mean=mean)
-    np.testing.assert_allclose(found.scores, expected.outlier_scores, atol=1e-6)
+    np.testing.assert_allclose(found.outlier_scores, expected.outlier_scores, atol=1e-6)
     without = label_items(*blobs(), method=method)
-    assert np.abs(found.scores - without.scores).max() > 1e-3
+    assert np.abs(found.outlier_scores - without.outlier_scores).max() > 1e-3
 
 
 @pytest.mark.parametrize("method", ["auto", "kdo", "oslo"])
 def test_methods_that_centre_on_the_task_are_told_nothing(method):
     with_mean, without = label_items(*blobs(np.arange(8.0)), method=method), label_items(*blobs(), method=method)
-    np.testing.assert_array_equal(with_mean.scores, without.scores)
+    np.testing.assert_array_equal(with_mean.outlier_scores, without.outlier_scores)
     np.testing.assert_array_equal(with_mean.probabilities, without.probabilities)
     assert with_mean.model.base_mean is None
 
@@ -199,7 +201,7 @@ def tables(folder):
         features = np.concatenate([net.embed(net.prepare(open_picture(path))[None]) for path in paths])
         labels = [path.parent.name if name == "examples" else "" for path in paths]
         for mean, where in ((None, f"{name}-plain"), (by_hand(sorted((folder / "base").rglob("*.png"))), name)):
-            write(FeatureSet(features, labels, [path.name for path in paths], base_mean=mean), f"{where}.parquet")
+            write(FeatureTable(features, labels, [path.name for path in paths], base_mean=mean), f"{where}.parquet")
 
 
 def scores(folder):
@@ -217,7 +219,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
         shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
         done = handful("label", shown, pile, "-o", out, "--method", ON_BASE)
         assert done.returncode == 0, done.stderr
-    examples, found = read_partly("examples.parquet"), read_partly("pile.parquet")
+    examples, found = read("examples.parquet"), read("pile.parquet")
     solved = handful_solve(examples.features, examples.labels, found.features, mean)
     np.testing.assert_allclose(scores("one"), solved, atol=1e-6)
     in_parts = parquet.read_table(Path("in-parts/labels", part_name(0)))["outlier_score"].to_numpy()
@@ -236,7 +238,7 @@ def handful_solve(support, labels, query, mean, method=ON_BASE, **more):
 def test_two_tables_of_different_base_means_are_refused_where_it_matters(tmp_path, handful):
     tables(tmp_path)
     pile = read("pile.parquet")
-    write(FeatureSet(pile.features, pile.labels, pile.paths, base_mean=pile.mean), "other.parquet")
+    write(FeatureTable(pile.features, pile.labels, pile.paths, base_mean=pile.mean), "other.parquet")
     command = ("label", "examples.parquet", "other.parquet", "-o", "out")
     assert_refused(handful(*command, "--method", ON_BASE), "carry different base means", "the same --base")
     assert not Path("out").exists()
@@ -310,8 +312,8 @@ def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_pa
     """`handful embed --dataset` keeps all splits in one file, novel classes too."""
     rng = np.random.default_rng(0)
     x, splits = rng.normal(size=(12, 256)).astype(np.float32), np.repeat(["base", "val", "novel"], 4)
-    write(FeatureSet(x, np.repeat(list("abcdef"), 2), splits=splits), tmp_path / "whole.parquet")
+    write(FeatureTable(x, np.repeat(list("abcdef"), 2), splits=splits), tmp_path / "whole.parquet")
     fill(tmp_path)
     done = handful("embed", "pile", "--backbone", "pixels", "--base", "whole.parquet", "-o", "out.parquet")
     assert done.returncode == 0, done.stderr
-    assert np.allclose(read_partly(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)
+    assert np.allclose(read(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)

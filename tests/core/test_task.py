@@ -860,7 +860,9 @@ def test_a_batch_cut_into_chunks_equals_its_tasks_alone(threads):
 
 
 def test_an_unknown_method_is_told_the_known_ones():
-    with pytest.raises(ValueError, match=r"^there is no method 'eoll' \(did you mean 'eol'\?\); there are: .*eol.*knn.*simpleshot"):
+    with pytest.raises(
+        ValueError, match=r"^there is no method 'eoll' \(did you mean 'eol'\?\); there are: .*eol.*knn.*simpleshot"
+    ):
         answer(method="eoll")
 
 

@@ -20,7 +20,7 @@ from piles import finish, start
 
 from handful.bench import Store
 from handful.cli import main
-from handful.features import FeatureSet, digits, write
+from handful.features import FeatureTable, digits, write
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -102,7 +102,7 @@ def assert_matches(pattern, text):
 @pytest.fixture
 def here(tmp_path):
     """A folder with the digits in a file: scikit-learn, where they come from, takes a second to import."""
-    write(FeatureSet(*digits()), tmp_path / "small.npz")
+    write(FeatureTable(*digits()), tmp_path / "small.npz")
     return tmp_path
 
 
@@ -110,7 +110,7 @@ def here(tmp_path):
 def undisturbed(tmp_path_factory):
     """The tables of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    write(FeatureSet(*digits()), folder / "small.npz")
+    write(FeatureTable(*digits()), folder / "small.npz")
     done = handful(*SWEEP, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert len(blocks(folder)) == BLOCKS

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc, parquet
 
-from handful.features import FeatureSet, read, write
+from handful.features import FeatureTable, read, write
 from handful.utils.limits import check_bytes, max_bytes
 
 EYE = np.eye(4, dtype=np.float32)
@@ -326,7 +326,7 @@ def is_refused(path):
 @pytest.mark.parametrize("suffix", ["parquet", "npz", "npy", "safetensors"])
 def test_any_wrong_byte_is_refused_or_read_but_nothing_worse(tmp_path, suffix):
     """Three wrong values of every byte, one at a time; Arrow and others end the process on some if they are let to."""
-    path = write(FeatureSet(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / f"a.{suffix}")
+    path = write(FeatureTable(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / f"a.{suffix}")
     whole = path.read_bytes()
     refused = 0
     for at in range(len(whole)):
@@ -477,13 +477,13 @@ FOLDERS = {
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_hostile_dataset_folder_is_refused(sandbox, tmp_path, name):
-    folder = write(FeatureSet(EYE, LABELS), tmp_path / "set")
+    folder = write(FeatureTable(EYE, LABELS), tmp_path / "set")
     FOLDERS[name](folder)
     assert "set" in sandbox.refuses("info", folder)
 
 
 def test_any_wrong_byte_of_a_stream_is_refused_or_read_but_nothing_worse(tmp_path):
-    folder = write(FeatureSet(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / "set")
+    folder = write(FeatureTable(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / "set")
     file = next(folder.glob("*.arrow"))
     whole = file.read_bytes()
     refused = 0
@@ -550,9 +550,8 @@ def test_honest_files_that_look_strange_are_read(tmp_path):
     rng = np.random.default_rng(0)
     wide = {f"c{i}": rng.normal(size=3) for i in range(3000)}
     parquet.write_table(pa.table(wide), tmp_path / "wide.parquet")
-    from handful.features import read_partly
 
-    np.testing.assert_array_equal(read_partly(tmp_path / "wide.parquet").features.T, np.stack([*wide.values()]))
+    np.testing.assert_array_equal(read(tmp_path / "wide.parquet").features.T, np.stack([*wide.values()]))
     zeros = np.zeros((300_000, 16), np.float32)
     zeros[:, 0] = 1
     np.savez_compressed(tmp_path / "zeros.npz", features=zeros, labels=np.repeat(["hen", "owl"], 150_000))

@@ -368,7 +368,7 @@ def test_ctrl_c_leaves_no_results_and_what_was_seen_is_remembered(here):
     assert 38 <= seen < 6 + 84
     own = FeatureCache(cache / "features-1.sqlite")
     some = [here / "pile" / f"{i}.png" for i in range(10)]
-    assert embed_pictures(some, load_backbone("pixels"), cache=own).cached == 10
+    assert embed_pictures(some, load_backbone("pixels"), cache=own).source["cached"] == 10
     done = finish(start(*COMMAND, cwd=here, env=os.environ | {"HANDFUL_CACHE": str(cache)}))
     assert done.returncode == 0, done.stderr
     assert len(rows_of(here / "out" / "labels.csv")) == 84

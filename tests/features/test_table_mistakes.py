@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from handful.features import read_partly
+from handful.features import FeatureTable, read
 from handful.label.summary import almost_alike
 
 HEADER = "path,label,a,b,c"
@@ -34,10 +34,10 @@ def save(folder, columns, name="t.parquet"):
     ids=["a byte order mark", "blank lines at the end", "no end of the last line"],
 )
 def test_what_editors_add_changes_nothing(parts, tmp_path):
-    found = read_partly(text(tmp_path, HEADER, *ROWS, **parts))
+    found = read(text(tmp_path, HEADER, *ROWS, **parts))
     np.testing.assert_array_equal(found.features, FEATURES)
-    assert found.labels == ["x", "y", None]
-    assert found.paths == ["p0", "p1", "p2"]
+    assert found.label_names == ["x", "y", None]
+    assert found.names == ["p0", "p1", "p2"]
 
 
 MISTAKES = {
@@ -65,42 +65,42 @@ MISTAKES = {
 def test_a_mistake_is_said(name, tmp_path):
     lines, said = MISTAKES[name]
     with pytest.raises(ValueError, match=said) as raised:
-        read_partly(text(tmp_path, *lines))
+        read(text(tmp_path, *lines))
     assert len(str(raised.value)) < 400
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
 def test_another_encoding_is_refused(encoding, tmp_path):
     with pytest.raises(ValueError, match="t.csv"):
-        read_partly(text(tmp_path, HEADER, "é,x,1,2,3", encoding=encoding))
+        read(text(tmp_path, HEADER, "é,x,1,2,3", encoding=encoding))
 
 
 def test_the_index_that_pandas_writes_to_csv_is_no_feature(tmp_path):
     for name in ("", "Unnamed: 0", " "):
-        found = read_partly(text(tmp_path, f"{name},f,label", "0,5,x", "1,6,y"))
+        found = read(text(tmp_path, f"{name},f,label", "0,5,x", "1,6,y"))
         np.testing.assert_array_equal(found.features, [[5], [6]])
 
 
 def test_columns_that_pandas_numbers_are_features(tmp_path):
-    found = read_partly(text(tmp_path, "0,1,2,label", "5,6,7,x"))
+    found = read(text(tmp_path, "0,1,2,label", "5,6,7,x"))
     assert found.columns == ["0", "1", "2"]
 
 
 def test_words_and_dates_beside_the_features_are_passed_over(tmp_path):
     path = text(tmp_path, "f,note,when,code,empty", "1,good,2024-01-01,A1,", "2,bad,2024-01-02,7,", "3,,,B2,")
-    np.testing.assert_array_equal(read_partly(path).features, [[1], [2], [3]])
+    np.testing.assert_array_equal(read(path).features, [[1], [2], [3]])
 
 
 def test_paths_are_kept_to_the_last_blank(tmp_path):
     path = text(tmp_path, "path,f", '" a.jpg ",1', "1.0,2", "  ,3", '"b\nc.jpg",4')
-    assert read_partly(path).paths == [" a.jpg ", "1.0", "row 2", "b\nc.jpg"]
+    assert read(path).names == [" a.jpg ", "1.0", "row 2", "b\nc.jpg"]
 
 
 # ---- labels
 
 
 @pytest.mark.parametrize(
-    ("labels", "read"),
+    ("labels", "names"),
     [
         ([" x", "x ", "\u00a0x"], ["x"] * 3),
         (["e\u0301", "\u00e9", None], ["\u00e9", "\u00e9", None]),
@@ -114,8 +114,8 @@ def test_paths_are_kept_to_the_last_blank(tmp_path):
     ],
     ids=str,
 )
-def test_labels_are_compared_as_people_see_them(labels, read, tmp_path):
-    assert read_partly(save(tmp_path, {"embedding": [[1.0], [2.0], [3.0]], "label": labels})).labels == read
+def test_labels_are_compared_as_people_see_them(labels, names, tmp_path):
+    assert read(save(tmp_path, {"embedding": [[1.0], [2.0], [3.0]], "label": labels})).label_names == names
 
 
 def test_names_that_are_almost_alike_are_told():
@@ -162,10 +162,8 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
         name, fingerprint, dimension, base = "mean", "1", 3, None
 
     def embed(folder, paths, backbone, what, progress, strict):
-        from types import SimpleNamespace
-
         files = list(map(str, paths))
-        return SimpleNamespace(paths=files, features=np.eye(len(files)), hashes=files, skipped=[])
+        return FeatureTable(np.eye(len(files)), paths=files, hashes=files)
 
     for i, folder in enumerate(["e\u0301", "\u00e9", "x"]):
         (tmp_path / folder).mkdir()
@@ -207,13 +205,13 @@ def test_numbers_of_any_kind_are_features(kind, tmp_path):
     values = np.array([[1, 2], [3, 100]])
     convert = np.float16 if pa.types.is_float16(kind) else int
     lists = pa.array([[convert(v) for v in row] for row in values.tolist()], pa.list_(kind))
-    np.testing.assert_array_equal(read_partly(save(tmp_path, {"embedding": lists})).features, values)
+    np.testing.assert_array_equal(read(save(tmp_path, {"embedding": lists})).features, values)
 
 
 def test_large_whole_numbers_keep_their_digits(tmp_path):
     values = [[2**40 + 1, 5], [2**40 + 3, 5]]
-    lists = read_partly(save(tmp_path, {"embedding": pa.array(values, pa.list_(pa.int64()))}))
-    columns = read_partly(save(tmp_path, {"a": [2**40 + 1, 2**40 + 3], "b": [5, 5]}))
+    lists = read(save(tmp_path, {"embedding": pa.array(values, pa.list_(pa.int64()))}))
+    columns = read(save(tmp_path, {"a": [2**40 + 1, 2**40 + 3], "b": [5, 5]}))
     np.testing.assert_array_equal(lists.features, values)
     np.testing.assert_array_equal(columns.features, values)
 
@@ -230,7 +228,7 @@ def test_large_whole_numbers_keep_their_digits(tmp_path):
 )
 def test_lists_that_are_no_features_are_refused(column, said, tmp_path):
     with pytest.raises(ValueError, match=said):
-        read_partly(save(tmp_path, {"embedding": column}))
+        read(save(tmp_path, {"embedding": column}))
 
 
 def test_columns_of_any_kind_of_number_are_read(tmp_path):
@@ -239,17 +237,17 @@ def test_columns_of_any_kind_of_number_are_read(tmp_path):
         "when": pa.array([1, 2], pa.timestamp("s")), "kind": pa.array(["u", "v"]).dictionary_encode(),
         "label": pa.array(["x", None]).dictionary_encode(),
     }  # fmt: skip
-    found = read_partly(save(tmp_path, columns))
+    found = read(save(tmp_path, columns))
     np.testing.assert_array_equal(found.features, [[1.5, 1, 0.5], [2.5, 2, 0.25]])
     assert found.columns == ["a", "b", "c"]
-    assert found.labels == ["x", None]
+    assert found.label_names == ["x", None]
 
 
 def test_numbers_as_text_in_a_parquet_are_refused(tmp_path):
     with pytest.raises(ValueError, match="column 'b' holds numbers as text"):
-        read_partly(save(tmp_path, {"a": [1.0, 2.0], "b": ["1", "2"]}))
+        read(save(tmp_path, {"a": [1.0, 2.0], "b": ["1", "2"]}))
     with pytest.raises(ValueError, match="NaN at row 1, column 0"):
-        read_partly(save(tmp_path, {"a": pa.array([1, None], pa.int64())}))
+        read(save(tmp_path, {"a": pa.array([1, None], pa.int64())}))
 
 
 # ---- columns of two tables

@@ -13,7 +13,8 @@ from pyarrow import csv, parquet
 
 from handful import load
 from handful.backbones import load_backbone
-from handful.label import Items, label_items, predict_items, read_examples, read_pile, read_table
+from handful.features import FeatureTable
+from handful.label import label_items, predict_items, read_examples, read_pile, read_table
 from handful.label.sorting import folder_names, plan_places
 
 SHARE = ("--outlier-share", 0.33)
@@ -21,7 +22,7 @@ EXPORTS = ("--export", "label-studio", "--export", "fiftyone", "--export", "coco
 
 
 def items(labels, features):
-    return Items([f"item {i}" for i in range(len(labels))], np.asarray(features, np.float32), list(labels))
+    return FeatureTable(np.asarray(features, np.float32), list(labels), [f"item {i}" for i in range(len(labels))])
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def blobs():
     draw = lambda k, n: centres[k] + rng.normal(size=(n, 8))  # noqa: E731
     shown = items("aaabbbccc", np.concatenate([draw(k, 3) for k in range(3)]))
     pile = items([None] * 60, np.concatenate([draw(0, 14), draw(1, 13), draw(2, 13), draw(3, 20)]))
-    pile.labels = None
+    pile = pile.replace(labels=None)
     return shown, pile
 
 
@@ -108,9 +109,9 @@ def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
     shown, pile = blobs
     for method, share in (("eol", 0.4), ("auto", "auto")):
         found = label_items(shown, pile, method=method, outlier_share=share)
-        odds = 17 / 18 * np.log(found.scores / (1 - found.scores))  # three examples a class
+        odds = 17 / 18 * np.log(found.outlier_scores / (1 - found.outlier_scores))  # three examples a class
         shift = np.log(found.p_unknown / (1 - found.p_unknown)) - odds
-        sure = (found.scores > 1e-5) & (found.scores < 1 - 1e-5)
+        sure = (found.outlier_scores > 1e-5) & (found.outlier_scores < 1 - 1e-5)
         np.testing.assert_allclose(shift[sure], shift[sure][0], atol=1e-3)
         assert found.p_unknown.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
     assert label_items(shown, pile, method="knn").p_unknown is None
@@ -137,13 +138,13 @@ def test_the_nearest_examples_are_those_of_the_highest_cosine_about_the_mean(out
 
 def test_with_fewer_than_three_examples_there_are_fewer_nearest(blobs):
     shown, pile = blobs
-    two = Items(shown.names[2:4], shown.features[2:4], ["a", "b"])
+    two = FeatureTable(shown.features[2:4], ["a", "b"], shown.names[2:4])
     assert label_items(two, pile).nearest.shape == (60, 2)
 
 
 def test_one_class_is_enough(blobs):
     shown, pile = blobs
-    found = label_items(Items(shown.names[:3], shown.features[:3], ["a"] * 3), pile)
+    found = label_items(FeatureTable(shown.features[:3], ["a"] * 3, shown.names[:3]), pile)
     assert set(found.labels) == {"a", "unknown"}
     assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
     assert found.sentences[2].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
@@ -291,7 +292,7 @@ def test_the_same_pictures_again_are_not_embedded_again(tmp_path, own_cache):
     first = read_pile(tmp_path / "pile", net, progress=quiet, cache=cache)
     (tmp_path / "pile").rename(tmp_path / "moved")
     found = sorted((tmp_path / "moved").iterdir())
-    assert embed_pictures(found, net, cache=cache).cached == len(first) == 15
+    assert embed_pictures(found, net, cache=cache).source["cached"] == len(first) == 15
 
 
 # Decisions
@@ -302,14 +303,16 @@ def test_the_same_pictures_again_are_not_embedded_again(tmp_path, own_cache):
 def test_unknown_rate_is_the_share_that_is_called_unknown(blobs, method, rate):
     found = label_items(*blobs, method=method, unknown_rate=rate)
     assert found.unknown.sum() == round(60 * rate)
-    assert found.scores[found.unknown].min(initial=np.inf) > found.scores[~found.unknown].max(initial=-np.inf)
+    assert found.outlier_scores[found.unknown].min(initial=np.inf) > found.outlier_scores[~found.unknown].max(
+        initial=-np.inf
+    )
     assert found.model.unknown_[-60:].tolist() == found.unknown.tolist()
     assert found.model.transduction_[-60:].tolist() == found.labels.tolist()
 
 
 def test_equal_items_stay_together_and_the_words_say_so(blobs):
     shown, pile = blobs
-    twins = Items(pile.names[:8], np.repeat(pile.features[-1:], 8, axis=0))
+    twins = FeatureTable(np.repeat(pile.features[-1:], 8, axis=0), paths=pile.names[:8])
     found = label_items(shown, twins, method="knn", unknown_rate=0.25)
     assert found.unknown.sum() in (0, 8)
     assert "as far as their scores differ" in found.decision
@@ -327,7 +330,7 @@ def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs, rate
 @pytest.mark.parametrize("method", ["auto", "eol"])
 def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
     shown, pile = blobs
-    twins = Items([*map(str, range(30))], np.repeat(pile.features[[0, 50, 27]], 10, axis=0))
+    twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
     for rate in (0, 0.1, 0.5, 1):
         found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
         known = 1 - found.p_unknown
@@ -336,7 +339,7 @@ def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
 
 def test_threshold_is_taken_as_it_is(blobs):
     found = label_items(*blobs, threshold=0.9)
-    assert found.unknown.tolist() == (found.scores > 0.9).tolist()
+    assert found.unknown.tolist() == (found.outlier_scores > 0.9).tolist()
     assert "above 0.9" in found.decision
 
 
@@ -371,7 +374,8 @@ def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs, method):
     found = label_items(*blobs, method=method, outlier_share=0.3)
     assert not found.is_probability
     assert found.unknown.sum() == 18
-    assert found.confidence.tolist() == found.probabilities.max(axis=1).tolist()
+    best, rank = found.probabilities.max(axis=1), (found.outlier_scores[:, None] >= found.outlier_scores).mean(axis=1)
+    np.testing.assert_allclose(found.confidence, np.where(found.unknown, rank, best))
     assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
 
 
@@ -468,7 +472,7 @@ def test_sorted_pictures_are_all_there_under_their_labels(how, nested, handful):
 
 def test_names_are_numbered_so_that_no_file_system_takes_two_for_one(tmp_path):
     files = [Path(name) for name in ("1/a.png", "2/a.png", "3/A.png", "4/a (2).png", "5/a.png", "6/é.png", "7/é.png")]
-    pile = Items([str(file) for file in files], np.zeros((7, 1)), files=files)
+    pile = FeatureTable(np.zeros((7, 1)), paths=[str(file) for file in files], files=files)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "a (3).png").write_text("mine")
     places = [str(place.relative_to(tmp_path)) for place in plan_places(pile, ["x"] * 7, tmp_path)]
@@ -549,10 +553,10 @@ def test_a_saved_model_gives_the_pile_its_labels_again(method, blobs, tmp_path):
     found = label_items(*blobs, method=method, unknown_rate=0.25)
     again = predict_items(load(found.model.save(tmp_path / "model.safetensors")), blobs[1])
     assert again.labels.tolist() == found.labels.tolist()
-    np.testing.assert_allclose(again.scores, found.scores, atol=1e-6)
+    np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
     np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
-    alone = predict_items(found.model, Items(["one"], blobs[1].features[7:8]))
-    np.testing.assert_allclose(alone.scores[0], found.scores[7], atol=1e-6)
+    alone = predict_items(found.model, FeatureTable(blobs[1].features[7:8], paths=["one"]))
+    np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -563,12 +567,14 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tm
     assert "above 0.5, as the model was saved." in " ".join(done.stdout.split())
     read = csv.read_csv if suffix == ".csv" else parquet.read_table
     new, old = read(name).to_pydict(), parquet.read_table(out / "labels.parquet").to_pydict()
-    assert list(new) == [column for column in old if not column.startswith(("nearest", "group", "p_unknown"))]
+    assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
     for column in ("path", "label", "closest"):
         assert new[column] == old[column]
     assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=0.02)  # KDO counts an item's own density
-    for p, label, score in zip(new["confidence"], new["label"], new["outlier_score"], strict=True):
-        assert label != "unknown" or p == score  # no pile, no share to calibrate by
+    for column in ("p_unknown", "confidence"):
+        assert new[column] == pytest.approx(old[column], abs=0.03)
+    for p, confidence, label in zip(new["p_unknown"], new["confidence"], new["label"], strict=True):
+        assert label != "unknown" or p == confidence
     before = Path(name).read_bytes()
     again = ("predict", out / "model.safetensors", labelled[0] / "pile" / "more", "-o", name)
     assert_refused(handful(*again), "is there already")
@@ -597,7 +603,7 @@ def test_predict_refuses_items_of_another_kind(out, labelled, handful, tmp_path)
     assert_refused(handful("predict", model, "t.csv"), "the model knows items of 256 features, these have 3")
     other = handful("predict", model, labelled[0] / "pile", "--backbone", "efficientnet_lite0")
     assert_refused(other, "the model was made with another backbone or version of it, 'pixels'")
-    assert_refused(handful("predict", model, "none"), "there is no file 'none'")
+    assert_refused(handful("predict", model, "none"), "there is no file or folder 'none'")
     assert_refused(handful("predict", "t.csv", "t.csv"), "'t.csv' is not a safetensors file")
     assert_refused(handful("predict", model, "t.csv", "-o", "t.txt"), "ends in .csv or .parquet")
 
@@ -614,13 +620,13 @@ def test_predict_of_a_table(tmp_path, handful):
 
 def test_predict_of_a_model_of_numbered_classes_writes_unknown_as_text(blobs, tmp_path, handful):
     from handful import make_estimator
-    from handful.features import FeatureSet, write
+    from handful.features import write
 
     shown, pile = blobs
     y = np.array(["abc".index(label) for label in shown.labels] + [-1] * 60)
     model = make_estimator("eol").fit(np.concatenate([shown.features, pile.features]), y)
     model.save(tmp_path / "model.safetensors")
-    write(FeatureSet(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
+    write(FeatureTable(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
     said = json.loads(handful("predict", "model.safetensors", "pile.parquet", "--json").stdout)
     labels = {item["label"] for item in said["items"]}
     assert "unknown" in labels

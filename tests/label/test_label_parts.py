@@ -176,7 +176,7 @@ def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, monkeypatc
 KILLED = """
 import os, signal, sys
 from handful.cli import main
-from handful.label import in_parts
+from handful.label import large_pile as in_parts
 
 in_parts.LARGE = 1000
 what, when = sys.argv.pop(1), int(sys.argv.pop(1))
@@ -346,3 +346,21 @@ def test_two_nodes_label_as_one_machine_does(folder, handful, passes, nodes):
     assert_alike(folder / "small", folder / "plain small", [500])
     assert not passes  # they were made elsewhere
     assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
+
+
+def test_other_columns_are_carried_along_to_the_parts_of_labels(folder, handful):
+    at = 0
+    for number, size in enumerate(SIZES):
+        path = folder / f"parts/part-{number:05d}.parquet"
+        part = parquet.read_table(path).append_column("id", pa.array(range(at, at + size), pa.int64()))
+        parquet.write_table(
+            part.append_column("closest", pa.array(["mine"] * size, pa.string())), path
+        )  # a name that handful uses too
+        at += size
+    label(handful)
+    labels = pa.concat_tables(labels_in(folder / "out"))
+    assert labels["id"].to_pylist() == list(range(sum(SIZES)))
+    assert labels["closest_2"].to_pylist() == ["mine"] * sum(SIZES)
+    assert_refused(
+        handful("label", "examples.parquet", "parts", "-o", "out2", "--embedding", "X"), "from the column 'embedding'"
+    )

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from piles import PIXELS, assert_refused, contents, fill, finish, picture, start
 from test_label_faults import RESULTS, without_rights
 
-from handful.label import Items
+from handful.features import FeatureTable
 from handful.label.sorting import plan_places
 
 COMMAND = ("label", "examples", "pile", "-o", "out", *PIXELS)
@@ -47,7 +48,7 @@ def test_names_as_long_as_they_can_be_are_numbered_within_255_bytes(stem, here, 
 
 def test_a_name_is_cut_between_characters_and_keeps_its_number_and_suffix(tmp_path):
     files = [Path(f"{k}/{'é' * 125}x.jpeg"[:-5] + ".png") for k in range(3)]
-    pile = Items([*map(str, files)], [], files=files)
+    pile = FeatureTable(np.empty((len(files), 0)), paths=[*map(str, files)], files=files)
     names = [place.name for place in plan_places(pile, ["x"] * 3, tmp_path)]
     assert names == ["é" * 125 + "x.png", "é" * 123 + " (2).png", "é" * 123 + " (3).png"]
 
@@ -121,10 +122,12 @@ def test_a_folder_that_may_not_be_written_is_found_out_before_anything_is(closed
 JOURNAL = """
 import resource, sys
 from pathlib import Path
-from handful.label import Items
+import numpy as np
+from handful.features import FeatureTable
 from handful.label.sorting import plan_places, sort_pictures
 files = sorted(Path("pile").iterdir())
-pile = Items([file.name for file in files], [], files=files, folder=Path("pile"))
+names = [file.name for file in files]
+pile = FeatureTable(np.empty((len(files), 0)), paths=names, files=files, folder=Path("pile"))
 places = plan_places(pile, ["left"] * len(files), Path("out/sorted"))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
 try:

@@ -15,7 +15,7 @@ from handful.bench import BENCHMARKS, Store, parse_methods, run
 from handful.bench.report import perform
 from handful.core.arrays import one_hot, unit
 from handful.core.base import Base, is_base, read_base
-from handful.features import FeatureSet, Protocol, write
+from handful.features import FeatureTable, Protocol, write
 from handful.methods import feat, poodle
 from handful.solving import get_solver
 
@@ -76,7 +76,7 @@ def test_the_mark_is_of_the_arrays_and_of_nothing_else():
 def test_what_is_no_base_is_refused_in_words(tmp_path):
     base = base_for(5)
     path = base.save(tmp_path / "b.safetensors")
-    features = write(FeatureSet(np.eye(3), [0, 1, 2]), tmp_path / "f.safetensors")
+    features = write(FeatureTable(np.eye(3), [0, 1, 2]), tmp_path / "f.safetensors")
     assert is_base(path)
     assert not is_base(features)
     with pytest.raises(ValueError, match=r"not a base: `handful base FEATURES"):
@@ -310,7 +310,7 @@ def crowded(n_classes=40, n_items=12, seed=0, dimension=16):
     centres = np.where(np.arange(dimension) < 6, 1.0, 0.0) * rng.normal(size=(n_classes, dimension))
     features = centres[:, None] + spread * rng.normal(size=(n_classes, n_items, dimension))
     labels = np.repeat(np.arange(n_classes), n_items)
-    return FeatureSet(features.reshape(-1, dimension).astype(np.float32), labels, name=f"crowded{seed}")
+    return FeatureTable(features.reshape(-1, dimension).astype(np.float32), labels, name=f"crowded{seed}")
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +355,7 @@ def test_a_head_that_gains_nothing_stays_at_the_prototypes():
     from handful.training.heads import learn_base
 
     rng = np.random.default_rng(0)
-    noise = FeatureSet(rng.normal(size=(240, 8)).astype(np.float32), np.repeat(np.arange(20), 12))
+    noise = FeatureTable(rng.normal(size=(240, 8)).astype(np.float32), np.repeat(np.arange(20), 12))
     for said in learn_base(noise, episodes=640).about["heads"].values():
         before, after = (sum(said[when][name] for name in ("accuracy", "auroc")) for when in ("before", "after"))
         assert after >= before
@@ -436,7 +436,7 @@ def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
     path = base_for(16).save(tmp_path / "b.safetensors")
     make, _ = BENCHMARKS["balanced"]
     both = make(SMALL["protocol"], parse_methods(f"feat,feat:base={path},simpleshot"))
-    carrying = FeatureSet(features.features, features.labels, base_mean=base_for(16).mean)
+    carrying = FeatureTable(features.features, features.labels, base_mean=base_for(16).mean)
     given = run(both, carrying, base_for(16, seed=1), Store(tmp_path), tasks=3)
     rows = [row for _, row in given.figures]
     assert rows == ["FEAT", f"FEAT (base={path})", "SimpleShot"]
@@ -447,7 +447,7 @@ def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
         run(plain, features, Base(base_for(16).mean + 1), Store(tmp_path), tasks=3),
         run(
             plain,
-            FeatureSet(features.features, features.labels, base_mean=base_for(16).mean + 1),
+            FeatureTable(features.features, features.labels, base_mean=base_for(16).mean + 1),
             None,
             Store(tmp_path),
             tasks=3,

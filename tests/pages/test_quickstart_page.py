@@ -105,7 +105,7 @@ def test_columns_that_the_page_names_are_there(ran):
     for name in ("confidence", "p_unknown", "outlier_score", "p_box", "group"):
         assert f"`{name}`" in text
         assert name in columns
-    assert "p_unknown" not in rows_of(ran[0] / "new-labels.csv")[0]
+    assert "p_unknown" in rows_of(ran[0] / "new-labels.csv")[0]
 
 
 def test_options_that_the_page_only_names_exist():

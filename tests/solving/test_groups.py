@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import handful as package
-from handful.features import Protocol, digits, draw, read
-from handful.label import Items, Job, label_items, promote_groups
+from handful.features import FeatureTable, Protocol, digits, draw, read
+from handful.label import Job, Labelled, label_items, promote_groups
 from handful.solving.groups import Group, find_groups, lower_share
 
 
@@ -319,11 +319,12 @@ def test_sentences_count_the_groups_and_those_in_none(solved, sizes, unknown, se
     """Whatever the groups are: these are given."""
     task = solved[0].task
     x = np.concatenate([task.support[0], np.repeat(task.query[0], 6, axis=0)])
-    shown = Items(list("abcdefghij"), x[:10], [*"aaaaabbbbb"])
-    pile = Items([*map(str, range(240))], x[10:])
+    shown = FeatureTable(x[:10], [*"aaaaabbbbb"], list("abcdefghij"))
+    pile = FeatureTable(x[10:], paths=[*map(str, range(240))])
     found = label_items(shown, pile, method="kdo", unknown_rate=0.5)
-    found.scores = np.where(np.arange(240) < unknown, 1.0, 0.0)
     found.model.threshold_ = 0.5
+    scores = np.where(np.arange(240) < unknown, 1.0, 0.0)
+    found = Labelled(pile, shown, found.model, found.probabilities, scores, found.decision)
     ends = np.cumsum([0, *sizes])
     found.groups = [Group(k + 1, np.arange(ends[k], ends[k + 1]), 0.5) for k in range(len(sizes))]
     said = [line for line in found.sentences if "fall into" in line]

@@ -82,7 +82,9 @@ def test_any_pieces_and_any_chunk_give_what_one_array_gives(method, data):
     chunk, threads = data.draw(st.integers(1, count + 5)), data.draw(st.integers(1, 3))
     whole = handful.solve(support, labels, query, method=method, outlier_share=0.5)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "SMALL_PILE_ROWS", 1000)  # few queries leave EOL room to run away from a rounding error
+        patch.setattr(
+            streaming, "SMALL_PILE_ROWS", 1000
+        )  # few queries leave EOL room to run away from a rounding error
         pile = in_pieces(query, cuts, kinds, folder)
         found = handful.solve(
             support,

@@ -658,7 +658,7 @@ def test_the_command_reads_what_is_there_and_checks_archives(handful, tmp_path, 
     done = handful("datasets", "omniglot", "--check", folder)
     assert done.returncode == 1  # these are not the published files
     assert "images_background.zip is NOT the published file" in done.stdout
-    assert "base: 2 classes, 4 pictures, 2 a class, NOT as many as published" in done.stdout
+    assert "base: 2 classes, 4 pictures, 2 per class, NOT as many as published" in done.stdout
     digests = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in os.listdir(folder)}
     info = catalogue._all()["omniglot"]
     monkeypatch.setitem(catalogue._all(), "omniglot", catalogue.DatasetInfo(**(vars(info) | {"archives": digests})))

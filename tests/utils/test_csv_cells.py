@@ -150,12 +150,12 @@ def test_tables_of_benchmarks_hold_no_formula(tmp_path):
 
 
 def test_a_table_of_somebody_else_keeps_its_apostrophes(tmp_path):
-    from handful.features import read_partly
+    from handful.features import read
 
     arrow_csv.write_csv(pa.table({"path": ["'=a", "b"], "label": ["'-x", None], "f": [1.0, 2.0]}), tmp_path / "t.csv")
-    table = read_partly(tmp_path / "t.csv")
-    assert table.paths == ["'=a", "b"]
-    assert table.labels == ["'-x", None]
+    table = read(tmp_path / "t.csv")
+    assert table.names == ["'=a", "b"]
+    assert table.label_names == ["'-x", None]
 
 
 @pytest.mark.parametrize("command", ["label", "predict", "workbench", "bench"])

@@ -18,7 +18,7 @@ import pytest
 from piles import fill, picture, start
 from strangers import save_slow_on_white
 
-from handful.features import FeatureSet, digits, write
+from handful.features import FeatureTable, digits, write
 
 pytestmark = [
     pytest.mark.slow,
@@ -202,7 +202,9 @@ def features(path, n, dimension=64, classes=40):
     rng = np.random.default_rng(0)
     labels = np.arange(n) % classes
     centres = rng.normal(size=(classes, dimension))
-    write(FeatureSet((centres[labels] + rng.normal(size=(n, dimension))).astype(np.float32), labels.astype(str)), path)
+    write(
+        FeatureTable((centres[labels] + rng.normal(size=(n, dimension))).astype(np.float32), labels.astype(str)), path
+    )
     return path
 
 

@@ -135,7 +135,7 @@ def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
     _, client, _, classes = solved
     item = client.get("/ids?view=unsure").json()["ids"][-1]
     full = client.get(f"/items/{item}").json()
-    assert sum(full["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    assert sum(full["probabilities"].values()) + full["p_unknown"] == pytest.approx(1, abs=1e-5)
     assert set(full["probabilities"]) == {str(number) for number in classes.values()}
     assert (full["width"], full["height"]) == (32, 32)
     shown = set(client.get("/ids?view=examples").json()["ids"])

@@ -3,14 +3,13 @@
 from handful.backbones.backbone import Backbone
 from handful.backbones.cache import FeatureCache
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
-from handful.backbones.embedding import Embedded, embed_pictures, thumbnail
+from handful.backbones.embedding import embed_pictures, thumbnail
 from handful.backbones.pictures import BadPicture, Skipped, find_pictures, open_picture, picture_size
 
 __all__ = [
     "Backbone",
     "BackboneInfo",
     "BadPicture",
-    "Embedded",
     "FeatureCache",
     "Skipped",
     "embed_pictures",

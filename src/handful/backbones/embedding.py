@@ -7,7 +7,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +15,7 @@ from PIL import Image
 
 from handful.backbones.cache import FeatureCache, content_hash
 from handful.backbones.pictures import BadPicture, Opener, Skipped, decode, open_picture, read, status_of
+from handful.features import FeatureTable
 
 if TYPE_CHECKING:
     from handful.backbones.backbone import Backbone
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 LOADING = 1  # to be raised when loading gives other pixels for the same file: kept features are wrong then
 ENOUGH = 3  # times the backbone's input: 12 megapixels of JPEG in a quarter of the time, the input 0.2/255 apart
 THREADS = 8  # at most, unless asked for: each may hold a picture of 360 MB
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """Features of those pictures that could be embedded, in the order given, and what was passed over."""
-
-    features: np.ndarray  # float32 [n, D]
-    paths: list[str]
-    hashes: list[str]
-    skipped: list[Skipped]
-    cached: int  # how many of the n came from the cache
 
 
 def embed_pictures(
@@ -46,7 +35,7 @@ def embed_pictures(
     strict: bool = False,
     progress: Callable[[int, int], object] | None = None,
     opener: Opener | None = None,
-) -> Embedded:
+) -> FeatureTable:
     """Embed pictures with a backbone.
 
     `cache`: the user's, none, or one's own. `batch` pictures go through the backbone at once, while up to `threads`
@@ -222,7 +211,7 @@ class _Run:
             self.store.remember(self.read)
         self.read = []
 
-    def result(self) -> Embedded:
+    def result(self) -> FeatureTable:
         skipped, paths, hashes = [], [], []
         for index, (path, content) in enumerate(zip(self.paths, self.hashes, strict=True)):
             if content is not None and content in self.vectors:
@@ -233,7 +222,12 @@ class _Run:
         features = np.empty((len(paths), self.backbone.dimension), np.float32)
         for row, content in enumerate(hashes):
             features[row] = self.vectors[content]
-        return Embedded(features, paths, hashes, skipped, sum(content in self.cached for content in hashes))
+        source = {
+            "backbone": self.backbone.name,
+            "backbone_fingerprint": self.backbone.fingerprint,
+            "cached": sum(content in self.cached for content in hashes),
+        }
+        return FeatureTable(features, paths=paths, hashes=hashes, skipped=skipped, source=source)
 
 
 def _cores() -> int:

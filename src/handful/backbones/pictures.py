@@ -14,9 +14,8 @@ import stat
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 # Named so that Pillow knows their formats: it would import all of its fifty to find TIFF
 from PIL import (
@@ -63,8 +62,7 @@ class BadPicture(ValueError):
         return f"{shown(self.path)} {self.reason}"
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """Something passed over: its `path` as the system has it, and a `reason` that continues the sentence."""
 
     path: str

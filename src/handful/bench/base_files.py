@@ -12,7 +12,7 @@ from typing import Protocol
 from handful.bench.settings import Contender
 from handful.bench.store import Store, fingerprint, source_of
 from handful.core.base import NEGATIVES, Base, read_base
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
 
@@ -23,7 +23,7 @@ class LearnBase(Protocol):
     __module__: str  # its source decides what is learned
 
     def __call__(
-        self, features: FeatureSet, /, *, heads: Sequence[str], progress: Callable[[int, int], object]
+        self, features: FeatureTable, /, *, heads: Sequence[str], progress: Callable[[int, int], object]
     ) -> Base:
         """Learn these heads from features of base classes."""
 
@@ -37,12 +37,12 @@ class Ground:
     name: str
 
 
-def ground(base: FeatureSet | Base | None, features: FeatureSet, learned: Base | None = None) -> Ground | None:
+def ground(base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None) -> Ground | None:
     """What is known of the base classes: as given, or by the mean that the features bring with them.
 
     learned: what was learned from the features that are `base`.
     """
-    if isinstance(base, FeatureSet):
+    if isinstance(base, FeatureTable):
         return Ground(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
     if base is None:
         if features.base_mean is None:
@@ -52,7 +52,7 @@ def ground(base: FeatureSet | Base | None, features: FeatureSet, learned: Base |
     return Ground(base, f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}", name)
 
 
-def check_dimension(base: Ground | None, features: FeatureSet) -> None:
+def check_dimension(base: Ground | None, features: FeatureTable) -> None:
     """Raise ValueError if the base and the features have different numbers of dimensions."""
     if base is not None and base.base.dimension != features.dimension:
         raise ValueError(
@@ -67,7 +67,7 @@ def needing(contenders: Iterable[Contender]) -> list[Contender]:
 
 
 def learn(
-    base: FeatureSet | Base | None,
+    base: FeatureTable | Base | None,
     contenders: Iterable[Contender],
     store: Store,
     progress: Callable[[str, int, int], object],

@@ -27,7 +27,7 @@ from handful.bench.settings import FIGURES, parse_methods, told
 from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import FeatureTable, Protocol, draw
 from handful.solving import get_solver, solve_task
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def histogram(scores: np.ndarray, outlier: np.ndarray, title: str) -> Figure:
 
 
 def optimisation(
-    features: FeatureSet, base_mean: np.ndarray | None, protocol: Protocol, seed: int = 0, task: int = 0
+    features: FeatureTable, base_mean: np.ndarray | None, protocol: Protocol, seed: int = 0, task: int = 0
 ) -> Figure:
     """Task number `task` of a seed. The figures are those of EOL stopped after so many steps."""
     episode = draw(features.features, features.labels, protocol, seed=seed, tasks=[task])
@@ -202,7 +202,7 @@ def optimisation(
 
 
 def gallery(
-    features: FeatureSet,
+    features: FeatureTable,
     base_mean: np.ndarray | None,
     protocol: Protocol,
     methods: Sequence[str] = ("eol", "ostim", "oslo", "knn", "simpleshot"),

@@ -19,7 +19,7 @@ from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
-from handful.features import FeatureSet, Protocol, digits
+from handful.features import FeatureTable, Protocol, digits
 from handful.features.episodes import check
 from handful.utils.files import write_whole
 
@@ -48,8 +48,8 @@ class Outcome:
 
 def perform(
     name: str,
-    features: FeatureSet | None = None,
-    base: FeatureSet | Base | None = None,
+    features: FeatureTable | None = None,
+    base: FeatureTable | Base | None = None,
     *,
     output: Path | str,
     methods: str | Iterable[str] | None = None,
@@ -93,7 +93,7 @@ def perform(
     benchmarks = _benchmarks(name, methods, protocol, shots)
     if against:
         benchmarks[0].row(against)  # raises, if there is none
-    features = FeatureSet(*digits(), name="digits") if features is None else features
+    features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
     if name == "share":
         for benchmark in benchmarks:  # all of them before the first is run
             share.check_drawable(benchmark, features.counts)

@@ -22,7 +22,7 @@ from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_
 from handful.core.base import Base
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
-from handful.features import Episodes, FeatureSet, Protocol, draw
+from handful.features import Episodes, FeatureTable, Protocol, draw
 from handful.features.episodes import check
 from handful.solving import Result, get_solver, solve_task
 from handful.utils.interrupts import cleanup
@@ -40,7 +40,7 @@ class Work(NamedTuple):
     figures: tuple[str, ...] = FIGURES
 
 
-Engine = Callable[[list[Work], FeatureSet, Base | None, Store], Generator[int, None, None]]
+Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int, None, None]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Results:
 
 def run(
     benchmark: Benchmark,
-    features: FeatureSet,
-    base: FeatureSet | Base | None,
+    features: FeatureTable,
+    base: FeatureTable | Base | None,
     store: Store,
     *,
     seeds: int = 1,
@@ -78,6 +78,7 @@ def run(
     engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the base
     (its mean at least) and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
     """
+    features = features.labelled()
     known = ground(base, features, learned)
     check_dimension(known, features)
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
@@ -182,7 +183,7 @@ def _gather(
 
 
 def _all(
-    work: list[Work], features: FeatureSet, base: Base | None, store: Store, jobs: int
+    work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
     fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
     if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once

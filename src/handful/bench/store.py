@@ -29,7 +29,7 @@ import numpy as np
 
 import handful
 from handful.bench.settings import FIGURES, Cell
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.utils.files import scratch, write_whole
 
@@ -166,12 +166,13 @@ def key_of(about: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(about, sort_keys=True, default=repr).encode(), digest_size=10).hexdigest()
 
 
-def fingerprint(features: FeatureSet) -> str:
+def fingerprint(features: FeatureTable) -> str:
     """Return a digest of the features and labels of a set."""
-    about = features.features.dtype.str, features.features.shape, features.labels.dtype.kind  # 10 > 2, but "10" < "2"
+    labels = np.empty(0, str) if features.labels is None else features.labels
+    about = features.features.dtype.str, features.features.shape, labels.dtype.kind  # 10 > 2, but "10" < "2"
     found = blake2b(repr(about).encode(), digest_size=16)
     found.update(np.ascontiguousarray(features.features).data)
-    found.update("\0".join(map(str, features.labels)).encode())
+    found.update("\0".join(map(str, labels)).encode())
     return found.hexdigest()
 
 

@@ -93,6 +93,34 @@ class ReadingOptions:
 
 
 @dataclass(frozen=True)
+class TableOptions:
+    """Which columns of a table, or arrays of a file, are features and labels."""
+
+    PANEL: ClassVar = "Tables and arrays"
+
+    embedding: Annotated[
+        str | None,
+        typer.Option(
+            help="The column (or array) of features. Default: embedding (features), or else all columns of numbers."
+        ),
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(help="The column (or array) of labels. Default: label (labels), if there is one.")
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option(help='The columns of numbers that are features: names or patterns, "f*" or a,b,c.')
+    ] = None
+    exclude: Annotated[
+        str | None, typer.Option(help="Columns of numbers that are no features, as in price,year; also patterns.")
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `handful.features.read`; options that are not given are left out."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in given.items()}
+
+
+@dataclass(frozen=True)
 class ClusterOptions:
     """Where the work is done."""
 

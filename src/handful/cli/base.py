@@ -11,7 +11,7 @@ import typer
 
 from handful.cli._app import command
 from handful.cli._console import console_for, print_lines, progress_bars
-from handful.cli._options import Json, parse_names
+from handful.cli._options import Json, TableOptions, parse_names
 
 METHODS_OF_HEAD = {"feat": "FEAT, SnaTCHer-F", "peeler": "PEELER"}
 
@@ -35,6 +35,8 @@ def base(
     negatives: Annotated[int, typer.Option(min=0, help="How many of the items to keep, for POODLE.")] = 1000,
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks a head learns from, at most.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the tasks, the start and the held-out classes.")] = 0,
+    *,
+    table: TableOptions,
     as_json: Json = False,
 ) -> None:
     """Learn what methods need to know about a backbone's base classes: their mean, learned heads, and some items.
@@ -49,9 +51,9 @@ def base(
 
     if not output.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(output.parent)!r} to write {output.name} to: create it first")
-    data = read(features)
+    data = read(features, **table.arguments())
     base_classes = data.of_split("base") or data  # a head must not learn from novel classes that are in the file
-    validation = data.of_split("val") if val is None else read(val)
+    validation = data.of_split("val") if val is None else read(val, **table.arguments())
     console = console_for(as_json)
     with progress_bars(console, "tasks") as progress:
         learned = learn_base(

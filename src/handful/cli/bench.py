@@ -13,7 +13,7 @@ import typer
 
 from handful.cli._app import command
 from handful.cli._console import console_for, print_lines, progress_bars, stoppable
-from handful.cli._options import ClusterOptions, Json
+from handful.cli._options import ClusterOptions, Json, TableOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,6 +98,7 @@ def bench(
     ),
     *,
     data: DataOptions,
+    table: TableOptions,
     comparison: ComparisonOptions,
     kind: TaskOptions,
     machine: MachineOptions,
@@ -118,7 +119,7 @@ def bench(
     """
     from handful.bench import report as job
     from handful.core.base import is_base, read_base
-    from handful.features import FeatureSet, Protocol, read
+    from handful.features import FeatureTable, Protocol, read
     from handful.utils.threads import available_threads
 
     machine.check()
@@ -128,22 +129,24 @@ def bench(
         broad=kind.broad, unequal_shots=kind.unequal, unequal_queries=kind.unequal,
     )  # fmt: skip
     tasks = kind.tasks or job.TASKS.get(name)
-    features = None if data.features is None else read(data.features)
+    features = None if data.features is None else read(data.features, warn=False, **table.arguments())
     base: Any = None
     if data.base is not None:
-        base = read_base(data.base) if is_base(data.base) else read(data.base)
-    if isinstance(base, FeatureSet):
+        base = read_base(data.base) if is_base(data.base) else read(data.base, warn=False, **table.arguments())
+    if isinstance(base, FeatureTable):
         base = base.of_split("base") or base
     if features is not None and data.split is not None:
         features = features.select(split=data.split)
     console = console_for(as_json)
+    if features is not None and features.about_columns:
+        print_lines(console, [f"{data.features}: {features.about_columns}"])
     kept = f"Finished tasks are stored in {output}: the same command continues from there."
     with stoppable(console, kept), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=tasks,
             seeds=kind.seeds, shots=shots if name == "share" else None, jobs=machine.jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
-            command=_command_of(name, data, comparison, kind, tasks, shots), progress=progress, engine=engine,
+            command=_command_of(name, data, table, comparison, kind, tasks, shots), progress=progress, engine=engine,
             learn_base=_learner(),
         )  # fmt: skip
     if as_json:
@@ -206,6 +209,7 @@ def _shots(name: str, text: str | None) -> list[int]:
 def _command_of(
     name: str,
     data: DataOptions,
+    table: TableOptions,
     comparison: ComparisonOptions,
     kind: TaskOptions,
     tasks: int | None,
@@ -215,7 +219,7 @@ def _command_of(
     words = ["handful", "bench", name]
     values = {
         "features": data.features, "split": data.split, "base": data.base, "methods": comparison.methods,
-        "tasks": tasks, "seeds": kind.seeds, "against": comparison.against,
+        "tasks": tasks, "seeds": kind.seeds, "against": comparison.against, **vars(table),
     }  # fmt: skip
     for option, value in values.items():
         words += [f"--{option}", str(value)] if value is not None else []

@@ -115,7 +115,7 @@ def embed(
     not used, because its file cannot be locked on a network drive.
     """
     from handful.backbones import load_backbone
-    from handful.features.featureset import WRITERS
+    from handful.features.files import WRITERS
     from handful.label.base_files import find_base_mean
     from handful.label.items import read_pile
     from handful.label.outputs import check_file
@@ -150,9 +150,10 @@ def embed(
             embedded = _embed_data_set(pictures, dataset.dataset, dataset.split, work)
         else:
             embedded = _embed_folder(pictures, work)
-    labels = getattr(embedded, "labels", None) or [first_folder(printable(name)) for name in embedded.names]
-    classes = set(labels) - {""}
-    skipped = ([] if base_classes is None else base_classes.skipped) + embedded.skipped
+    has_labels = getattr(embedded, "labels", None) is not None
+    labels = embedded.label_names if has_labels else [first_folder(printable(name)) for name in embedded.names]
+    classes = set(labels) - {"", None}
+    skipped = [*([] if base_classes is None else base_classes.skipped), *embedded.skipped]
     if as_json:
         document = {
             "items": len(embedded.names), "features": network.dimension,
@@ -219,10 +220,7 @@ def _embed_on_cluster(
 
 
 def _embed_data_set(path: Path, dataset: str, split: str | None, work: Work) -> Any:
-    from dataclasses import replace
-
     from handful.features import write
-    from handful.label import Items
     from handful.training.datasets import read_pictures
     from handful.training.datasets.embedding import embed_set
 
@@ -232,16 +230,13 @@ def _embed_data_set(path: Path, dataset: str, split: str | None, work: Work) -> 
     )  # fmt: skip
     features = embed_set(data, work.network, lambda done, total: work.progress("pile", done, total))
     work.output.parent.mkdir(parents=True, exist_ok=True)
-    write(replace(features, base_mean=work.base_mean), work.output)
-    labels = features.labels.tolist()
-    names = [f"{label}/{i}" for i, label in enumerate(labels)]
-    return Items(names, features.features, labels, skipped=[(str(one.path), one.reason) for one in data.skipped])
+    write(features.replace(base_mean=work.base_mean), work.output)
+    names = [f"{label}/{i}" for i, label in enumerate(features.label_names)]
+    return features.replace(paths=names, skipped=[(str(one.path), one.reason) for one in data.skipped])
 
 
 def _embed_folder(pictures: Path, work: Work) -> Any:
-    import numpy as np
-
-    from handful.features import FeatureSet, write
+    from handful.features import FeatureTable, write
     from handful.label import read_pile
     from handful.utils.files import first_folder, printable
 
@@ -252,7 +247,7 @@ def _embed_folder(pictures: Path, work: Work) -> Any:
     labels = list(map(first_folder, names))
     work.output.parent.mkdir(parents=True, exist_ok=True)
     write(
-        FeatureSet(items.features, np.array(labels), np.array(names), name=pictures.name, base_mean=work.base_mean),
+        FeatureTable(items.features, labels, names, name=pictures.name, base_mean=work.base_mean),
         work.output,
     )
     return items

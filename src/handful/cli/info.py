@@ -10,7 +10,7 @@ import typer
 
 from handful.cli._app import command
 from handful.cli._console import console_for
-from handful.cli._options import Json
+from handful.cli._options import Json, TableOptions
 
 MAX_LISTED_CLASSES = 20
 
@@ -18,8 +18,10 @@ MAX_LISTED_CLASSES = 20
 @command()
 def info(
     path: Annotated[
-        Path, typer.Argument(help="A .parquet, .npz, .npy, .safetensors, .pkl, or a folder of `datasets`.")
+        Path, typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, .pkl, or a folder of `datasets`.")
     ],
+    *,
+    columns: TableOptions,
     as_json: Json = False,
 ) -> None:
     """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it is large enough for.
@@ -29,7 +31,8 @@ def info(
     """
     from handful.features import describe, read
 
-    facts = describe(read(path))
+    table = read(path, warn=False, **columns.arguments())
+    facts = describe(table)
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return
@@ -37,12 +40,14 @@ def info(
 
     from handful.core.checks import shortened
 
-    table = Table(title=f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes", show_header=False)
+    rows = Table(title=f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes", show_header=False)
     for name, value in facts.items():
-        if name not in ("name", "counts"):
-            table.add_row(name.replace("_", " "), _in_words(value))
+        if name not in ("name", "counts", "columns", "others", "set_aside"):
+            rows.add_row(name.replace("_", " "), _in_words(value))
     console = console_for(False)
-    console.print(table)
+    console.print(rows)
+    if table.about_columns:
+        console.print(table.about_columns[0].upper() + table.about_columns[1:], markup=False)
     counts = sorted(facts["counts"].items(), key=lambda pair: -pair[1])
     listed = ", ".join(f"{shortened(str(name))} {count}" for name, count in counts[:MAX_LISTED_CLASSES])
     more = len(counts) - MAX_LISTED_CLASSES

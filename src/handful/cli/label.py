@@ -23,7 +23,15 @@ from handful.cli._console import (
     skipped_rows,
     stoppable,
 )
-from handful.cli._options import BackboneOptions, ClusterOptions, DecisionOptions, Json, ReadingOptions, Sort
+from handful.cli._options import (
+    BackboneOptions,
+    ClusterOptions,
+    DecisionOptions,
+    Json,
+    ReadingOptions,
+    Sort,
+    TableOptions,
+)
 
 if TYPE_CHECKING:
     from handful.label import Job, Labelled
@@ -52,7 +60,9 @@ class ResultOptions:
 def label(
     examples: Annotated[
         Path,
-        typer.Argument(help="A folder that holds one folder of pictures for each class; or a table (.parquet, .csv)."),
+        typer.Argument(
+            help="A folder that holds one folder of pictures for each class; or a table (.parquet, .csv, .npz, ...)."
+        ),
     ],
     pile: Annotated[
         Path | None,
@@ -75,6 +85,7 @@ def label(
         ),
     ] = None,
     reading: ReadingOptions,
+    table: TableOptions,
     cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
@@ -115,7 +126,7 @@ def label(
         check_output(output, results.overwrite, formats, results.sort)
     job = Job(
         examples, pile, arguments, backbone.backbone, backbone.input_options(), reading.strict, reading.cache,
-        formats, results.sort, [output], engine=cluster.engine, base=base,
+        formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
     )  # fmt: skip
     if in_parts:
         _run_in_parts(job, output, as_json, cluster.address)
@@ -142,6 +153,8 @@ def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> No
     if as_json:
         typer.echo(json.dumps(_document(labelled, files), indent=2))
         return
+    if pile.about_columns:
+        print_lines(console, [f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}."])
     for sentence in labelled.sentences:
         console.print(sentence, markup=False)
     print_skipped(console, labelled.skipped)
@@ -210,6 +223,11 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
         ],
         **labelled.share,
         "threshold": labelled.model.threshold_,
+        "columns": {
+            "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
+            "carried": list(labelled.pile.others),
+            "set_aside": list(labelled.pile.set_aside),
+        },
         "skipped": skipped_rows(labelled.skipped),
         "files": absolute(files),
     }

@@ -18,7 +18,7 @@ from handful.cli._console import (
     skipped_rows,
     stoppable,
 )
-from handful.cli._options import Json, Overwrite, ReadingOptions
+from handful.cli._options import Json, Overwrite, ReadingOptions, TableOptions
 
 
 @command()
@@ -38,6 +38,7 @@ def predict(
     overwrite: Overwrite = False,
     *,
     reading: ReadingOptions,
+    table: TableOptions,
     as_json: Json = False,
 ) -> None:
     """Label new items by a saved model: each item on its own. The model does not change.
@@ -59,8 +60,9 @@ def predict(
     fitted = handful.load(model)
     with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, "pictures") as progress:
         new_items = read_new_items(
-            fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache
-        )
+            fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache,
+            table=table.arguments(),
+        )  # fmt: skip
     labelled = predict_items(fitted, new_items)
     if output is not None:
         write_table(labelled, output)

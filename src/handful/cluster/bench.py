@@ -26,7 +26,7 @@ from handful.bench.settings import Contender
 from handful.bench.store import Block, Store, code_of, modules_of
 from handful.cluster.connection import connected
 from handful.core.base import Base
-from handful.features import Episodes, FeatureSet, Protocol, draw
+from handful.features import Episodes, FeatureTable, Protocol, draw
 
 PER_CPU = 4  # tasks under way: a machine finds the next one waiting, and 100,000 blocks are not all handed out at once
 RETRIES = 5  # of a task whose worker or machine died; an error of the method itself is not tried again
@@ -72,7 +72,7 @@ class Ray:
         self._connection.close()
 
     def __call__(
-        self, work: list[Work], features: FeatureSet, base: Base | None, store: Store
+        self, work: list[Work], features: FeatureTable, base: Base | None, store: Store
     ) -> Generator[int, None, None]:
         """Solve all of it, write the figures as they come; yields the number of tasks each time."""
         if not work:

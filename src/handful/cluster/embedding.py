@@ -29,13 +29,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from handful.backbones.embedding import Embedded
 from handful.backbones.pictures import BadPicture, Skipped, find_pictures
 from handful.cluster.connection import connected, need
 from handful.cluster.embedding_part import Order, Recipe, Shard, ShardMaker, digest
 from handful.cluster.ray_logging import quiet
-from handful.features import read, write
-from handful.features.columns import BASE_MEAN, mean_of_folder, read_json
+from handful.features import FeatureTable, read, write
+from handful.features.base_mean import BASE_MEAN, mean_of_folder
+from handful.features.file_checks import read_json
 from handful.features.parts import PART, PLAN, part_name, part_numbers, read_note, write_mean
 from handful.utils.files import printable, write_whole
 
@@ -56,7 +56,7 @@ DIFFERENCES = {  # what a plan says, in words
 
 @dataclass(frozen=True)
 class Sharded:
-    """A folder of shards that is complete; of its pictures what `Items` has, but for their features."""
+    """A folder of shards that is complete; of its pictures what a `FeatureTable` has, but for their features."""
 
     folder: Path
     names: list[str]  # below the folder of pictures
@@ -180,7 +180,7 @@ class ClusterEmbedder:
         what: str,
         progress: Callable[[str, int, int], object],
         strict: bool,
-    ) -> Embedded:
+    ) -> FeatureTable:
         """Embed pictures on the cluster, write the features in parts, and read them back."""
         made = embed_to_shards(
             top, paths, self.recipe, self.folder / what, backbone, size=self.size, address=self.address,
@@ -189,7 +189,8 @@ class ClusterEmbedder:
         empty = np.empty((0, backbone.dimension), np.float32)
         features = read(made.folder).features if made.names else empty
         skipped = [Skipped(*each) for each in made.skipped]
-        return Embedded(features, [str(top / name) for name in made.names], made.hashes, skipped, cached=0)
+        paths = [str(top / name) for name in made.names]
+        return FeatureTable(features, paths=paths, hashes=made.hashes, skipped=skipped)
 
 
 # ---- the machines

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from handful.backbones.embedding import LOADING, embed_pictures
-from handful.features.columns import Columns
+from handful.features import FeatureTable
 from handful.features.parts import PLAN, part_name, read_note, write_part
 from handful.utils.files import first_folder, printable
 
@@ -120,10 +118,10 @@ class ShardMaker:
         found = embed_pictures(paths, self._backbone(), cache=False, batch=BATCH, threads=1)
         places = {path: i for i, path in enumerate(paths)}
         skipped = [(places[s.path], s.reason) for s in found.skipped]
-        names = [printable(os.path.relpath(path, order.top)) for path in found.paths]
+        names = [printable(os.path.relpath(path, order.top)) for path in found.names]
         note = {**mark, "hashes": found.hashes, "skipped": skipped}
-        columns = Columns(found.features, np.array(list(map(first_folder, names)), str), np.array(names, str))
-        write_part(columns, path, note, order.run)
+        table = FeatureTable(found.features, list(map(first_folder, names)), names)
+        write_part(table, path, note, order.run)
         tries.unlink(missing_ok=True)
         return note
 

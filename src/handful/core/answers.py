@@ -12,13 +12,15 @@ For an item i, with p_ij the method's probabilities of the known classes j and o
                         so that over all classes and "unknown" the numbers add up to 1
 
 Some methods give outlier scores that only rank. They have no P(unknown): the confidence of a known item is then
-P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher.
+P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher. Where
+nothing is known of the pile (a model of 0.1.0), it is P(closest | known) for both.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
@@ -26,6 +28,8 @@ from array_api_compat import array_namespace, is_torch_array
 from handful.core.arrays import Array, as_like, to_numpy
 from handful.core.checks import UNKNOWN, UNKNOWN_NAME
 from handful.core.decide import shift_of, shifted
+
+Some = TypeVar("Some", bound="Answers")
 
 
 class Answers:
@@ -52,7 +56,10 @@ class Answers:
     labelled : bool array [n], optional
         Items whose class was given: they are no part of the pile that is calibrated, and P(unknown) is 0.
     pile_scores : array [m], optional
-        The outlier scores of the whole pile where these items are only a part of it: ranks are taken in it.
+        The outlier scores of the whole pile, or quantiles of them, where these items are only a part of it: ranks are
+        taken in it. An empty array says that nothing is known of the pile.
+    p_unknown : array [n], optional
+        P(unknown) where it is already known, as for a run that was stored.
 
     Examples
     --------
@@ -75,13 +82,31 @@ class Answers:
         shift: Any = None,
         labelled: np.ndarray | None = None,
         pile_scores: np.ndarray | None = None,
+        p_unknown: np.ndarray | None = None,
     ) -> None:
         self.probabilities, self.outlier_scores, self.classes = probabilities, outlier_scores, classes
         self.threshold, self.is_probability, self.outlier_share = threshold, is_probability, outlier_share
         self._shots, self._shift, self._labelled, self._pile_scores = shots, shift, labelled, pile_scores
+        self._p_unknown = p_unknown
 
     def __len__(self) -> int:
         return len(self.outlier_scores)
+
+    def at(self: Some, threshold: float) -> Some:
+        """The same answers, decided at another threshold."""
+        other = copy(self)
+        other.threshold = threshold
+        other.__dict__.pop("unknown", None)  # it was computed for the old threshold
+        return other
+
+    def take(self, rows: Any) -> Answers:
+        """The answers for some items, calibrated and ranked among all of them."""
+        return Answers(
+            self.probabilities[rows], self.outlier_scores[rows], self.classes, self.threshold,
+            is_probability=self.is_probability, outlier_share=self.outlier_share,
+            pile_scores=self.outlier_scores if self._pile_scores is None else self._pile_scores,
+            p_unknown=None if self.p_unknown is None else self.p_unknown[rows],
+        )  # fmt: skip
 
     @cached_property
     def unknown(self) -> Array:
@@ -96,6 +121,12 @@ class Answers:
         total = xp.sum(self.probabilities, axis=-1, keepdims=True)
         even = 1.0 / self.probabilities.shape[-1]
         return xp.where(total > 0, self.probabilities / xp.where(total > 0, total, 1.0), even)
+
+    @property
+    def joint_probabilities(self) -> np.ndarray:
+        """P(class) = P(class | known) (1 - P(unknown)): a row and P(unknown) sum to 1. P(class | known) without it."""
+        given_known = to_numpy(self.class_probabilities).astype(np.float64)
+        return given_known if self.p_unknown is None else given_known * (1 - self.p_unknown[..., None])
 
     @property
     def closest(self) -> np.ndarray:
@@ -114,9 +145,11 @@ class Answers:
         """P(unknown), calibrated: among items with 0.8 about 80 % are unknown. None where scores only rank."""
         if not self.is_probability:
             return None
+        if self._p_unknown is not None:
+            return self._p_unknown
         scores = to_numpy(self.outlier_scores)
         if self._shots is None:
-            p = scores.astype(np.float64)
+            p = scores.astype(np.float64)  # a copy
         else:
             rows = scores if scores.ndim == 2 else scores[None]
             pile = rows if self._labelled is None else rows[:, ~self._labelled]
@@ -142,6 +175,8 @@ class Answers:
         best = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
         if self.p_unknown is not None:
             return np.where(unknown, self.p_unknown, best * (1 - self.p_unknown))
+        if self._pile_scores is not None and not len(self._pile_scores):
+            return best
         return np.where(unknown, self._ranks, best)
 
     @cached_property

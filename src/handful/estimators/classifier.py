@@ -28,10 +28,11 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from handful.core.answers import mark_unknown
+from handful.core.answers import Answers, mark_unknown
 from handful.core.arrays import to_numpy
 from handful.core.base import Base, read_base
 from handful.core.checks import UNKNOWN, as_features, is_missing, label_array
+from handful.core.decide import shift_of
 from handful.core.parameters import is_auto
 from handful.core.task import Task
 from handful.engines.growing import Growth
@@ -41,6 +42,7 @@ from handful.solving.result import Result
 from handful.solving.solve import solve_task
 from handful.solving.solver import Solver
 
+MAX_PILE_SCORES = 10_001  # outlier scores of the pile that are kept to rank new items in; of more, so many quantiles
 REFIT_FACTOR = 2  # a pile that is so many times as large as the one that was fitted whole is fitted whole again
 
 
@@ -54,7 +56,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
     threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, or -1,
     and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by; base_: the
-    `handful.Base` of a method that needs one.
+    `handful.Base` of a method that needs one. What P(unknown) and the confidence of new items need: shots_, examples
+    per class on average; shift_, the shift of the calibration (None where scores only rank); pile_scores_, the outlier
+    scores of the pile in order, or quantiles of them (None where the score is a probability).
     """
 
     _method = ""
@@ -63,6 +67,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     n_whole_: int
     _kept: dict[str, Any]
     base_: Base
+    shots_: float | None  # None in a model of 0.1.0, as are the next two
+    shift_: float | None
+    pile_scores_: np.ndarray | None
 
     @property
     def _solver(self) -> Solver:
@@ -159,6 +166,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         X, y = self._check_both(X, y)
         self._take(result)
         self._say(X, np.array(self._codes(y)), np.empty((0, len(self.classes_))), np.empty(0))
+        self._take_pile(len(y), to_numpy(result.outlier_scores))
         del self.items_, self.given_
         return self
 
@@ -179,7 +187,53 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.unknown_ = pile & (self.outlier_scores_ > self.threshold_)
         closest = self.classes_[self.label_distributions_.argmax(axis=1)]
         self.transduction_ = mark_unknown(closest, self.unknown_)
+        self._take_pile(int((~pile).sum()), self.outlier_scores_[pile])
         return self
+
+    def _take_pile(self, examples: int, scores: np.ndarray) -> None:
+        """Keep of the pile what P(unknown) and the confidence of new items need; scores: of the pile."""
+        self.shots_, self.shift_, self.pile_scores_ = examples / len(self.classes_), None, None
+        if self._is_probability:
+            self.shift_ = float(shift_of(scores[None], self.outlier_share_, self.shots_)[0])
+        else:
+            ordered = np.sort(scores.astype(np.float64))
+            rows = np.linspace(0, len(ordered) - 1, MAX_PILE_SCORES).round().astype(int)
+            self.pile_scores_ = ordered if len(ordered) <= MAX_PILE_SCORES else ordered[rows]
+
+    @property
+    def _is_probability(self) -> bool:
+        return self._solver.info.score == "probability"
+
+    @property
+    def answers_(self) -> Answers:
+        """The answers for the items that the model was fitted to: labels, P(unknown), confidence, ...
+
+        A model that was read from a file has them only if it was saved with its items.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "given_"):
+            raise AttributeError("this model was read from a file without its items: it has answers for new items only")
+        labelled = self.given_ != UNKNOWN
+        own = {"labelled": labelled, "pile_scores": self.outlier_scores_[~labelled]}
+        return Answers(self.label_distributions_, self.outlier_scores_, **(self.answer_options | own))
+
+    def answer(self, X: Any) -> Answers:
+        """The answers for new items, each on its own: labels, P(unknown), confidence, ...
+
+        P(unknown) is calibrated to the pile that the model was fitted to, and ranks are taken in that pile. A model of
+        0.1.0 does not hold what this needs: P(unknown) is then the outlier score itself.
+        """
+        probabilities, scores = self._score(self._check_new(X))
+        return Answers(conditional(probabilities), scores.astype(np.float64), **self.answer_options)
+
+    @property
+    def answer_options(self) -> dict[str, Any]:
+        """What `Answers` takes beside probabilities and outlier scores: classes, threshold, calibration."""
+        return {
+            "classes": self.classes_, "threshold": self.threshold_, "is_probability": self._is_probability,
+            "outlier_share": self.outlier_share_, "shots": self.shots_, "shift": self.shift_,
+            "pile_scores": np.empty(0) if self.pile_scores_ is None else self.pile_scores_,
+        }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of new items, -1 (or "unknown") where unknown."""
@@ -195,9 +249,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         return -self._score(self._check_new(X))[1].astype(np.float64)
 
     def transform(self, X: Any) -> np.ndarray:
-        """New items as a table, [n, N + 1]: p_<class> for each class, and outlier_score."""
+        """New items as a table, [n, N + 1]: p_<class>, P(class | known), for each class, and outlier_score."""
         X = self._check_new(X)
-        return np.column_stack(self._score(X)).astype(X.dtype, copy=False)
+        probabilities, scores = self._score(X)
+        return np.column_stack([conditional(probabilities), scores]).astype(X.dtype, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         check_is_fitted(self)
@@ -276,6 +331,7 @@ def _unlabelled(y: np.ndarray) -> np.ndarray:
 
 
 def conditional(probabilities: np.ndarray) -> np.ndarray:
-    """P(class | known): rows that sum to 1."""
+    """P(class | known): rows that sum to 1, also where the method is certain of an unknown."""
     p = probabilities.astype(np.float64)
-    return p / p.sum(axis=1, keepdims=True)
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1.0 / p.shape[1])

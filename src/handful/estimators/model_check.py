@@ -48,10 +48,11 @@ HEADER: dict[str, Rule] = {
     "format": COUNT, "handful": Text(), "method": Text(), "parameters": Object(), "used": Object(),
     "threshold": Limit(), "outlier_share": Number(0, 1, closed=True),
     "outlier_share_interval": Interval(0, 1, closed=True, optional=True), "n_iter": COUNT,
+    "shots": Number(1, closed=True, optional=True), "shift": Number(-20, 20, closed=True, optional=True),
     "n_whole": Number(0, closed=True, whole=True, optional=True), "n_features": FEATURES,
     "feature_names": Text(many=True), "made_from": Object(), "base": Object(optional=True), "tensors": Text(many=True),
 }  # fmt: skip
-OPTIONAL = ("handful", "outlier_share_interval", "n_whole", "made_from", "base")
+OPTIONAL = ("handful", "outlier_share_interval", "shots", "shift", "n_whole", "made_from", "base")
 # Estimators' own parameters, beside those of the method
 SHARED: dict[str, Rule] = {"threshold": OPTIONS["threshold"], "dtype": OPTIONS["dtype"], "outlier_share": SHARE}
 
@@ -155,6 +156,12 @@ def check_learned(
         raise ValueError("outlier_scores_ of the model contain NaN")
     if solver.info.score == "probability" and ((scores < -TOLERANCE) | (scores > 1 + TOLERANCE)).any():
         raise ValueError("outlier_scores_ of the model are not probabilities: numbers from 0 to 1 are needed")
+    if "pile_scores" in arrays:
+        ordered = arrays["pile_scores"]
+        if ordered.dtype.kind != "f" or ordered.ndim != 1 or np.isnan(ordered).any():
+            raise ValueError(f"pile_scores of the model are {ordered.dtype} of shape {ordered.shape}: give floats")
+        if (ordered[1:] < ordered[:-1]).any():
+            raise ValueError("pile_scores of the model are not in order")
     if "items_" in arrays:
         check_arrays(arrays, {"items_": "I D", "given_": "I"}, {"I": count, "D": n_features})
         check_codes(arrays["given_"], UNKNOWN, classes, "given_")

@@ -82,7 +82,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     if solver.info.needs == "base":
         needed_base(solver, base, n_features)
     state = _named(arrays, "state.")
-    learned = _named(arrays, "learned.") | {name: arrays[name] for name in ITEMS if name in arrays}
+    learned = _named(arrays, "learned.") | {name: arrays[name] for name in (*ITEMS, "pile_scores") if name in arrays}
     check_state(solver, state, len(classes), n_features)
     check_learned(learned, solver, len(classes), n_features, about.get("n_whole"))
 
@@ -94,6 +94,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.threshold_, model.outlier_share_ = float(about["threshold"]), float(about["outlier_share"])
     interval = about.get("outlier_share_interval")
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
+    model.shots_, model.shift_, model.pile_scores_ = about.get("shots"), about.get("shift"), arrays.get("pile_scores")
     model.n_iter_, model.n_features_in_ = about["n_iter"], n_features
     model.made_from_ = about.get("made_from", {})
     if "items_" in arrays:

@@ -28,6 +28,8 @@ def save_model(model: Any, path: str | Path, items: bool = False) -> Path:
     path = Path(path)
     arrays = {f"state.{name}": value for name, value in model.state_.items()}
     arrays |= {f"learned.{name}": getattr(model, name) for name in LEARNED if name != "transduction_"}
+    if model.pile_scores_ is not None:
+        arrays["pile_scores"] = model.pile_scores_
     if items:
         if not hasattr(model, "items_"):
             raise ValueError("this model was read from a file without its items: it can only be saved without them")
@@ -51,6 +53,8 @@ def save_model(model: Any, path: str | Path, items: bool = False) -> Path:
         "threshold": model.threshold_,
         "outlier_share": model.outlier_share_,
         "outlier_share_interval": model.outlier_share_interval_,
+        "shots": model.shots_,
+        "shift": model.shift_,
         "n_iter": model.n_iter_,
         "n_whole": model.n_whole_ if items else None,
         "n_features": model.n_features_in_,

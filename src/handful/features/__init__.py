@@ -1,21 +1,21 @@
-"""Feature sets, in memory and on disk, and episodes drawn from them."""
+"""Feature tables, in memory and on disk, and episodes drawn from them."""
 
 from handful.features.digits import digits
 from handful.features.episodes import Episodes, Protocol, draw
-from handful.features.featureset import FeatureSet, describe, read, write
-from handful.features.partly import Partly, read_partly
+from handful.features.files import read, write
 from handful.features.parts import is_sharded
+from handful.features.summary import describe
+from handful.features.table import FeatureTable, concatenate
 
 __all__ = [
     "Episodes",
-    "FeatureSet",
-    "Partly",
+    "FeatureTable",
     "Protocol",
+    "concatenate",
     "describe",
     "digits",
     "draw",
     "is_sharded",
     "read",
-    "read_partly",
     "write",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from handful.features.columns import damaged
+from handful.features.file_checks import damaged
 from handful.utils.limits import check_bytes
 
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # types of messages
@@ -84,7 +84,7 @@ def _batch(data: memoryview, body: Any) -> tuple[int, int]:
 
 def _offset(data: memoryview, place: int) -> int:
     """Where a reference leads."""
-    return place + struct.unpack_from("<I", data, place)[0]
+    return place + int(struct.unpack_from("<I", data, place)[0])
 
 
 def _field(data: memoryview, table: int, number: int) -> int:

@@ -6,13 +6,15 @@ an item. Task i of a seed is the same on any machine, alone or among others, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from handful.core.checks import UNKNOWN
 from handful.core.task import Task
+from handful.features.labels import is_labelled
 
 
 @dataclass(frozen=True)
@@ -80,21 +82,27 @@ class Episodes:
 
     @property
     def outlier(self) -> np.ndarray:
-        return self.truth == UNKNOWN
+        outlier: np.ndarray = self.truth == UNKNOWN
+        return outlier
 
 
 def draw(
     features: np.ndarray, labels: np.ndarray, protocol: Protocol, *, seed: int = 0, tasks: int | Iterable[int] = 100
 ) -> Episodes:
-    """Draw tasks number 0 .. tasks-1, or those numbered in `tasks`.
+    """Draw tasks number 0 .. tasks-1, or those numbered in `tasks`. Items without a label (-1, None) are not drawn.
 
     >>> from handful.features import digits
     >>> episodes = draw(*digits(), Protocol(ways=3, shots=2), seed=1, tasks=[7])
     >>> episodes.task
     <Task: 1 tasks of 3 classes with 2 examples each, 120 queries, 64 features>
     """
-    classes, codes = np.unique(labels, return_inverse=True)
-    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    labels = np.asarray(labels)
+    rows = np.flatnonzero(is_labelled(labels)) if labels.ndim else np.empty(0, int)
+    if not len(rows):
+        raise ValueError("no item has a label: tasks are drawn from labelled items, of which some are then queries")
+    named = labels[rows].astype(str) if labels.dtype.kind == "O" else labels[rows]
+    classes, codes = np.unique(named, return_inverse=True)
+    members = np.split(rows[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes))[:-1])
     check(protocol, dict(zip(classes.tolist(), map(len, members), strict=True)))
     numbers = range(tasks) if isinstance(tasks, int) else list(tasks)
     support, query, truth = zip(*(_one(members, protocol, seed, i) for i in numbers), strict=True)
@@ -103,7 +111,7 @@ def draw(
     return Episodes(task, np.stack(truth), support_items, query_items)
 
 
-def check(protocol: Protocol, counts: dict) -> None:
+def check(protocol: Protocol, counts: Mapping[Any, int]) -> None:
     """Raise unless every task of the protocol can be drawn from classes with so many items."""
     others = 1 if protocol.broad and protocol.outliers else protocol.outlier_ways
     wanted = protocol.ways + others

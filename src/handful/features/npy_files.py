@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from handful.features.columns import damaged
+from handful.features.file_checks import damaged
 from handful.utils.limits import check_bytes, in_units
 
 OBJECTS = "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
@@ -104,6 +104,23 @@ def read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         members = {_name(member): member for member in archive.infolist()}
         wanted = [name for name in names if name in members]
         return {name: _read_member(archive, members[name], f"array {name!r}", stored) for name in wanted}
+
+
+def read_rows(path: Path, names: Sequence[str], rows: int) -> dict[str, np.ndarray]:
+    """Those of the arrays that have one plain value for each of so many rows; others are left in the archive."""
+    arrays = {}
+    with open_npz(path) as archive:
+        stored = path.stat().st_size
+        members = {_name(member): member for member in archive.infolist()}
+        for name in names:
+            try:
+                with archive.open(members[name]) as stream:
+                    header = read_header(stream, f"array {name!r}")
+                if header.shape == (rows,) and header.dtype.kind in "biufUS":
+                    arrays[name] = _read_member(archive, members[name], f"array {name!r}", stored)
+            except DAMAGE:  # the features can be used without it
+                continue
+    return arrays
 
 
 @contextmanager

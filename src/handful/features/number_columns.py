@@ -1,21 +1,36 @@
 """Features that lie in columns of numbers, one for each: which columns they are, and what is refused as a mistake.
 
-What is left out unnoticed is worse than an error: a column that lost its type by one word among its numbers, a file
-without a header, labels in a column that is called `Label`.
+An unnoticed mistake is worse than an error: a column that lost its type by one word among its numbers, a file without a
+header, labels in a column that is called `Label`. Numbers that count or name the rows are no features either.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from handful.features.file_checks import BESIDE, OPTIONS, ColumnChoice, listed
+from handful.features.labels import NDArray
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # what pandas calls the index of a frame, in files
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
+ID_NAME = re.compile(r"(.*[^a-z])?(ids?|idx|index|indices|uuid|guid|row|rowid|row[ _.-]?(id|number|num|nr|no))", re.I)
+CAMEL_ID = re.compile(r".*[a-z](Id|ID|Index|Idx)")
+LABEL_NAMES = ("labels", "class", "classes", "target", "targets", "y")  # of a table that has no column of labels
+MIN_COUNTED_ROWS = 5  # 1, 2, 3, 4 may be a feature by chance
+
+
+class NumberColumns(NamedTuple):
+    """The columns that are features and their values [n, D]; and columns that look like something else."""
+
+    names: list[str]
+    values: NDArray
+    set_aside: list[str]
 
 
 def check_header(columns: Sequence[str], special: Sequence[str]) -> None:
@@ -31,44 +46,78 @@ def check_header(columns: Sequence[str], special: Sequence[str]) -> None:
 
 
 def may_be_features(schema: Any, beside: Sequence[str]) -> list[str]:
-    """The columns of a `pyarrow.Schema` that hold features, and those of text, which could by mistake."""
-    return [
-        f.name
-        for f in schema
-        if f.name not in beside and not INDEX.fullmatch(f.name)
-        if _is_number(f.type) or _is_text(f.type)
-    ]
+    """The columns of a `pyarrow.Schema` that hold numbers, and those of text, which could by mistake."""
+    return [f.name for f in schema if f.name not in beside and not INDEX.fullmatch(f.name)
+            if is_number(f.type) or is_text(f.type)]  # fmt: skip
 
 
-def columns_of_numbers(table: Any, beside: Sequence[str], stored: int | None) -> tuple[list[str], np.ndarray]:
-    """The names of all columns of numbers of a `pyarrow.Table` but those `beside` features, and their values [n, D].
+def columns_of_numbers(table: Any, choice: ColumnChoice, stored: int | None) -> NumberColumns:
+    """The columns of a `pyarrow.Table` that are features: those that were asked for, or else all columns of numbers but
+    those that are no features by their names or values.
 
-    stored: bytes of the file that it was read from, if that is one file.
+    stored: bytes of the file that the table was read from, if that is one file.
     """
-    import pyarrow as pa
-    import pyarrow.types as of
-
-    names, values = [], []
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if field.name in beside or INDEX.fullmatch(field.name):
+    beside = () if choice.columns is not None else (*BESIDE, choice.label_column)
+    wanted = choice.find_columns(table.column_names) if choice.columns is not None else None
+    names: list[str] = []
+    values: list[NDArray] = []
+    for column_field, column in zip(table.schema, table.columns, strict=True):
+        name, kind = column_field.name, column_field.type
+        if name in beside or (name not in wanted if wanted is not None else _is_left_out(name, choice)):
             continue
-        if _is_text(field.type):
-            _check_text(field.name, column)
-        elif _is_number(field.type):
-            names.append(field.name)
-            values.append((column.cast(pa.float64()) if of.is_decimal(field.type) else column).to_numpy())
+        if is_text(kind) and not _is_id_name(name):
+            _check_text(name, column)
+        elif is_number(kind):
+            names.append(name)
+            values.append(_numbers(column))
+        if wanted is not None and not is_number(kind):
+            raise ValueError(f"column {name!r} holds {shortened(str(kind))}: a feature is a number")
+    if wanted is not None and len(set(names)) == len(names):
+        order = [names.index(name) for name in wanted]
+        names, values = wanted, [values[i] for i in order]
     check_bytes(8 * table.num_rows * len(values), "the columns of numbers", stored)
-    if not values:
-        return [], np.empty((table.num_rows, 0))
-    if all(map(NUMBER.fullmatch, names)) and not (all(name.isdecimal() for name in names) and _distinct(names)):
+    if names and all(map(NUMBER.fullmatch, names)) and not (all(map(str.isdecimal, names)) and _distinct(names)):
         raise ValueError(f"the first line holds numbers, as {names[0]!r}: it must hold the names of the columns")
-    return names, np.column_stack(values)
+    set_aside: list[str] = []
+    if wanted is None:
+        has_labels = choice.label_column in table.column_names
+        odd = [looks_like_no_feature(name, x, has_labels) for name, x in zip(names, values, strict=True)]
+        set_aside = [name for name, is_odd in zip(names, odd, strict=True) if is_odd]
+        values = [x for x, is_odd in zip(values, odd, strict=True) if not is_odd]
+        names = [name for name, is_odd in zip(names, odd, strict=True) if not is_odd]
+        if set_aside and not names:
+            raise ValueError(
+                f"the only columns of numbers, {listed(set_aside)}, look like ids, row numbers or labels: if they are "
+                f"features, name them with {OPTIONS['columns']}"
+            )
+    stacked = np.column_stack(values) if values else np.empty((table.num_rows, 0))
+    return NumberColumns(names, stacked, set_aside)
+
+
+def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -> bool:
+    """Whether a column of numbers looks like ids, row numbers or labels, by its name or as it counts the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> looks_like_no_feature("image_id", np.array([7, 3])), looks_like_no_feature("refractive_index", np.array([1.5]))
+    (True, False)
+    >>> looks_like_no_feature("n", np.arange(1, 9))
+    True
+    """
+    if not len(values) or not np.isfinite(values).all() or (values != np.floor(values)).any():
+        return False
+    if _is_id_name(name):
+        return True
+    if not has_labels and name.casefold() in LABEL_NAMES:
+        return True
+    return len(values) >= MIN_COUNTED_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
 
 
 def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
     """Where `names` are among the columns `others`, to bring those into their order; None if there is nothing to do.
 
-    Refused if they are not the same: features are told apart by nothing else.
+    Raises ValueError if they are not the same: features are told apart by nothing else.
     """
     if names is None or others is None or list(names) == list(others):
         return None
@@ -76,24 +125,41 @@ def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> l
         place = {name: i for i, name in enumerate(others)}
         return [place[name] for name in names]
     differing = [name for name in others if name not in names] or [name for name in names if name not in others]
-    said = f", as {differing[0]!r}" if differing else ", more than once each"
-    raise ValueError(f"its columns of numbers are not those of the examples{said}: give the same columns")
+    detail = f", as {differing[0]!r}" if differing else ", more than once each"
+    raise ValueError(f"its columns of numbers are not those of the examples{detail}: give the same columns")
 
 
-def _distinct(names: Sequence[str]) -> bool:
-    return len(set(names)) == len(names)
-
-
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Whether a `pyarrow.DataType` is of numbers."""
     import pyarrow.types as of
 
     return bool(of.is_floating(kind) or of.is_integer(kind) or of.is_decimal(kind))
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether a `pyarrow.DataType` is of texts."""
     import pyarrow.types as of
 
     return bool(of.is_string(kind) or of.is_large_string(kind))
+
+
+def _is_id_name(name: str) -> bool:
+    return bool(ID_NAME.fullmatch(name) or CAMEL_ID.fullmatch(name))
+
+
+def _is_left_out(name: str, choice: ColumnChoice) -> bool:
+    return INDEX.fullmatch(name) is not None or choice.is_excluded(name)
+
+
+def _numbers(column: Any) -> NDArray:
+    import pyarrow as pa
+    import pyarrow.types as of
+
+    return (column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy()
+
+
+def _distinct(names: Sequence[str]) -> bool:
+    return len(set(names)) == len(names)
 
 
 def _check_text(name: str, column: Any) -> None:
@@ -107,4 +173,6 @@ def _check_text(name: str, column: Any) -> None:
         raise ValueError(f"column {name!r} holds numbers, but {cell[:40]!r} in row {row}: repair or remove that row")
     if any("," in cell for _, cell in cells):
         raise ValueError(f"column {name!r} has numbers with a comma, as {cells[0][1]!r}: write them with a point")
-    raise ValueError(f"column {name!r} holds numbers as text: make it numbers, or leave it out")
+    raise ValueError(
+        f"column {name!r} holds numbers as text: make it numbers, or leave it out with exclude= (--exclude)"
+    )

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from handful.core.checks import shortened
-from handful.features.columns import damaged
+from handful.features.file_checks import damaged
 from handful.features.parquet_pages import (
     PLAIN,
     PLAIN_DICTIONARY,
@@ -26,6 +25,7 @@ from handful.features.parquet_pages import (
 )
 from handful.features.thrift import BadStruct
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.text import shortened
 
 FOOTER_EXPANSION = 30  # times its own size that the end of a file takes when it is parsed, at most about
 MIN_LIST_ITEM_BYTES = 4  # of an item of a list in it; the shortest that real files have many of take more
@@ -57,13 +57,13 @@ def open_parquet(path: str | Path, texts: Sequence[str] = (), where: str = "") -
         raise damaged("parquet", error, where) from None
 
 
-def read_columns(path: str | Path, choose: Choose, flat: Sequence[str], where: str = "") -> Any:
+def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, where: str = "") -> Any:
     """Columns of a Parquet file as a `pyarrow.Table`, with the metadata of its schema.
 
     Parameters
     ----------
     choose : says by the schema which columns are wanted, or raises ValueError; those that are not there are left out.
-    flat : the columns that have one value a row: labels, paths, splits.
+    flat : the columns that have one value a row: labels, paths, splits. None: all that are wanted.
     where : what errors begin with.
     """
     import pyarrow as pa
@@ -72,13 +72,13 @@ def read_columns(path: str | Path, choose: Choose, flat: Sequence[str], where: s
         schema = file.schema_arrow
         there = set(schema.names)
         wanted = [name for name in dict.fromkeys(choose(schema)) if name in there]
+        flat = wanted if flat is None else [name for name in flat if name in wanted]
         check_once(schema.names, wanted, where)
         for name in flat:
-            if name in wanted:
-                check_flat(schema.field(name).type, f"{where}column {name!r}")
+            check_flat(schema.field(name).type, f"{where}column {name!r}")
         pages = check_pages(path, file, wanted, where)
-    texts = [name for name in flat if name in wanted and _encodings(pages[name]) <= AS_DICTIONARY]
-    counted = [name for name in flat if name in wanted and name not in texts and any(c.expands for c in pages[name])]
+    texts = [name for name in flat if _encodings(pages[name]) <= AS_DICTIONARY]
+    counted = [name for name in flat if name not in texts and any(c.expands for c in pages[name])]
     with open_parquet(path, texts, where) as file:
         whole = file.read(columns=[name for name in wanted if name not in counted])
         for name in counted:

@@ -15,21 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from handful.core.checks import shortened
-from handful.features.columns import (
-    BASE_MEAN,
-    Columns,
-    mean_of_folder,
-    mean_to_json,
-    parse_json,
-    read_json,
-)
+from handful.features.arrow_table import from_arrow
+from handful.features.base_mean import BASE_MEAN, MEAN_KEY, mean_of_folder, mean_of_schema, mean_to_json
+from handful.features.file_checks import ColumnChoice, parse_json, read_json
+from handful.features.labels import NDArray
 from handful.features.parquet_file import open_parquet
-from handful.features.tables import MEAN, from_arrow, mean_of_schema, read_set, write_table
+from handful.features.parquet_table import read_feature_columns, read_other_columns, write_rows
+from handful.features.table import FeatureTable
 from handful.utils.files import write_whole
 from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
 PLAN = "shards.json"
 NOTE = b"handful"  # the note's key in a part's metadata
@@ -53,11 +48,30 @@ def is_sharded(path: str | Path) -> bool:
     return path.is_dir() and ((path / PLAN).is_file() or (path / part_name(0)).is_file() or bool(part_numbers(path)))
 
 
-def read_shards(path: Path, embedding: str, label: str) -> Columns:
-    return from_arrow(read_parts(path, partial(read_set, embedding=embedding, label=label)), embedding, label)
+def read_sharded(path: Path, choice: ColumnChoice) -> FeatureTable:
+    """All parts of a folder as one table."""
+    table = read_parts(path, partial(read_feature_columns, choice=choice))
+    return from_arrow(table, choice, more=_other_columns(path, table))
 
 
-def mean_of_shards(folder: Path) -> np.ndarray | None:
+def _other_columns(folder: Path, table: Any) -> Any:
+    """The columns that are carried along, if all parts have the same and they fit into memory; else None."""
+    import pyarrow as pa
+
+    tables: list[Any] = []
+    for number in complete(folder):
+        part = read_other_columns(folder / part_name(number), table.column_names)
+        if part is None or (tables and not part.schema.equals(tables[0].schema)):
+            return None
+        tables.append(part)
+        try:
+            check_bytes(sum(each.nbytes for each in tables), "the other columns")
+        except ValueError:
+            return None
+    return pa.concat_tables(tables)
+
+
+def mean_of_shards(folder: Path) -> NDArray | None:
     """The base classes' mean of a folder of parts: of the folder, or else as its first part has it."""
     if (mean := mean_of_folder(folder)) is not None:
         return mean
@@ -66,7 +80,7 @@ def mean_of_shards(folder: Path) -> np.ndarray | None:
         return mean_of_schema(file.schema_arrow)
 
 
-def write_mean(folder: Path, mean: np.ndarray | None) -> None:
+def write_mean(folder: Path, mean: NDArray | None) -> None:
     """Say it of the folder; None: it is not known."""
     if mean is None:
         (folder / BASE_MEAN).unlink(missing_ok=True)
@@ -91,12 +105,12 @@ def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
         if tables and not table.schema.equals(tables[0].schema):
             first, other = (shortened(_columns_of(each), 200) for each in (tables[0], table))
             raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it anew")
-        if tables and (table.schema.metadata or {}).get(MEAN) != (tables[0].schema.metadata or {}).get(MEAN):
+        if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
             raise ValueError(f"{name} has another base mean than the parts before it: make it anew")
         tables.append(table)
     whole = pa.concat_tables(tables)
     if (mean := mean_of_folder(folder)) is not None:
-        said = {**(whole.schema.metadata or {}), MEAN: mean_to_json(mean).encode()}
+        said = {**(whole.schema.metadata or {}), MEAN_KEY: mean_to_json(mean).encode()}
         whole = whole.replace_schema_metadata(said)
     return whole
 
@@ -136,10 +150,10 @@ def count_rows(folder: Path) -> int:
     return count
 
 
-def write_part(columns: Columns, path: Path, note: dict[str, Any], mark: str = "") -> None:
+def write_part(table: FeatureTable, path: Path, note: dict[str, Any], mark: str = "") -> None:
     """Whole or not at all: whoever dies on the way leaves no part; `mark` is for the scratch file's name."""
     file = io.BytesIO()
-    write_table(columns, file, {NOTE: json.dumps(note).encode()})
+    write_rows(table, file, {NOTE: json.dumps(note).encode()})
     write_whole(path, file.getbuffer(), mark)
 
 

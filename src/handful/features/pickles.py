@@ -10,20 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features.columns import Columns
+from handful.features.file_checks import ColumnChoice
+from handful.features.table import FeatureTable
 from handful.utils.unpickling import ADVICE, Budget, Refused, load_plain, quoted
 
 
-def read_pickle(path: Path, embedding: str = "", label: str = "") -> Columns:
-    """Rows class by class, in the order of the file; the class is the label. Nothing in it is named, so no names."""
+def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
+    """Rows class by class, in the order of the file; the class is the label. Nothing in it has a name to choose by."""
     try:
-        return _columns(load_plain(path), Budget(path.stat().st_size))
+        return _table(load_plain(path), Budget(path.stat().st_size))
     except Refused as error:
         raise ValueError(f"the pickle {error}") from None
 
 
-def _columns(content: Any, budget: Budget) -> Columns:
+def _table(content: Any, budget: Budget) -> FeatureTable:
     """Copies are counted: one array can be the rows of a thousand classes."""
     if not isinstance(content, dict):
         raise ValueError(
@@ -46,7 +48,7 @@ def _columns(content: Any, budget: Budget) -> Columns:
         budget.take(len(rows) * 4 * (len(name) if isinstance(name, str | bytes) else 2))  # labels, as NumPy keeps text
         parts.append(rows)
         labels += [name] * len(rows)
-    return Columns(np.concatenate(parts), labels)
+    return FeatureTable(np.concatenate(parts), labels)
 
 
 def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
@@ -67,7 +69,7 @@ def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
     budget.take(8 * value.size)
     if value.dtype.kind in "biuf":
         value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
-    return as_features(value, where)
+    return to_numpy(as_features(value, where))
 
 
 def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:

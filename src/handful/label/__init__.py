@@ -1,13 +1,12 @@
 """The practitioner's job: a few examples and a pile in, labels and a report out."""
 
-from handful.label.items import Items, read_examples, read_pile, read_table
+from handful.label.items import read_examples, read_pile, read_table
 from handful.label.labelling import Labelled, label_items, predict_items
 from handful.label.outputs import write_outputs
 from handful.label.promotion import promote_groups
 from handful.label.record import Job
 
 __all__ = [
-    "Items",
     "Job",
     "Labelled",
     "label_items",

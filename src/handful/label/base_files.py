@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from handful.core.base import HOW, is_base, read_base
-from handful.features import read, read_partly
-from handful.features.columns import checked_mean
-from handful.label.items import Items, of_pictures
+from handful.features import FeatureTable, read
+from handful.features.base_mean import checked_mean
+from handful.label.items import of_pictures
 from handful.methods.scores import SCORES
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
@@ -47,7 +47,7 @@ class BaseMean:
         return f"The base classes' mean is stored with them: of {many}{self.path}{own}"
 
 
-def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Items]) -> BaseMean | None:
+def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], FeatureTable]) -> BaseMean | None:
     """The mean of the base classes: of what was named, or else as the backbone brings it; None if neither is there.
 
     base: a folder of pictures, which `embed` embeds; a file of features; or a base file.
@@ -63,18 +63,11 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Ite
         raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
     if base.name.lower().endswith(BASE_FILE) or is_base(base):
         return BaseMean(fitting(read_base(base).mean, base), "base file", base)
-    is_dataset = (base / "state.json").is_file()
-    if of_pictures(base) and not is_dataset:
+    if of_pictures(base):
         items = embed(base)
-        return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), items.skipped)
-    labels_or_not = not is_dataset and (base.is_dir() or base.suffix.lower() in (".parquet", ".csv"))
-    try:
-        whole = read(base)
-        features = (whole.of_split("base") or whole).features  # novel classes may be in it too
-    except ValueError:  # some rows have no label
-        if not labels_or_not:
-            raise
-        features = read_partly(base).features
+        return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
+    whole = read(base, warn=False)
+    features = (whole.of_split("base") or whole).features  # novel classes may be in it too
     return BaseMean(fitting(_mean(features), base), "features", base, len(features))
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from handful import report
 from handful.core import metrics
 from handful.core.parameters import AUTO
-from handful.features import Episodes, Protocol, digits, draw
+from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.features.digits import SHAPE
-from handful.label.items import Items
 from handful.label.pile_report import flat_map
 from handful.solving import Result, get_solver, solve_task
 from handful.utils import csv_file
@@ -145,7 +144,7 @@ def make_report(demo: Demo) -> report.Report:
     )
 
 
-def _drawings(rows: np.ndarray[Any, Any], labels: Sequence[str] = ()) -> tuple[Items, report.Gallery]:
+def _drawings(rows: np.ndarray[Any, Any], labels: Sequence[str] = ()) -> tuple[FeatureTable, report.Gallery]:
     """Some of the digits as items, and their names and pictures."""
     features = digits()[0][rows]
     names = [f"drawing {row}" for row in rows.tolist()]
@@ -153,4 +152,4 @@ def _drawings(rows: np.ndarray[Any, Any], labels: Sequence[str] = ()) -> tuple[I
     def picture(i: int) -> bytes:
         return report.png(16 - features[i].reshape(SHAPE))  # dark ink on light ground
 
-    return Items(names, features), report.Gallery(names, picture, labels)
+    return FeatureTable(features, paths=names), report.Gallery(names, picture, labels)

@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import handful
+from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
-from handful.label.items import Items
-from handful.label.labelling import Labelled
-from handful.label.summary import marked
+from handful.features import FeatureTable
+from handful.label.summary import label_texts
 from handful.utils.files import printable, unique_names
 
 Export = tuple[str, Any]  # a file name, and what goes into it as JSON
 
 
 class Exporter(Protocol):
-    """`places`: where the pictures will be, if they are about to be moved."""
+    """A format of another tool.
 
-    def __call__(self, labelled: Labelled, places: Sequence[Path] | None = None) -> Export: ...
+    Parameters
+    ----------
+    items : FeatureTable
+        The labelled items.
+    answers : Answers
+        The answer for each of them.
+    method : str
+        What gave the answers.
+    classes : sequence of str, optional
+        The names of the classes, if not those of the answers.
+    places : sequence of Path, optional
+        Where the pictures will be, if they are about to be moved.
+    """
+
+    def __call__(
+        self,
+        items: FeatureTable,
+        answers: Answers,
+        method: str,
+        *,
+        classes: Sequence[str] | None = None,
+        places: Sequence[Path] | None = None,
+    ) -> Export: ...
 
 
-def label_studio(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
+def label_studio(
+    items: FeatureTable,
+    answers: Answers,
+    method: str,
+    *,
+    classes: Sequence[str] | None = None,
+    places: Sequence[Path] | None = None,
+) -> Export:
     """Tasks with predictions, for a project with <Choices name="label" toName="image">.
 
     Pictures are served by Label Studio's own local storage: set LOCAL_FILES_DOCUMENT_ROOT=/ and
     LOCAL_FILES_SERVING_ENABLED=true.
     """
-    version = f"handful {handful.__version__}, {labelled.model._method}"
+    version = f"handful {handful.__version__}, {method}"
     tasks = []
-    rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
-    for i, (file, label, confidence) in enumerate(rows):
+    for i, (file, label, confidence) in enumerate(_rows(items, answers, places)):
         choice = {"id": f"item{i}", "from_name": "label", "to_name": "image", "type": "choices"}
         prediction = {
             "model_version": version,
@@ -45,34 +73,47 @@ def label_studio(labelled: Labelled, places: Sequence[Path] | None = None) -> Ex
     return "label-studio.json", tasks
 
 
-def fiftyone(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
+def fiftyone(
+    items: FeatureTable,
+    answers: Answers,
+    method: str,
+    *,
+    classes: Sequence[str] | None = None,
+    places: Sequence[Path] | None = None,
+) -> Export:
     """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`.
 
     Labels are by file there: of rows that share a path, all but the first have their row added to it.
     """
-    attributes = {"outlier_score": labelled.scores.tolist()}
-    if (p := labelled.p_unknown) is not None:
+    attributes = {"outlier_score": answers.outlier_scores.tolist()}
+    if (p := answers.p_unknown) is not None:
         attributes["p_unknown"] = p.tolist()
-    files = unique_names(_files(labelled, places))
-    rows = zip(files, marked(labelled), labelled.confidence.tolist(), strict=True)
+    rows = list(_rows(items, answers, places))
+    names = unique_names([file for file, _, _ in rows])
     labels = {
-        file: {
+        name: {
             "label": label, "confidence": confidence,
-            "attributes": {name: values[i] for name, values in attributes.items()},
+            "attributes": {attribute: values[i] for attribute, values in attributes.items()},
         }
-        for i, (file, label, confidence) in enumerate(rows)
+        for i, (name, (_, label, confidence)) in enumerate(zip(names, rows, strict=True))
     }  # fmt: skip
     return "fiftyone.json", {"labels": labels}
 
 
-def coco(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
+def coco(
+    items: FeatureTable,
+    answers: Answers,
+    method: str,
+    *,
+    classes: Sequence[str] | None = None,
+    places: Sequence[Path] | None = None,
+) -> Export:
     """Images, categories and one annotation an image, with its score; the whole picture is the box."""
-    names = [*map(str, labelled.model.classes_.tolist()), UNKNOWN_NAME]
+    names = [*map(str, answers.classes.tolist() if classes is None else classes), UNKNOWN_NAME]
     ids = {name: k for k, name in enumerate(names, 1)}
     images, annotations = [], []
-    rows = zip(_files(labelled, places), marked(labelled), labelled.confidence.tolist(), strict=True)
-    for i, (file, label, confidence) in enumerate(rows, 1):
-        width, height = _size(labelled.pile, i - 1)
+    for i, (file, label, confidence) in enumerate(_rows(items, answers, places), 1):
+        width, height = _size(items, i - 1)
         images.append({"id": i, "file_name": file, "width": width, "height": height})
         annotations.append(
             {
@@ -80,7 +121,7 @@ def coco(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
                 "area": width * height, "iscrowd": 0, "score": confidence,
             }
         )  # fmt: skip
-    info = {"description": f"labels by handful {handful.__version__}, {labelled.model._method}"}
+    info = {"description": f"labels by handful {handful.__version__}, {method}"}
     categories = [{"id": k, "name": name} for name, k in ids.items()]
     return "coco.json", {"info": info, "images": images, "annotations": annotations, "categories": categories}
 
@@ -88,12 +129,14 @@ def coco(labelled: Labelled, places: Sequence[Path] | None = None) -> Export:
 FORMATS: dict[str, Exporter] = {"label-studio": label_studio, "fiftyone": fiftyone, "coco": coco}
 
 
-def _files(labelled: Labelled, places: Sequence[Path] | None) -> list[str]:
-    files = places if places is not None else labelled.pile.files
-    return list(map(printable, labelled.pile.names if files is None else [str(file.resolve()) for file in files]))
+def _rows(items: FeatureTable, answers: Answers, places: Sequence[Path] | None) -> Iterator[tuple[str, str, float]]:
+    """The file of each item, its label and its confidence."""
+    paths = places if places is not None else items.files
+    files = items.names if paths is None else [str(path.resolve()) for path in paths]
+    return zip(map(printable, files), label_texts(answers), answers.confidence.tolist(), strict=True)
 
 
-def _size(items: Items, i: int) -> tuple[int, int]:
+def _size(items: FeatureTable, i: int) -> tuple[int, int]:
     from handful.backbones import BadPicture, picture_size
 
     try:

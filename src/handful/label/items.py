@@ -1,59 +1,20 @@
-"""Where items come from: folders of pictures, or tables of embeddings; in the end both are features with names."""
+"""Where items come from: folders of pictures, or tables of features. Both become a `FeatureTable`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from handful.features import is_sharded, read_partly
+from handful.features import FeatureTable, is_sharded, read
 from handful.features.number_columns import same_columns
-from handful.features.partly import Partly
 from handful.utils.files import class_name
-
-if TYPE_CHECKING:
-    from handful.backbones import Embedded
 
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
 # Embeds pictures elsewhere: the folder they lie below, the pictures, the backbone, what they are, progress, strict
-Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], "Embedded"]
-
-
-@dataclass
-class Items:
-    """Named items with features [n, D]; `files` are their pictures, `hashes` of the content, where there are any.
-
-    Of the base classes, if it is known: their mean [D] as it was stored with the features, and the base file.
-    """
-
-    names: list[str]
-    features: np.ndarray
-    labels: list[str] | None = None
-    files: list[Path] | None = None
-    hashes: list[str] | None = None
-    skipped: list[tuple[str, str]] = field(default_factory=list)  # name and reason
-    source: dict[str, Any] = field(default_factory=dict)  # what made the features
-    base_mean: np.ndarray | None = None
-    base: Path | None = None
-    columns: list[str] | None = None  # what the D features are called in a table, if each has a column
-    opener: Callable[[str], int] | None = None  # of `files`, where it matters what their names lead to
-    folder: Path | None = None  # that the files lie below
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def take(self, places: Sequence[int]) -> Items:
-        """Some of them; what was skipped, and their source, are of all."""
-        parts = (self.labels, self.files, self.hashes)
-        labels, files, hashes = (None if part is None else [part[i] for i in places] for part in parts)
-        names = [self.names[i] for i in places]
-        return Items(
-            names, self.features[list(places)], labels, files, hashes,  # type: ignore[arg-type]
-            self.skipped, self.source, self.base_mean, self.base, self.columns, self.opener, self.folder,
-        )  # fmt: skip
+Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
+TableOptions = Mapping[str, Any]  # of `features.read`: embedding, label, columns, exclude
 
 
 def read_examples(
@@ -64,7 +25,7 @@ def read_examples(
     strict: bool = False,
     cache: Any = True,
     embedder: Embedder | None = None,
-) -> Items:
+) -> FeatureTable:
     """Pictures in a folder for each class, `folder/<class>/...`."""
     from handful.backbones import find_pictures
     from handful.backbones.pictures import LITTER
@@ -80,7 +41,7 @@ def read_examples(
     skipped: list[tuple[str, str]] = []
     for part in classes:
         found, left = find_pictures(part, strict=strict)
-        skipped += [(s.path, s.reason) for s in left]
+        skipped += left
         if not found:
             why = f" ({left[0]})" if left else ""
             raise ValueError(
@@ -92,11 +53,14 @@ def read_examples(
         if not stray.is_dir():
             skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
     items = _embed(folder, paths, backbone, "examples", progress, strict, cache, embedder)
-    of_path = dict(zip(map(str, paths), labels, strict=True))
-    items.labels = [of_path[str(file)] for file in items.files or ()]
-    items.names = [str(file.relative_to(folder)) for file in items.files or ()]
-    items.skipped = skipped + items.skipped
-    if lost := sorted(set(labels) - set(items.labels)):
+    class_of = dict(zip(map(str, paths), labels, strict=True))
+    files = items.files or ()
+    items = items.replace(
+        labels=[class_of[str(file)] for file in files],
+        paths=[str(file.relative_to(folder)) for file in files],
+        skipped=[*skipped, *items.skipped],
+    )
+    if lost := sorted(set(labels) - set(items.label_names)):
         why = "; ".join(f"{Path(name).name}: {reason}" for name, reason in items.skipped[:3])
         raise ValueError(f"none of the pictures of class {lost[0]!r} could be read ({why}): give it a good one")
     check_twins(items)
@@ -114,7 +78,7 @@ def read_pile(
     cache: Any = True,
     embedder: Embedder | None = None,
     what: str = "pile",
-) -> Items:
+) -> FeatureTable:
     """All pictures below a folder, but for those that are examples already and those in folders of results in it.
 
     what: they are, for the bar of progress.
@@ -128,53 +92,76 @@ def read_pile(
     if within:
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
     items = _embed(folder, paths, backbone, what, progress, strict, cache, embedder)
-    items.skipped = [(s.path, s.reason) for s in left] + items.skipped
-    items.folder = folder
-    items.names = [str(file.relative_to(folder)) for file in items.files or ()]
     if not len(items):
         use = " to label" if what == "pile" else ""
         raise ValueError(f"{str(folder)!r} holds no pictures{use}" + (", none that could be read" if paths else ""))
-    return items
+    return items.replace(
+        paths=[str(file.relative_to(folder)) for file in items.files or ()],
+        skipped=[*left, *items.skipped],
+        folder=folder,
+    )
 
 
-def read_table(path: Path, more: Path | None = None) -> tuple[Items, Items]:
-    """Examples and pile of a table of embeddings: rows with a label, and rows without.
+def read_table(
+    path: Path, more: Path | None = None, options: TableOptions | None = None
+) -> tuple[FeatureTable, FeatureTable]:
+    """Examples and pile of a table of features: rows with a label, and rows without.
 
     With a second table the first holds the examples and all of the second is the pile, labelled or not.
     """
-    examples, rest = read_labelled(path)
+    examples, rest = read_labelled(path, options)
     if more is None:
         if not len(rest):
             raise ValueError(f"every row of {str(path)!r} has a label: leave it blank where it is to be found")
         return examples, rest
-    second = read_partly(more)
-    check_widths(path, examples.features.shape[1], more, second.features.shape[1])
-    second = in_order(second, examples.columns, more)
-    return examples, _rows(second, np.ones(len(second.labels), bool), {"features": str(more)})
+    pile = read_pile_table(more, examples.columns, options, examples.set_aside)
+    check_widths(path, examples.dimension, more, pile.dimension)
+    return examples, in_order(pile, examples.columns, more)
 
 
-def read_labelled(path: Path) -> tuple[Items, Items]:
-    """The rows of a table that have a label, and the others."""
-    table = read_partly(path)
-    source = {"features": str(path)}
-    given = np.array([label is not None for label in table.labels])
-    if not given.any():
-        raise ValueError(f"{str(path)!r} has no row with a label: give a few rows of each class a label")
-    examples = _rows(table, given, source)
-    examples.labels = [label for label in table.labels if label is not None]
-    return examples, _rows(table, ~given, source)
+def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[FeatureTable, FeatureTable]:
+    """The rows of a table that have a label, with texts as labels, and the other rows."""
+    table = read(path, warn=False, **(options or {}))
+    has_label = table.has_label
+    if not has_label.any():
+        there = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
+        raise ValueError(
+            f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
+            f"name the column of labels with --label{there}"
+        )
+    examples = table.take(has_label)
+    return examples.replace(labels=examples.label_names), table.take(~has_label).replace(labels=None)
 
 
-def in_order(table: Partly, columns: Sequence[str] | None, path: Path) -> Partly:
+def read_pile_table(
+    path: Path,
+    columns: Sequence[str] | None,
+    options: TableOptions | None = None,
+    set_aside: Sequence[str] = (),
+) -> FeatureTable:
+    """All rows of a table as a pile. Labels that it has are not looked at, and need not be there.
+
+    columns, set_aside: of the examples. What is a feature there is one here too, and what is none there is none here,
+    also where it looks otherwise by the values that it has here.
+    """
+    wanted = dict(options or {})
+    if (label := wanted.pop("label", None)) is not None:
+        wanted["exclude"] = [*wanted.get("exclude", ()), escape(label)]  # carried along, never a feature
+    table = read(path, warn=False, **wanted)
+    if columns is not None and table.columns is not None:
+        more, fewer = set(table.columns) - set(columns), set(columns) - set(table.columns)
+        if (more or fewer) and more <= set(set_aside) and fewer <= set(table.set_aside):
+            table = read(path, warn=False, columns=[escape(name) for name in columns])
+    return table.replace(labels=None)
+
+
+def in_order(table: FeatureTable, columns: Sequence[str] | None, path: Path) -> FeatureTable:
     """A table with its columns of numbers in the order of others that they are compared with."""
     try:
         order = same_columns(columns, table.columns)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    if order is None:
-        return table
-    mean = None if table.base_mean is None else table.base_mean[order]
-    return table._replace(features=table.features[:, order], base_mean=mean, columns=list(columns or ()))
+    return table if order is None else table.reorder(order)
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:
@@ -182,11 +169,6 @@ def check_widths(path: Path, width: int, more: Path, other: int) -> None:
         raise ValueError(
             f"{str(path)!r} has {width} features and {str(more)!r} {other}: both must come from the same backbone"
         )
-
-
-def _rows(table: Partly, keep: np.ndarray, source: dict[str, Any]) -> Items:
-    chosen = [name for name, wanted in zip(table.names, keep, strict=True) if wanted]
-    return Items(chosen, table.features[keep], source=source, base_mean=table.base_mean, columns=table.columns)
 
 
 def _embed(
@@ -198,7 +180,7 @@ def _embed(
     strict: bool,
     cache: Any,
     embedder: Embedder | None,
-) -> Items:
+) -> FeatureTable:
     from handful.backbones import embed_pictures
 
     if embedder is not None:
@@ -208,23 +190,21 @@ def _embed(
             paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
         )
     source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
-    return Items(
-        list(found.paths), found.features, None, [Path(path) for path in found.paths], list(found.hashes),
-        [(s.path, s.reason) for s in found.skipped], source, base=backbone.base,
-    )  # fmt: skip
+    return found.replace(files=[Path(path) for path in found.names], source=source, base=backbone.base)
 
 
 def of_pictures(path: Path) -> bool:
-    """Whether it is a folder of pictures; one of features is a table."""
-    return path.is_dir() and not is_sharded(path)
+    """Whether it is a folder of pictures. A folder of Parquet parts or of Hugging Face `datasets` is a table."""
+    is_dataset = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+    return path.is_dir() and not is_sharded(path) and not is_dataset
 
 
-def check_twins(items: Items) -> None:
+def check_twins(items: FeatureTable) -> None:
     """The same picture under two classes contradicts itself."""
     seen: dict[str, int] = {}
+    labels = items.label_names
     for i, mark in enumerate(items.hashes or ()):
         j = seen.setdefault(mark, i)
-        labels = items.labels or []
         if labels[i] != labels[j]:
             raise ValueError(
                 f"{items.names[j]!r} and {items.names[i]!r} are the same picture under two classes: remove one of them"

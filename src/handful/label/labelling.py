@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -12,49 +11,70 @@ from typing import Any
 import numpy as np
 
 from handful.core import decide
-from handful.core.answers import mark_unknown
+from handful.core.answers import Answers, mark_unknown
 from handful.core.arrays import at_usual_scale, unit
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
+from handful.features import FeatureTable, concatenate
 from handful.label.base_files import told_of_base
-from handful.label.items import Items, check_twins
-from handful.label.summary import Answers, Outcome, made_by, share_of
+from handful.label.items import check_twins
+from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
 from handful.solving.groups import Group, make_groups
 from handful.utils.shares_in_words import percent
 
-NEAREST = 3
+NEAREST_EXAMPLES = 3  # examples that are named beside an item
+MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
 
 
-@dataclass
 class Labelled(Answers):
-    """A pile with its labels; the model that gave them; the examples it learned from."""
+    """A pile with its answers, the model that gave them, and the examples that the model learned from.
 
-    pile: Items
-    examples: Items | None  # not known for items that a saved model labelled
-    model: FewShotClassifier
-    probabilities: np.ndarray  # [n, N] P(class | known)
-    scores: np.ndarray  # [n], high means unknown: what the decision is made by
-    decision: str  # how the threshold was found, in words
-    given: Mapping[int, str] = field(default_factory=dict)  # items of the pile that are examples too, and their class
+    Parameters
+    ----------
+    pile : FeatureTable
+        The items.
+    examples : FeatureTable or None
+        What the model learned from; None where a saved model labelled the items.
+    model : FewShotClassifier
+        The fitted model. Its threshold decides what is unknown, and its calibration gives P(unknown).
+    probabilities : array [n, N]
+        P(class | known) of each item.
+    outlier_scores : array [n]
+        High means unknown.
+    decision : str
+        How the threshold was found, in words.
+    given : mapping of int to str, optional
+        The items of the pile that are examples too, by their place, and their class.
+    pile_scores : array [m], optional
+        The outlier scores of the items that are no examples. By default, those that the model keeps of its own pile.
+    """
 
-    @property
-    def p_unknown(self) -> np.ndarray | None:
-        """P(unknown) [n], calibrated on the pile: among items with 0.8 about 80 % are unknown.
-
-        None where scores only rank, and for items that a saved model labelled: they are no pile that has a share.
-        """
-        if self.examples is None or not self.is_probability:
-            return None
-        rest = [i for i in range(len(self.pile)) if i not in self.given]
-        p = np.zeros(len(self.pile))  # the given ones are known
-        p[rest] = _calibrate(self.model, self.scores[rest], self.examples)
-        return p
+    def __init__(
+        self,
+        pile: FeatureTable,
+        examples: FeatureTable | None,
+        model: FewShotClassifier,
+        probabilities: np.ndarray,
+        outlier_scores: np.ndarray,
+        decision: str,
+        given: Mapping[int, str] | None = None,
+        pile_scores: np.ndarray | None = None,
+    ) -> None:
+        self.pile, self.examples, self.model = pile, examples, model
+        self.decision, self.given = decision, dict(given or {})
+        is_given = np.zeros(len(pile), bool)
+        is_given[list(self.given)] = True
+        options = model.answer_options | {"labelled": is_given}
+        if pile_scores is not None:
+            options["pile_scores"] = pile_scores
+        super().__init__(probabilities, outlier_scores, **options)
 
     @property
     def share(self) -> dict[str, Any]:
+        """How much of the pile is unknown: see `summary.share_of`."""
         return share_of(self.model)
 
     @cached_property
@@ -62,9 +82,9 @@ class Labelled(Answers):
         """The unknown items as groups that look alike; none where the examples are not known."""
         if self.examples is None:
             return []
-        known = ~self.unknown
-        known[list(self.given)] = False  # they are among the examples
-        context = np.concatenate([self.examples.features, self.pile.features[known]])
+        is_context = ~self.unknown
+        is_context[list(self.given)] = False  # they are among the examples
+        context = np.concatenate([self.examples.features, self.pile.features[is_context]])
         return make_groups(self.pile.features[self.unknown], np.flatnonzero(self.unknown), context)
 
     @property
@@ -72,10 +92,10 @@ class Labelled(Answers):
         """The most similar examples of each item, [n, 3] or fewer, by the cosine about the mean of all."""
         if self.examples is None:
             return None
-        every = at_usual_scale(np.concatenate([self.examples.features, self.pile.features]))
-        every = unit(every - every.mean(axis=0))
-        similar = every[len(self.examples) :] @ every[: len(self.examples)].T
-        return np.argsort(-similar, axis=1, kind="stable")[:, :NEAREST]
+        features = at_usual_scale(np.concatenate([self.examples.features, self.pile.features]))
+        features = unit(features - features.mean(axis=0))
+        cosines = features[len(self.examples) :] @ features[: len(self.examples)].T
+        return np.argsort(-cosines, axis=1, kind="stable")[:, :NEAREST_EXAMPLES]
 
     @property
     def sentences(self) -> list[str]:
@@ -83,37 +103,38 @@ class Labelled(Answers):
         counts = Counter(self.labels[~self.unknown].tolist())
         lines = Outcome(self.model, self.examples, self.decision, len(self.pile), counts, self.given).sentences
         if self.groups:
-            lines.append(self._in_groups())
-        made = Counter(self.given.values())
-        lines += [f"{k} item{'s' * (k != 1)} of the pile {_are(k)} shown as {name}." for name, k in made.items()]
+            lines.append(self._groups_in_words())
+        promoted = Counter(self.given.values())
+        lines += [f"{k} item{'s' * (k != 1)} of the pile {_are(k)} shown as {name}." for name, k in promoted.items()]
         if skipped := len(self.skipped):
             lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")
         return lines
 
-    def _in_groups(self) -> str:
+    def _groups_in_words(self) -> str:
         sizes = [group.size for group in self.groups]
         unknown = int(self.unknown.sum())
-        of = " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
-        if len(sizes) > 12:
-            of = f"{sizes[-1]} to {sizes[0]}"
-        many = f"about {len(sizes)} groups of {of}" if len(sizes) > 1 else f"one group of {of}"
+        listed = " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
+        if len(sizes) > MAX_LISTED_GROUPS:
+            listed = f"{sizes[-1]} to {sizes[0]}"
+        groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
         left = unknown - sum(sizes)
         alone = f"; {left} belong{'s' * (left == 1)} to none" if left else ""
-        return f"The {unknown} unknowns fall into {many}{alone}."
+        return f"The {unknown} unknowns fall into {groups}{alone}."
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Files that gave no item, and why."""
-        return (self.examples.skipped if self.examples is not None else []) + self.pile.skipped
+        return [*(self.examples.skipped if self.examples is not None else ()), *self.pile.skipped]
 
     @property
     def made_by(self) -> dict[str, Any]:
+        """How the labels were made, for people and for machines."""
         return made_by(self.model, self.pile.source)
 
 
 def label_items(
-    examples: Items,
-    pile: Items,
+    examples: FeatureTable,
+    pile: FeatureTable,
     *,
     method: str = AUTO,
     outlier_share: float | str = AUTO,
@@ -123,58 +144,129 @@ def label_items(
     given: Mapping[int, str] | None = None,
     **parameters: Any,
 ) -> Labelled:
-    """Label the pile from the examples; given: items of the pile, by their place, that are examples too.
+    """Label a pile from a few examples of each class.
 
-    outlier_share: about how much of the pile is of no class shown; "auto" estimates it. By default an item is unknown
-    if its score says that this is the likelier answer; `threshold` moves that, `unknown_rate` calls just that share of
-    the pile unknown, and `max_false_unknown` lets at most that share of the known ones be called unknown, by the
-    calibrated probabilities (`Labelled.p_unknown`). A method that centres on the base classes' mean, or needs a base
-    file, is given what the items carry of it.
+    At most one of `threshold`, `unknown_rate` and `max_false_unknown` may be given. Without them, an item is called
+    unknown where its outlier score says that this is more likely than not.
+
+    Parameters
+    ----------
+    examples : FeatureTable
+        The examples, with labels.
+    pile : FeatureTable
+        The items to label. Where they carry the base classes' mean or a base file, methods that need it get it.
+    method : str
+        The name of a method, or "auto".
+    outlier_share : float or "auto"
+        About how much of the pile belongs to none of the classes; "auto" estimates it from the pile.
+    threshold : float, optional
+        The outlier score above which an item is called unknown.
+    unknown_rate : float, optional
+        Call this share of the pile unknown.
+    max_false_unknown : float, optional
+        Call at most this share of the known items unknown, by P(unknown).
+    given : mapping of int to str, optional
+        Items of the pile, by their place, that are examples too, and their class.
+    **parameters
+        The method's own parameters.
+
+    Returns
+    -------
+    Labelled
+        The answer for each item of the pile, and the fitted model.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> cats, hens, owls = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
+    >>> pile = FeatureTable(np.concatenate([cats[3:], hens[3:], owls]))
+    >>> labelled = label_items(examples, pile)
+    >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
+    ['cat', 'hen', 'unknown']
     """
     check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
     check_classes(examples)
-    file = parameters.get("base") or pile.base or examples.base
+    base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
-    parameters = told_of_base(method, means, file, pile.features.shape[1]) | parameters
-    whole, given = pile, dict(given or {})
+    parameters = told_of_base(method, means, base_file, pile.features.shape[1]) | parameters
+    whole_pile, given = pile, dict(given or {})
     examples, pile = _move(examples, pile, given)
     X = np.concatenate([examples.features, pile.features])
-    y = np.array([*(examples.labels or ()), *[None] * len(pile)], dtype=object)
+    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
-    scores = model.outlier_scores_[is_pile]
-    limit, decision = find_threshold(model, scores, examples, threshold, unknown_rate, max_false_unknown)
+    pile_scores = model.outlier_scores_[is_pile]
+    limit, decision = find_threshold(model, pile_scores, threshold, unknown_rate, max_false_unknown)
     if limit != model.threshold_:
         _decide(model, is_pile, limit)
-    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": pile.columns})
-    probabilities = model.label_distributions_[is_pile]
+    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
+    scores, probabilities = pile_scores, model.label_distributions_[is_pile]
     if given:
-        rest = [i for i in range(len(whole)) if i not in given]
-        everyone = np.empty((len(whole), len(model.classes_)))
-        everyone[rest], everyone[list(given)] = probabilities, model.classes_ == np.array([*given.values()])[:, None]
-        surest = min(scores.min(initial=0.0), model.threshold_)
-        scores, probabilities = np.full(len(whole), surest), everyone
-        scores[rest] = model.outlier_scores_[is_pile]
-    return Labelled(whole, examples, model, probabilities, scores, decision, given)
+        rest = [i for i in range(len(whole_pile)) if i not in given]
+        scores = np.full(len(whole_pile), min(pile_scores.min(initial=0.0), model.threshold_))  # the given are known
+        scores[rest] = pile_scores
+        all_probabilities = np.empty((len(whole_pile), len(model.classes_)))
+        all_probabilities[rest] = probabilities
+        all_probabilities[list(given)] = model.classes_ == np.array([*given.values()])[:, None]
+        probabilities = all_probabilities
+    return Labelled(whole_pile, examples, model, probabilities, scores, decision, given, pile_scores)
 
 
-def check_classes(examples: Items) -> None:
-    for name in dict.fromkeys(examples.labels or ()):
-        if name.casefold() == UNKNOWN_NAME:
-            raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
-    if len(set(examples.labels or ())) > 1 and (examples.features == examples.features[0]).all():
-        raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
+def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
+    """Label new items with a model that was fitted before: each on its own, nothing is fitted again.
+
+    Parameters
+    ----------
+    model : FewShotClassifier
+        A fitted model, as `handful.load` gives it.
+    items : FeatureTable
+        The items, from the backbone that the model was fitted with.
+
+    Returns
+    -------
+    Labelled
+        The answer for each item. P(unknown) is calibrated to the pile that the model was fitted to. A model that 0.1.0
+        saved does not hold the calibration: P(unknown) is then the outlier score.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> cats, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
+    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
+    >>> model = label_items(examples, FeatureTable(np.concatenate([cats[3:5], hens[3:5]]))).model
+    >>> predict_items(model, FeatureTable(hens[-1:])).closest.tolist()
+    ['hen']
+    """
+    if items.features.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
+            "they must come from the same backbone"
+        )
+    answers = model.answer(items.features)
+    limit = f"{model.threshold_:.3g}, as the model was saved"
+    decision = f"An item is called unknown when its outlier score is above {limit}."
+    return Labelled(items, None, model, answers.probabilities, answers.outlier_scores, decision)
 
 
 def find_threshold(
     model: FewShotClassifier,
     scores: np.ndarray,
-    examples: Items,
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
 ) -> tuple[float, str]:
-    """The outlier score above which an item of the pile is unknown, as asked or else the model's; and why, in words."""
+    """The outlier score above which an item of the pile is unknown, and how it was found, in words.
+
+    Parameters
+    ----------
+    model : FewShotClassifier
+        Fitted to the pile; its own threshold is used where none of the next arguments is given.
+    scores : array [n]
+        The outlier scores of the pile.
+    threshold, unknown_rate, max_false_unknown : float, optional
+        As `label_items` takes them.
+    """
     limit = model.threshold_
     if unknown_rate is not None:
         limit = decide.at_share(scores, unknown_rate)
@@ -183,37 +275,19 @@ def find_threshold(
         if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
-        p = _calibrate(model, scores, examples)
+        p = decide.shifted(scores[None], model.shots_, model.shift_)[0]
         count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
         limit = decide.at_share(scores, count / len(scores))
         most = percent(max_false_unknown)
         decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
     elif threshold is not None:
-        decision = f"An item is called unknown if its outlier score is above {threshold:g}."
+        decision = f"An item is called unknown when its outlier score is above {threshold:g}."
     elif get_solver(model._method).info.score == "probability":
-        decision = f"An item is called unknown if its outlier score is above {limit:g}, where that is likelier."
+        decision = f"An item is called unknown when its outlier score is above {limit:g}."
     else:
         share = percent(share_of(model)["outlier_share"])
         decision = f"The {share} of the pile with the highest outlier scores are called unknown."
     return float(limit), decision
-
-
-def _move(examples: Items, pile: Items, given: Mapping[int, str]) -> tuple[Items, Items]:
-    """The given items from the pile to the examples."""
-    if not given:
-        return examples, pile
-    both = Items(examples.names + pile.names, np.concatenate([examples.features, pile.features]))
-    both.files = None if pile.files is None else [*(examples.files or ()), *pile.files]
-    both.hashes = None if pile.hashes is None else [*(examples.hashes or ()), *pile.hashes]
-    n = len(examples)
-    shown = both.take([*range(n), *(n + i for i in given)])
-    shown.labels = [*(examples.labels or ()), *given.values()]
-    shown.skipped, shown.source = examples.skipped, examples.source
-    check_twins(shown)
-    rest = pile.take([i for i in range(len(pile)) if i not in given])
-    if not len(rest):
-        raise ValueError("every item of the pile is an example: nothing is left to label")
-    return shown, rest
 
 
 def check_decision(
@@ -223,12 +297,12 @@ def check_decision(
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
 ) -> None:
-    """Refuse what cannot be decided by: told before pictures are embedded, not after."""
-    given = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
-    said = [name for name, value in given.items() if value is not None]
-    if len(said) > 1:
-        raise ValueError(f"{said[0]} and {said[1]} both say what is unknown: give one of them")
-    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < outlier_share < 1):
+    """Raise ValueError for options of `label_items` that make no sense, before pictures are embedded."""
+    options = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
+    names = [name for name, value in options.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{names[0]} and {names[1]} both say what is unknown: give one of them")
+    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < float(outlier_share) < 1):
         raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
     for name, share in {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}.items():
         if share is not None and not 0 <= share <= 1:
@@ -239,26 +313,26 @@ def check_decision(
         raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
 
 
-def predict_items(model: FewShotClassifier, items: Items) -> Labelled:
-    """Label new items by a model that was fitted before: each on its own, nothing is refitted."""
-    if items.features.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
-            "they must come from the same backbone"
-        )
-    return Labelled(
-        items, None, model, model.predict_proba(items.features), -model.score_samples(items.features),
-        f"An item is called unknown if its outlier score is above {model.threshold_:.3g}, as the model was saved.",
-    )  # fmt: skip
+def check_classes(examples: FeatureTable) -> None:
+    """Raise ValueError for examples whose classes cannot be told apart, or have the name of the unknowns."""
+    for name in examples.counts:
+        if name.casefold() == UNKNOWN_NAME:
+            raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
+    if len(examples.counts) > 1 and (examples.features == examples.features[0]).all():
+        raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
-def _calibrate(model: FewShotClassifier, scores: np.ndarray, examples: Items) -> np.ndarray:
-    return decide.calibrate(scores[None], model.outlier_share_, shots_of(model, examples))[0]
-
-
-def shots_of(model: FewShotClassifier, examples: Items) -> float:
-    """Examples of a class, as `decide.calibrate` takes them."""
-    return len(examples) / len(model.classes_)
+def _move(examples: FeatureTable, pile: FeatureTable, given: Mapping[int, str]) -> tuple[FeatureTable, FeatureTable]:
+    """The given items moved from the pile to the examples."""
+    if not given:
+        return examples, pile
+    labels = [*examples.label_names, *given.values()]
+    more_examples = concatenate([examples, pile.take([*given])]).replace(labels=labels)
+    check_twins(more_examples)
+    rest = pile.take([i for i in range(len(pile)) if i not in given])
+    if not len(rest):
+        raise ValueError("every item of the pile is an example: nothing is left to label")
+    return more_examples, rest
 
 
 def _are(count: int) -> str:
@@ -266,6 +340,7 @@ def _are(count: int) -> str:
 
 
 def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> None:
+    """Give the fitted model another threshold."""
     model.threshold_ = float(threshold)
     model.unknown_ = is_pile & (model.outlier_scores_ > threshold)
     closest = model.classes_[model.label_distributions_.argmax(axis=1)]

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
@@ -22,19 +21,20 @@ from typing import Any
 import numpy as np
 
 import handful
-from handful.core import decide
+from handful.core.answers import Answers
 from handful.core.parameters import AUTO
-from handful.estimators.classifier import FewShotClassifier, conditional
+from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.estimators.model_reader import load
-from handful.features import is_sharded
-from handful.features.columns import checked_mean
+from handful.features import FeatureTable, is_sharded
+from handful.features.arrow_table import is_carried
+from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
-from handful.features.partly import names_of_rows
 from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.features.table import free_name, row_names
 from handful.label.base_files import told_of_base
-from handful.label.items import Items, check_widths, of_pictures, read_labelled
-from handful.label.labelling import check_classes, find_threshold, shots_of
+from handful.label.items import check_widths, of_pictures, read_labelled
+from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,
     LABELS,
@@ -43,13 +43,14 @@ from handful.label.outputs import (
     holds_labels,
     not_written,
     remove_labels,
-    table_of_answers,
     write_json,
 )
 from handful.label.record import RECORD, Job, asked_of
-from handful.label.summary import Answers, Outcome, made_by, share_of
+from handful.label.summary import Outcome, made_by, share_of
+from handful.label.tables import table_of_answers
 from handful.solving import solve
 from handful.streaming import Pile
+from handful.utils.files import printable
 
 LARGE = 100_000  # rows of a pile that is better not loaded
 ROWS = 1 << 16  # that are written at a time
@@ -69,39 +70,17 @@ class InParts:
 
 
 @dataclass
-class Some(Answers):
-    """The answers to some rows; shift: of `decide.calibrate` over the whole pile, None where scores only rank."""
-
-    model: FewShotClassifier
-    probabilities: np.ndarray
-    scores: np.ndarray
-    shots: float
-    shift: float | None
-
-    @property
-    def p_unknown(self) -> np.ndarray | None:
-        return None if self.shift is None else decide.shifted(self.scores[None], self.shots, self.shift)[0]
-
-
-@dataclass
 class Solved:
-    """The answers to the whole pile: P(class) [Q, N] as the method has it, mapped; outlier scores [Q], in memory."""
+    """The answers for the whole pile: P(class) [Q, N] of the method, mapped; outlier scores [Q], in memory."""
 
     model: FewShotClassifier
     probabilities: np.ndarray
     scores: np.ndarray
-    examples: Items
 
-    def some(self, start: int, stop: int) -> Some:
-        probabilities, scores = conditional(self.probabilities[start:stop]), self.scores[start:stop]
-        return Some(self.model, probabilities, scores, shots_of(self.model, self.examples), self._shift)
-
-    @cached_property
-    def _shift(self) -> float | None:
-        shots = shots_of(self.model, self.examples)
-        if not Some(self.model, self.probabilities, self.scores, shots, None).is_probability:
-            return None
-        return float(decide.shift_of(self.scores[None], self.model.outlier_share_, shots)[0])
+    def answers(self, start: int, stop: int) -> Answers:
+        """The answers for some rows, calibrated to the whole pile by what the model keeps of it."""
+        probabilities = self.probabilities[start:stop].astype(np.float64)
+        return Answers(probabilities, self.scores[start:stop], **self.model.answer_options)
 
 
 def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
@@ -118,8 +97,8 @@ def check_in_parts(
     examples: Path, pile: Path, output: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None
 ) -> None:
     """Say before the work begins what cannot be done in parts, or would replace what is there."""
-    for option, asked in (("--export", formats), ("--sort", sort)):
-        if asked:
+    for option, value in (("--export", formats), ("--sort", sort)):
+        if value:
             raise ValueError(f"{option} needs the pile in memory, and this one is labelled in parts: leave it out")
     place = output / LABELS
     for path in (examples, pile):
@@ -140,7 +119,12 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     engine: who makes the passes over the pile, as `handful.solve` takes it; threads of this machine if None.
     """
     assert job.pile is not None
-    examples, _ = read_labelled(job.examples)
+    if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
+        raise ValueError(
+            f"{str(job.pile)!r} is labelled in parts, whose features are read from the column 'embedding': rename it "
+            "there, and leave out --embedding and --columns"
+        )
+    examples, _ = read_labelled(job.examples, job.table)
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
@@ -150,18 +134,18 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         raise ValueError(f"{str(job.pile)!r}: {error}") from None
     check_widths(job.examples, examples.features.shape[1], job.pile, pile.dimension)
 
-    asked = dict(job.decision)
+    options = dict(job.decision)
     means = () if job.base is not None else (examples.base_mean, base_mean)
-    asked |= told_of_base(asked.get("method", AUTO), means, job.base, pile.dimension)
-    limits = {name: asked.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
-    scratch = output / f"{SCRATCH}{_mark(examples, parts, asked)}"
+    options |= told_of_base(options.get("method", AUTO), means, job.base, pile.dimension)
+    limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
+    scratch = output / f"{SCRATCH}{_mark(examples, parts, options)}"
     new = not output.exists()
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        solved = _solve(examples, pile, asked, engine, scratch, lambda done, total: progress("solving", done, total))
+        solved = _solve(examples, pile, options, engine, scratch, lambda done, total: progress("solving", done, total))
         model = solved.model
         model.made_from_ = {"features": str(job.pile)}
-        model.threshold_, decision = find_threshold(model, solved.scores, examples, asked.get("threshold"), **limits)
+        model.threshold_, decision = find_threshold(model, solved.scores, options.get("threshold"), **limits)
         made = scratch / "made"
         rmtree(made, ignore_errors=True)
         try:
@@ -187,22 +171,22 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     return InParts(outcome, files)
 
 
-def _mark(examples: Items, parts: Sequence[Path], asked: Mapping[str, Any]) -> str:
+def _mark(examples: FeatureTable, parts: Sequence[Path], options: Mapping[str, Any]) -> str:
     """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
     stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    said = json.dumps(
-        [handful.__version__, dict(asked), examples.labels, examples.features.shape, stats],
+    text = json.dumps(
+        [handful.__version__, dict(options), examples.label_names, examples.features.shape, stats],
         default=lambda array: array.tolist(),  # the base mean
     )
-    mark = blake2b(said.encode(), digest_size=8)
+    mark = blake2b(text.encode(), digest_size=8)
     mark.update(np.ascontiguousarray(examples.features).data)
     return mark.hexdigest()
 
 
 def _solve(
-    examples: Items,
+    examples: FeatureTable,
     pile: Pile,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     engine: Any,
     scratch: Path,
     progress: Callable[[int, int], object],
@@ -210,9 +194,11 @@ def _solve(
     arrays = [scratch / name for name in ARRAYS]
     if (scratch / MODEL).is_file():  # an earlier run was killed while it wrote
         probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
-        return Solved(load(scratch / MODEL), probabilities, scores.astype(np.float64), examples)
-    model = make_estimator(asked["method"], **{name: value for name, value in asked.items() if name != "method"})
-    labels = np.array(examples.labels)
+        model = load(scratch / MODEL)
+        model._take_pile(len(examples), scores)  # it may be a model of 0.1.0, which does not hold this
+        return Solved(model, probabilities, scores.astype(np.float64))
+    model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
+    labels = np.array(examples.label_names)
     result = solve(
         examples.features,
         labels,
@@ -227,27 +213,34 @@ def _solve(
             with path.open("rb+") as file:
                 os.fsync(file.fileno())
         model.save(scratch / MODEL)
-    return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64), examples)
+    return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64))
 
 
 def _write_labels(
     solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]
 ) -> Counter[str]:
     """A file for each part, by the same name; how many items were given each class."""
+    import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
     note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
-    schema = table_of_answers(solved.some(0, 0), []).schema.with_metadata(note)
+    carried = _carried(parts)
+    schema = table_of_answers(solved.answers(0, 0), []).schema
+    own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]
+    schema = pa.schema([*schema, *own], note)
     counts, at = Counter[str](), 0
     for done, part in enumerate(parts):
         progress(done)
         with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
-            for names in _names(part, at):
-                some = solved.some(at, at + len(names))
-                if len(some.scores) < len(names):
+            for names, others in _rows(part, at, carried):
+                answers = solved.answers(at, at + len(names))
+                if len(answers) < len(names):
                     raise OSError(f"{part} has changed while it was labelled: run the same command again")
-                writer.write_table(table_of_answers(some, names).replace_schema_metadata(note))
-                counts.update(some.labels[~some.unknown].tolist())
+                table = table_of_answers(answers, names)
+                for field, column in zip(own, others, strict=True):
+                    table = table.append_column(field, column)
+                writer.write_table(table.replace_schema_metadata(note))
+                counts.update(answers.labels[~answers.unknown].tolist())
                 at += len(names)
     if at < len(solved.scores):
         raise OSError(f"{parts[0].parent} has changed while it was labelled: run the same command again")
@@ -255,22 +248,42 @@ def _write_labels(
     return counts
 
 
-def _names(part: Path, at: int) -> Iterator[list[str]]:
-    """What the rows of a part are called, which begins at row `at` of the pile: some at a time."""
+def _carried(parts: Sequence[Path]) -> list[Any]:
+    """The columns that all parts have beside features, labels and paths, as fields of Arrow: they are carried along."""
+    from pyarrow.types import is_dictionary
+
+    kept: list[Any] = []
+    for number, part in enumerate(parts):
+        with open_parquet(part) as file:
+            schema = file.schema_arrow
+            own = [one for one in schema if one.name not in ("embedding", "label", "path") and is_carried(one.type)]
+            own = [one for one in own if schema.names.count(one.name) == 1 and not is_dictionary(one.type)]
+            kept = own if not number else [one for one in kept if one in own]
+    return kept
+
+
+def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[str], list[Any]]]:
+    """Names and other columns of the rows of a part, which begins at row `at` of the pile: some at a time."""
     try:
         with open_parquet(part) as file:
-            count, has_paths = file.metadata.num_rows, "path" in file.schema_arrow.names
-            if has_paths:
-                check_flat(file.schema_arrow.field("path").type, "column 'path'")
-                check_pages(part, file, ["path"], whole=False)
-        if not has_paths:
+            names = [name for name in ("path",) if name in file.schema_arrow.names]
+            names += [one.name for one in carried]
+            for name in names:
+                check_flat(file.schema_arrow.field(name).type, f"column {name!r}")
+            check_pages(part, file, names, whole=False)
+            count = file.metadata.num_rows
+        if not names:
             for start in range(at, at + count, ROWS):
-                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))]
+                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))], []
             return
-        with open_parquet(part, texts=["path"]) as file:
-            for batch in file.iter_batches(ROWS, columns=["path"]):
+        with open_parquet(part, texts=["path"] if "path" in names else []) as file:
+            for batch in file.iter_batches(ROWS, columns=names):
                 batch.validate(full=True)
-                yield names_of_rows(values_of(batch.column(0)), at)
+                paths = values_of(batch.column("path")) if "path" in names else [None] * batch.num_rows
+                yield (
+                    row_names(["" if path is None else str(path) for path in paths], at),
+                    [batch.column(one.name) for one in carried],
+                )
                 at += batch.num_rows
     except ValueError as error:
         raise OSError(f"{part} cannot be read: {error}") from None

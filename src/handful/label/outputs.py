@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from errno import EIO
 from pathlib import Path
@@ -16,17 +16,15 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.label import exports
 from handful.label.labelling import Labelled
 from handful.label.pile_report import write_report
 from handful.label.record import RECORD, Job, record_of
 from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
-from handful.label.summary import Answers, marked
-from handful.utils import csv_file as csvfile
-from handful.utils.files import printable
+from handful.label.summary import label_texts
+from handful.label.tables import table_of as table_of  # the command `predict` takes it from here
+from handful.label.tables import write_rows
 from handful.utils.interrupts import cleanup
 
 OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
@@ -74,15 +72,35 @@ def write_outputs(
     job: Job | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[str, Path]:
-    """Write all of it; gives the files by name. formats: any of `exports.FORMATS`; sort: copy, link or move.
+    """Write the tables, the model, the report and the record of a labelled pile; all of them or none.
 
-    job: what was asked, for `handful promote` to ask again.
+    Parameters
+    ----------
+    labelled : Labelled
+        What `label_items` gave.
+    folder : Path
+        Where to write; files of earlier results are replaced.
+    formats : iterable of str
+        Exports for other tools: any of `exports.FORMATS`.
+    sort : {"copy", "link", "move"}, optional
+        Put the pictures into a folder for each label.
+    title : str
+        The title of the report.
+    job : Job, optional
+        What was asked, so that `handful promote` can do it again.
+    progress : callable
+        Called with what is done, how much of it, and of how much.
+
+    Returns
+    -------
+    dict of str to Path
+        The files, by name; "sorted" is the folder of sorted pictures.
     """
     formats = list(formats)
     check_output(folder, True, formats, sort)
     places = None
     if sort is not None:
-        places = plan_places(labelled.pile, marked(labelled), folder / SORTED)
+        places = plan_places(labelled.pile, label_texts(labelled), folder / SORTED)
         check_places(labelled.pile, places, folder / SORTED, sort)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +114,9 @@ def write_outputs(
                     labelled.model.save(made / "model.safetensors")
                 write_report(labelled, made / "report.html", title, progress)
                 for name in formats:
-                    file, content = exports.FORMATS[name](labelled, places if sort == "move" else None)
+                    file, content = exports.FORMATS[name](
+                        labelled.pile, labelled, labelled.model._method, places=places if sort == "move" else None
+                    )
                     write_json(content, made / file)
             files = {}
             for path in sorted(made.iterdir()):
@@ -108,52 +128,6 @@ def write_outputs(
     if sort is not None and places is not None:
         files["sorted"] = sort_pictures(labelled.pile, places, folder / SORTED, sort)
     return files
-
-
-def table_of(labelled: Labelled) -> Any:
-    """One row an item (a `pyarrow.Table`): path, label, closest class, confidence, ...
-
-    confidence: in the label, a probability. p_unknown: calibrated, so that about 80 % of those with 0.8 are unknown
-    (only where a pile was labelled, by a method with probabilities). outlier_score: the method's own number, which the
-    label is decided by. group: of an unknown. nearest_1, ...: the most similar examples. p_<class>: P(class | known).
-    """
-    import pyarrow as pa
-
-    shown: dict[str, Any] = {}
-    if labelled.examples is not None:
-        shown["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
-    nearest = labelled.nearest
-    if nearest is not None and labelled.examples is not None:
-        names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
-        shown |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
-    return table_of_answers(labelled, labelled.pile.names, shown)
-
-
-def table_of_answers(answers: Answers, names: Sequence[str], beside: Mapping[str, Any] | None = None) -> Any:
-    """What is said of each item alone, as in `table_of`, with the columns `beside` that are of the whole pile."""
-    import pyarrow as pa
-
-    shown: dict[str, Any] = {
-        "path": pa.array([printable(name) for name in names], pa.string()),
-        "label": pa.array(marked(answers), pa.string()),
-        "closest": pa.array([str(name) for name in answers.closest.tolist()], pa.string()),
-        "confidence": answers.confidence.astype(np.float64),
-    }
-    if (p := answers.p_unknown) is not None:
-        shown["p_unknown"] = p
-    shown["outlier_score"] = answers.scores.astype(np.float64)
-    shown |= beside or {}
-    for k, name in enumerate(answers.model.classes_.tolist()):
-        shown[f"p_{name}"] = answers.probabilities[:, k].astype(np.float64)
-    return pa.table(shown)
-
-
-def group_numbers(labelled: Labelled) -> list[int]:
-    """The group of each item, 0 where it is in none."""
-    numbers = np.zeros(len(labelled.pile), int)
-    for group in labelled.groups:
-        numbers[group.items] = group.number
-    return numbers.tolist()
 
 
 def write_table(labelled: Labelled, path: Path) -> None:
@@ -189,10 +163,7 @@ def write_json(content: Any, path: Path) -> None:
 
 
 def _write_rows(labelled: Labelled, path: Path) -> None:
-    from pyarrow import parquet
-
-    write = csvfile.write_table if path.suffix.lower() == ".csv" else parquet.write_table
-    write(table_of(labelled), path)
+    write_rows(table_of(labelled), path)
 
 
 def _check_writable(folder: Path) -> None:

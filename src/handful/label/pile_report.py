@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from handful import report
-from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
-from handful.label.items import Items
-from handful.label.labelling import Labelled, shots_of
+from handful.features import FeatureTable
+from handful.label.labelling import Labelled
 
 MAX_MAP_ROWS = 2000  # rows that the axes of the map are computed from, where there is no UMAP
 Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
@@ -22,7 +21,7 @@ def write_report(labelled: Labelled, path: Path, title: str, progress: Progress)
     """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups."""
     pile, examples = labelled.pile, labelled.examples
     contents = report.make_report(
-        _answers(labelled),
+        labelled,
         gallery(pile),
         title=title,
         sentences=labelled.sentences,
@@ -37,12 +36,13 @@ def write_report(labelled: Labelled, path: Path, title: str, progress: Progress)
     report.write(path, contents)
 
 
-def gallery(items: Items) -> report.Gallery:
+def gallery(items: FeatureTable) -> report.Gallery:
     """The names, pictures and labels of items."""
-    return report.Gallery(items.names, partial(_thumbnail, items), items.labels or ())
+    labels = [label or "" for label in items.label_names] if items.labels is not None else ()
+    return report.Gallery(items.names, partial(_thumbnail, items), labels)
 
 
-def flat_map(pile: Items, examples: Items | None, rows: Sequence[int]) -> list[tuple[float, float]]:
+def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:
     """Places on a plane of some rows of the pile, then of the examples: UMAP where it is installed, else PCA."""
     parts = [pile.features[list(rows)]] + ([examples.features] if examples is not None else [])
     x = at_usual_scale(np.concatenate(parts).astype(np.float64))
@@ -60,23 +60,7 @@ def flat_map(pile: Items, examples: Items | None, rows: Sequence[int]) -> list[t
     return [(float(a), float(b)) for a, b in flat]
 
 
-def _answers(labelled: Labelled) -> Answers:
-    is_given = np.zeros(len(labelled.pile), bool)
-    is_given[list(labelled.given)] = True
-    model = labelled.model
-    return Answers(
-        labelled.probabilities,
-        labelled.scores,
-        model.classes_,
-        model.threshold_,
-        is_probability=labelled.is_probability,
-        outlier_share=model.outlier_share_,
-        shots=None if labelled.examples is None else shots_of(model, labelled.examples),
-        labelled=is_given,
-    )
-
-
-def _thumbnail(items: Items, i: int) -> bytes | None:
+def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
     if items.files is None:
         return None
     from handful.backbones import BadPicture, thumbnail

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier
-from handful.features import read_partly
-from handful.label.items import Items, Progress, in_order, of_pictures, read_pile
+from handful.features import FeatureTable
+from handful.label.items import Progress, TableOptions, in_order, of_pictures, read_pile, read_pile_table
 
 
 def read_new_items(
@@ -19,7 +19,8 @@ def read_new_items(
     progress: Progress = lambda what, done, total: None,
     strict: bool = False,
     cache: Any = True,
-) -> Items:
+    table: TableOptions | None = None,
+) -> FeatureTable:
     """Items with the features that a saved model was made for.
 
     Parameters
@@ -36,18 +37,20 @@ def read_new_items(
         Whether a picture that cannot be read is an error. Otherwise it is skipped.
     cache : bool or FeatureCache
         As in `handful.backbones.embed_pictures`.
+    table : mapping, optional
+        The options of `handful.features.read`, for a table.
 
     Returns
     -------
-    Items
+    FeatureTable
         Pictures below one single folder are named by their path in it, others by their path as it was given.
     """
     made = getattr(model, "made_from_", {})
     if not any(map(is_picture_path, paths)):
         if len(paths) != 1:
             raise ValueError("give pictures and folders of pictures, or one single table of embeddings")
-        table = in_order(read_partly(paths[0]), made.get("columns"), paths[0])
-        return Items(table.names, table.features)
+        columns = made.get("columns")
+        return in_order(read_pile_table(paths[0], columns, table), columns, paths[0])
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
@@ -72,7 +75,7 @@ def is_picture_path(path: Path) -> bool:
     return of_pictures(path) or (path.suffix.lower() in KNOWN_SUFFIXES and not path.is_dir())
 
 
-def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, strict: bool, cache: Any) -> Items:
+def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, strict: bool, cache: Any) -> FeatureTable:
     from handful.backbones import embed_pictures, find_pictures
 
     files: list[Path] = []
@@ -81,15 +84,14 @@ def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, stri
         if path.is_dir():
             below, left = find_pictures(path, strict=strict)
             files += below
-            skipped += [(one.path, one.reason) for one in left]
+            skipped += left
         else:
             files.append(path)
     embedded = embed_pictures(
         files, network, cache=cache, strict=strict, progress=lambda done, total: progress("pictures", done, total)
     )
-    skipped += [(one.path, one.reason) for one in embedded.skipped]
-    if not len(embedded.paths):
+    skipped += embedded.skipped
+    if not len(embedded):
         reasons = "; ".join(f"{name!r} {reason}" for name, reason in skipped[:3])
         raise ValueError("there is no picture that could be read" + (f": {reasons}" if reasons else ""))
-    names = list(embedded.paths)
-    return Items(names, embedded.features, files=[Path(name) for name in names], skipped=skipped)
+    return embedded.replace(files=[Path(name) for name in embedded.names], skipped=skipped)

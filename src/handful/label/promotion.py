@@ -26,13 +26,31 @@ def promote_groups(
     sort: str | None = None,
     agree: Agree = refuse,
 ) -> Job:
-    """The job that made the results in `folder`, with classes for groups: {2: "mushroom"}.
+    """The job that made the results in a folder, with new classes made of groups of unknowns.
 
-    A share of unknowns that was told is lowered by what the groups were of them; one that was estimated is estimated
-    again. Either may be given here instead. Pictures are sorted only as it is said here, never as the record says.
+    Parameters
+    ----------
+    folder : Path
+        What `handful label` or `handful promote` wrote.
+    names : mapping of int to str
+        The new classes by the numbers of the groups, as in {2: "mushroom"}.
+    output : Path
+        Where the results of the new job will be written; they are no pile.
+    examples : int
+        How many items of a group become examples, the most central first.
+    outlier_share : float or "auto", optional
+        The share of unknowns. By default a share that was told is lowered by what the groups were of the unknowns, and
+        one that was estimated is estimated again.
+    sort : str, optional
+        How to sort the pictures: only this counts, never what the record says.
+    agree : callable
+        Asked before anything is read that the record names outside of `folder`, if the record is not known to be of
+        the user's own runs.
 
-    agree: is asked before anything is read that the record names outside of `folder`, if the record is not known to be
-    of the user's own runs.
+    Returns
+    -------
+    Job
+        What to label next: `Job.read` gives its items.
     """
     record = read_record(folder)
     job, groups = record.job, record.groups
@@ -91,12 +109,12 @@ def _is_within(place: Path, folder: Path) -> bool:
 
 def _classes(job: Job) -> list[str]:
     """Names that are taken, found without looking at a picture."""
-    from handful.features import read_partly
+    from handful.features import read
 
     if of_pictures(job.examples):
         names = [class_name(part.name) for part in job.examples.iterdir() if part.is_dir()]
     else:
-        names = [label for label in read_partly(job.examples).labels if label is not None]
+        names = list(map(str, read(job.examples, warn=False, **job.table).counts))
     if not names and not job.promoted:
         raise ValueError(f"{in_brief(job.examples)} has no examples of any class: label the pile anew")
     return [*names, *job.promoted]

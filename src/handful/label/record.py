@@ -17,9 +17,10 @@ from typing import Any
 
 import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
+from handful.features import FeatureTable
 from handful.label.base_files import told_of_base
 from handful.label.exports import FORMATS
-from handful.label.items import Embedder, Items, Progress, of_pictures, read_examples, read_pile, read_table
+from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
@@ -43,12 +44,15 @@ DECISION = Fields(
 BACKBONE_OPTIONS = Fields(
     {"size": Number(1, 4096, closed=True, whole=True), "mean": ListOf(PIXEL, 4), "std": ListOf(PIXEL, 4)}
 )
+NAME = Text(optional=True)
+TABLE = Fields({"embedding": NAME, "label": NAME, "columns": ListOf(Text(), optional=True), "exclude": ListOf(Text())})
 JOB = Fields(
     {
         "examples": PATH, "pile": Text(is_path=True, optional=True), "decision": DECISION,
         "backbone": Text(), "backbone_options": BACKBONE_OPTIONS, "strict": Flag(), "cache": Flag(),
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *WAYS)), "results": ListOf(PATH),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
+        "table": TABLE,
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -85,13 +89,16 @@ class Job:
     promoted: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
     engine: str = "local"
     base: Path | None = None  # the base file that was named
+    table: Mapping[str, Any] = field(default_factory=dict)  # of `features.read`, for tables
 
-    def read(self, progress: Progress, embedder: Embedder | None = None) -> tuple[Items, Items, dict[int, str]]:
+    def read(
+        self, progress: Progress, embedder: Embedder | None = None
+    ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
         """Examples and pile, and which items of the pile are examples too: their place and class."""
         if self.pile is None or not of_pictures(self.examples):
-            shown, found = read_table(self.examples, self.pile)
+            examples, pile = read_table(self.examples, self.pile, self.table)
             if self.base is not None:  # it is asked for, and not what the tables carry
-                found.base, shown.base_mean, found.base_mean = self.base, None, None
+                examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
         else:
             from handful.backbones import load_backbone
 
@@ -101,13 +108,13 @@ class Job:
             net = load_backbone(self.backbone, **self.backbone_options)
             base = self.base or net.base
             told_of_base(self.decision.get("method", AUTO), (), base, net.dimension)  # or it says why not, now
-            shown = read_examples(self.examples, net, **options)
-            found = read_pile(self.pile, net, without=shown.files or (), results=self.results, **options)
-            found.source["backbone_options"] = dict(self.backbone_options)
-            found.base = base
-        return shown, found, self._given(found)
+            examples = read_examples(self.examples, net, **options)
+            pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
+            source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+            pile = pile.replace(source=source, base=base)
+        return examples, pile, self._given(pile)
 
-    def _given(self, pile: Items) -> dict[int, str]:
+    def _given(self, pile: FeatureTable) -> dict[int, str]:
         if not self.promoted:
             return {}
         places: dict[Mark, list[int]] = {}
@@ -144,7 +151,7 @@ class Record:
     own: bool
 
 
-def marks(items: Items) -> list[Mark]:
+def marks(items: FeatureTable) -> list[Mark]:
     """Name and content of each item: of the picture, or of the row of features."""
     if items.hashes is not None:
         return list(zip(items.names, items.hashes, strict=True))
@@ -162,7 +169,6 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         }
         for group in labelled.groups
     ]  # fmt: skip
-    asked = None if job is None else asked_of(job)
     counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
     record = {
         "handful": handful.__version__,
@@ -170,7 +176,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **counts,
         **labelled.share,
         "groups": groups,
-        "job": asked,
+        "job": None if job is None else asked_of(job),
     }
     remember(record["run"], _digest(record))
     return record
@@ -179,8 +185,8 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
 def asked_of(job: Job) -> dict[str, Any]:
     """A job as JSON takes it."""
     own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-    given = {"examples": job.examples, "pile": job.pile, "base": job.base}
-    paths = {name: None if path is None else str(path.resolve()) for name, path in given.items()}
+    folders = {"examples": job.examples, "pile": job.pile, "base": job.base}
+    paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
     results = [str(folder.resolve()) for folder in job.results]
     return own | paths | {"results": results, "backbone": _whole_path(job.backbone)}
 
@@ -225,12 +231,12 @@ def _contradiction(whole: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _job(asked: Mapping[str, Any] | None) -> Job | None:
-    if asked is None:
+def _job(entries: Mapping[str, Any] | None) -> Job | None:
+    if entries is None:
         return None
-    paths = {name: asked.get(name) and Path(asked[name]) for name in ("examples", "pile", "base")}
-    promoted = {name: _marks(items) for name, items in asked["promoted"].items()}
-    return Job(**{**asked, **paths, "promoted": promoted, "results": [Path(place) for place in asked["results"]]})
+    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base")}
+    promoted = {name: _marks(items) for name, items in entries["promoted"].items()}
+    return Job(**{**entries, **paths, "promoted": promoted, "results": [Path(place) for place in entries["results"]]})
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from handful.label.items import Items
+from handful.features import FeatureTable
 from handful.label.move_journal import UNDO, Move, is_journal, write_journal
 from handful.label.subtree import Subtree
 from handful.utils.files import in_brief
@@ -46,7 +46,7 @@ def check_sorting(how: str, folder: Path) -> None:
             raise _closed(path)
 
 
-def check_places(pile: Items, places: Sequence[Path], folder: Path, how: str) -> None:
+def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> None:
     """Say before anything is written if a picture could not be put where `plan_places` says."""
     there = _nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
@@ -66,7 +66,7 @@ def check_places(pile: Items, places: Sequence[Path], folder: Path, how: str) ->
     _check_room(pile, folder, how)
 
 
-def _check_room(pile: Items, folder: Path, how: str) -> None:
+def _check_room(pile: FeatureTable, folder: Path, how: str) -> None:
     """Whether the disk has room for the copies; rounding to its blocks may still need some more."""
     there = _nearest(folder)
     if how == "copy" or (how == "move" and there.stat().st_dev != _source_of(pile).stat().st_dev):
@@ -103,7 +103,7 @@ def _check_movable(files: Sequence[Path], source: Path) -> None:
             )
 
 
-def sort_pictures(pile: Items, places: Sequence[Path], folder: Path, how: str) -> Path:
+def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> Path:
     """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
@@ -138,7 +138,7 @@ def sort_pictures(pile: Items, places: Sequence[Path], folder: Path, how: str) -
     return folder
 
 
-def plan_places(pile: Items, labels: Sequence[str], folder: Path) -> list[Path]:
+def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list[Path]:
     """Where each picture will be, `folder/<label>/<its name>`; numbered where another has that name."""
     names = folder_names(set(labels))
     taken: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
@@ -165,7 +165,7 @@ def _numbered(name: str, k: int) -> str:
     return stem + end
 
 
-def _source_of(pile: Items) -> Path:
+def _source_of(pile: FeatureTable) -> Path:
     """The folder that the pictures of a pile lie below."""
     files = pile.files or []
     return pile.folder or Path(os.path.commonpath([file.parent for file in files]))

@@ -20,14 +20,19 @@ Place = tuple[float, float]
 
 
 class GroupOfUnknowns(Protocol):
-    """A group as `handful.solving` makes it: `items` are places in the pile, the most central first."""
+    """A group as `handful.solving` makes it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the page calls it."""
+
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """How many items it has."""
+
     @property
-    def items(self) -> Any: ...
+    def items(self) -> Any:
+        """Their places in the pile, an array [size], the most central first."""
 
 
 @dataclass(frozen=True)

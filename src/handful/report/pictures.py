@@ -9,7 +9,7 @@ import numpy as np
 
 
 def png(array: Any) -> bytes:
-    """An array as a PNG.
+    r"""An array as a PNG.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def png(array: Any) -> bytes:
     Examples
     --------
     >>> png([[0.0, 1.0], [1.0, 0.0]])[:4]
-    b'\\x89PNG'
+    b'\x89PNG'
     """
     try:
         from PIL import Image

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from handful.core.task import LargePile
+from handful.features.arrow_table import check_vectors, vectors_of
 from handful.features.npy_files import check_npy
 from handful.features.parquet_file import check_once, check_pages, open_parquet, row_groups
-from handful.features.tables import check_vectors, vectors_of
 from handful.utils.text import shortened
 
 SPAN = 32 << 20  # bytes of features that one thread takes at a time

@@ -16,7 +16,7 @@ import numpy as np
 from handful.core.arrays import logsumexp, softmax, unit
 from handful.core.base import Base
 from handful.core.metrics import figures
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 from handful.methods import feat, peeler
 from handful.solving.solve import versions
 from handful.training.task_rows import Drawer, Tasks
@@ -56,9 +56,9 @@ class Head(NamedTuple):
 
 
 def learn_base(
-    features: FeatureSet,
+    features: FeatureTable,
     *,
-    validation: FeatureSet | None = None,
+    validation: FeatureTable | None = None,
     heads: Sequence[str] = HEADS,
     negatives: int = 1000,
     episodes: int = 20_000,
@@ -77,6 +77,9 @@ def learn_base(
     base.
     """
     check_heads(heads)
+    if heads:
+        features = features.labelled()
+        validation = None if validation is None else validation.labelled()
     mean = features.mean
     about: dict[str, Any] = {
         "name": features.name, "classes": len(features.classes), "items": len(features), "seed": seed,
@@ -109,8 +112,8 @@ class School:
     def __init__(
         self,
         torch: Any,
-        features: FeatureSet,
-        validation: FeatureSet | None,
+        features: FeatureTable,
+        validation: FeatureTable | None,
         mean: np.ndarray,
         ways: int,
         shots: Sequence[int],

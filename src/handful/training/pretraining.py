@@ -26,7 +26,7 @@ import torch
 import handful
 from handful.backbones.networks.export import export_onnx
 from handful.backbones.preprocessing import Preprocessing
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 from handful.training import checkpoint
 from handful.training.checkpoint import Checkpoint
 from handful.training.datasets import PictureSet
@@ -172,7 +172,7 @@ def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float
     if held_out is None:
         return {}
     some = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // SAMPLE)])
-    features = FeatureSet(learner.embed(held_out.pixels), held_out.labels)
+    features = FeatureTable(learner.embed(held_out.pixels), held_out.labels)
     return validate(features, some.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
 
 
@@ -203,8 +203,8 @@ def _finish(
     about = {"network": settings.network, "channels": network.channels, "options": network.options}
     write_whole(files["weights"], save(at.weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
     export_onnx(network, files["backbone"], preprocessing)
-    features = FeatureSet(learner.embed(learning.pixels), learning.labels, name=pictures.name)
-    others = None if held_out is None else FeatureSet(learner.embed(held_out.pixels), held_out.labels)
+    features = FeatureTable(learner.embed(learning.pixels), learning.labels, name=pictures.name)
+    others = None if held_out is None else FeatureTable(learner.embed(held_out.pixels), held_out.labels)
     base = learn_base(
         features,
         validation=others,

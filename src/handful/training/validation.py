@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from handful.core.metrics import figures
-from handful.features import FeatureSet, Protocol, draw
+from handful.features import FeatureTable, Protocol, draw
 from handful.solving import solve_task
 
 TASKS = 200
@@ -20,7 +20,7 @@ def fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
     return Protocol(ways, shots, queries, min(5, len(counts) - ways), queries) if ways >= 2 and queries >= 1 else None
 
 
-def validate(features: FeatureSet, base_mean: np.ndarray, seed: int) -> dict[str, float]:
+def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[str, float]:
     """Accuracy and AUROC of SimpleShot in per cent, and `figure`, their mean: what early stopping goes by.
 
     The same tasks at every call, so that one epoch can be compared with another.

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from handful.backbones.backbone import Backbone
-from handful.features import FeatureSet
+from handful.features import FeatureTable
 from handful.training.datasets.picture_set import PictureSet
 from handful.utils.threads import available_threads
 
@@ -18,7 +18,7 @@ BATCH = 64
 
 def embed_set(
     pictures: PictureSet, backbone: Backbone, progress: Callable[[int, int], object] = lambda done, total: None
-) -> FeatureSet:
+) -> FeatureTable:
     """Features of all pictures, with their classes and splits."""
     n = len(pictures)
     features = np.empty((n, backbone.dimension), np.float32)
@@ -32,4 +32,4 @@ def embed_set(
             some = np.asarray(pictures.pixels[start : start + BATCH])
             features[start : start + BATCH] = backbone.embed(np.stack(list(pool.map(ready, some))))
             progress(min(start + BATCH, n), n)
-    return FeatureSet(features, pictures.labels, splits=pictures.splits, name=pictures.name)
+    return FeatureTable(features, pictures.labels, splits=pictures.splits, name=pictures.name)

@@ -12,7 +12,7 @@ from typing import Any
 from handful.core.checks import UNKNOWN_NAME
 from handful.workbench.domain.changes import Change
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.runs import NONE, UNKNOWN, Run, Seen
+from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run
 from handful.workbench.domain.state import Class, State
 from handful.workbench.domain.store import Store, next_class
 from handful.workbench.domain.views import row_of
@@ -93,8 +93,8 @@ class Edits:
         with self._lock:
             state = self._state
             rows = [row_of(state, item) for item in dict.fromkeys(items)]
-            free = [i for i in rows if state.given[i] == NONE and state.seen.decision[i] != NONE]
-            return self._relabel([(i, int(state.seen.decision[i])) for i in free], "accepted")
+            free = [i for i in rows if state.given[i] == NONE and state.row_answers.decision[i] != NONE]
+            return self._relabel([(i, int(state.row_answers.decision[i])) for i in free], "accepted")
 
     def _relabel(self, wanted: list[tuple[int, int | None]], said: str) -> int:
         state = self._state
@@ -139,10 +139,10 @@ class Edits:
         """A class of a group of unknowns: its most central items become examples."""
         with self._lock:
             state = self._state
-            if group not in state.seen.groups:
+            if group not in state.row_answers.groups:
                 raise Refusal(f"there is no group {group} now: the last run, or its threshold, has changed them", 404)
             name = self._check_name(name)
-            rows = state.seen.groups[group]
+            rows = state.row_answers.groups[group]
             rows = rows[(state.given[rows] == NONE) & state.pile.there[rows]][:examples]
             if not len(rows):
                 raise Refusal(f"all pictures of group {group} have a label already: run again to see new groups", 409)
@@ -187,7 +187,7 @@ class Edits:
 
     def _mirror(self, change: Change, undo: str | None, redo: str | None) -> None:
         state = self._state
-        given, classes, run, seen = state.given.copy(), dict(state.classes), state.run, state.seen
+        given, classes, run, row_answers = state.given.copy(), dict(state.classes), state.run, state.row_answers
         for item, _, code in change.labels:
             if item in state.pile.row:  # else it is gone, and its label kept
                 given[state.pile.row[item]] = NONE if code is None else code
@@ -199,9 +199,11 @@ class Edits:
         if change.threshold is not None and run is not None and run.id == change.threshold[0]:
             run = run.at(change.threshold[2])
         if run is not state.run or classes.keys() != state.classes.keys():
-            seen = Seen.of(run, state.pile, classes)
+            row_answers = RowAnswers.of(run, state.pile, classes)
         classes = dict(sorted(classes.items()))
-        self._state = replace(state, given=given, classes=classes, run=run, seen=seen, undo=undo, redo=redo)
+        self._state = replace(
+            state, given=given, classes=classes, run=run, row_answers=row_answers, undo=undo, redo=redo
+        )
         self._publish()
 
     def _class(self, number: int) -> Class:

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
+from handful.workbench.domain.pile import Source
+from handful.workbench.domain.state import State
 from handful.workbench.domain.worker import Job
 
-if TYPE_CHECKING:
-    from handful.workbench.domain.project import Project
-
-PART = 256  # pictures after which features are there to be used
+PICTURES_PER_BLOCK = 256  # after so many pictures their features can be used
 
 
-def embed_missing(project: Project, job: Job) -> None:
-    """Part by part, in the order of names: what is seen first is ready first."""
+class Embeddable(Protocol):
+    """What embedding needs of a project."""
+
+    source: Source
+    backbone: str | None
+
+    @property
+    def state(self) -> State:
+        """The state as it is on the disk."""
+        ...
+
+    def check_model(self) -> None:
+        """Raise ValueError if the model is not the one that was agreed to."""
+        ...
+
+    def room(self, dimension: int) -> None:
+        """Make room for features of so many numbers."""
+        ...
+
+    def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
+        """Keep the features of items that were embedded."""
+        ...
+
+    def skip(self, reasons: dict[int, str]) -> None:
+        """Leave out items that are no pictures."""
+        ...
+
+
+def embed_missing(project: Embeddable, job: Job) -> None:
+    """Embed the pictures block by block, in the order of names, in which the page shows them."""
     from handful.backbones import embed_pictures, load_backbone
     from handful.backbones.catalogue import DEFAULT
 
@@ -32,15 +60,15 @@ def embed_missing(project: Project, job: Job) -> None:
     backbone = load_backbone(project.backbone or DEFAULT)
     project.room(backbone.dimension)
     job.at(done, total, "looking at the pictures")
-    for start in range(0, len(rows), PART):
-        part = rows[start : start + PART].tolist()
-        items = {str(project.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in part}
-        opener = project.source.opener((pile.origins[i], pile.names[i]) for i in part)
+    for start in range(0, len(rows), PICTURES_PER_BLOCK):
+        block = rows[start : start + PICTURES_PER_BLOCK].tolist()
+        items = {str(project.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}
+        opener = project.source.opener((pile.origins[i], pile.names[i]) for i in block)
 
         def at(n: int, _: int, before: int = done) -> None:
             job.at(before + n, total)
 
-        found = embed_pictures(items, backbone, progress=at, opener=opener)
-        project.take_features([items[path] for path in found.paths], found.features, found.hashes)
-        project.skip({items[s.path]: s.reason for s in found.skipped})
-        done += len(part)
+        embedded = embed_pictures(items, backbone, progress=at, opener=opener)
+        project.take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
+        project.skip({items[path]: reason for path, reason in embedded.skipped})
+        done += len(block)

@@ -1,136 +1,163 @@
-"""The labels of a project as files: what a person said, and where nobody did, what was decided."""
+"""The labels of a project as files: those that a person gave, and for other items those that the run decided."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
+from handful.features import FeatureTable
 from handful.label.exports import FORMATS
-from handful.label.items import Items
-from handful.label.labelling import Labelled
-from handful.utils import csv_file as csvfile
+from handful.label.outputs import write_json
+from handful.label.tables import table_of_answers, write_rows
 from handful.workbench.domain.pile import MAKING
-from handful.workbench.domain.project import Project, State
+from handful.workbench.domain.project import Project
 from handful.workbench.domain.runs import NONE, UNKNOWN
+from handful.workbench.domain.state import State
 
 TABLES = ("csv", "parquet")
 
 
 def export(project: Project, formats: Sequence[str]) -> dict[str, Any]:
-    """Write the formats into a new folder below the project's, all of them or none."""
+    """Write labels into a new folder below the project's, in all formats or in none.
+
+    Parameters
+    ----------
+    project : Project
+        Whose labels are written.
+    formats : sequence of str
+        "csv", "parquet", or any of `handful.label.exports.FORMATS`.
+
+    Returns
+    -------
+    dict
+        The folder, and the names of the files in it.
+    """
     state, folder = project.state, project.folder / "exports"
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=MAKING, dir=folder, ignore_cleanup_errors=True) as scratch:
-        made = Path(scratch, "made")
-        made.mkdir()
-        table = _table(project, state) if set(formats) & set(TABLES) else None
+        making = Path(scratch, "made")
+        making.mkdir()
+        table = _table(state) if set(formats) & set(TABLES) else None
+        rows = _labelled_rows(state)
+        items, answers = _items(project, state, rows), answers_of(state, rows)
+        method = "a person" if state.run is None else state.run.facts["method"]
         for name in dict.fromkeys(formats):
             if name in TABLES:
-                _write_table(table, made / f"labels.{name}")
+                write_rows(table, making / f"labels.{name}")
             else:
-                file, content = FORMATS[name](cast(Labelled, _Shown.of(project, state)))
-                (made / file).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-        place = _name(folder)
-        os.rename(made, place)
+                file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
+                write_json(content, making / file)
+        place = _new_folder(folder)
+        os.rename(making, place)
     return {"folder": str(place.resolve()), "files": sorted(path.name for path in place.iterdir())}
 
 
-def _name(folder: Path) -> Path:
-    """The time, and a number where that is taken."""
+def answers_of(state: State, rows: np.ndarray) -> Answers:
+    """The answers for rows that have a label: what a person said is certain, the others are the run's.
+
+    Parameters
+    ----------
+    state : State
+        Of the project.
+    rows : int array [n]
+        Rows of the pile that a person labelled or the run decided.
+
+    Returns
+    -------
+    Answers
+        An item that a person labelled has an outlier score on its side of the threshold, beyond all others. Classes
+        that were deleted since the run keep their columns, under names that no label has.
+    """
+    given, run = state.given[rows], state.run
+    by_person = given != NONE
+    run_classes = [] if run is None else run.answers.classes.tolist()
+    numbers = list(dict.fromkeys([*state.classes, *run_classes])) or [NONE]
+    names = [state.classes[n][0] if n in state.classes else f"(deleted class {n})" for n in numbers]
+    column = {number: k for k, number in enumerate(numbers)}
+    probabilities = np.zeros((len(rows), len(numbers)))
+    if run is not None:
+        decided = np.flatnonzero(~by_person)
+        places = state.row_answers.place[rows[decided]]
+        probabilities[decided[:, None], [column[n] for n in run_classes]] = run.answers.class_probabilities[places]
+    named = np.flatnonzero(given > UNKNOWN)
+    probabilities[named, [column[n] for n in given[named].tolist()]] = 1.0
+
+    is_probability = run is None or run.answers.is_probability
+    threshold = 0.5 if run is None else run.threshold
+    pile_scores = np.array([0.0, 1.0]) if run is None or is_probability else run.answers.outlier_scores
+    lowest, highest = min(pile_scores.min(), threshold), max(pile_scores.max(), np.nextafter(threshold, np.inf))
+    said_unknown = given == UNKNOWN
+    return Answers(
+        probabilities,
+        np.where(by_person, np.where(said_unknown, highest, lowest), state.row_answers.score[rows]),
+        np.array(names, dtype=object),
+        threshold,
+        is_probability=is_probability,
+        pile_scores=pile_scores,
+        p_unknown=np.where(by_person, said_unknown.astype(np.float64), state.row_answers.p_unknown[rows]),
+    )
+
+
+def _table(state: State) -> Any:
+    """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers."""
+    import pyarrow as pa
+
+    rows, labelled = _rows(state), _labelled_rows(state)
+    names = {NONE: "", UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
+    given, answers = state.given[labelled], answers_of(state, labelled)
+    closest = [None if code == UNKNOWN else str(name) for code, name in zip(given, answers.closest, strict=True)]
+    columns: dict[str, Any] = {
+        "closest": pa.array(closest, pa.string()),
+        "outlier_score": pa.array(answers.outlier_scores, pa.float64(), mask=given != NONE),  # the run gave none
+        "labelled_by": pa.array(np.where(given != NONE, "person", "handful").tolist(), pa.string()),
+        "decision": pa.array([names[code] for code in state.row_answers.decision[labelled].tolist()], pa.string()),
+        "group": pa.array([k or None for k in state.row_answers.group[labelled].tolist()], pa.int64()),
+    }
+    paths = [state.pile.names[i] for i in labelled.tolist()]
+    table = table_of_answers(answers, paths, columns, _class_names(state))
+    others = rows[~np.isin(rows, labelled)]
+    blank = {name: pa.array([""] * len(others), pa.string()) for name in ("label", "labelled_by", "decision")}
+    blank["path"] = pa.array([state.pile.names[i] for i in others.tolist()], pa.string())
+    whole = pa.concat_tables([table, pa.table(blank)], promote_options="default")
+    return whole.take(np.argsort(state.pile.rank[np.concatenate([labelled, others])]))
+
+
+def _items(project: Project, state: State, rows: np.ndarray) -> FeatureTable:
+    pairs = [(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
+    files = [project.source.file(origin, name) for origin, name in pairs]
+    names = [name for _, name in pairs]
+    return FeatureTable(np.empty((len(rows), 0)), paths=names, files=files, opener=project.source.opener(pairs))
+
+
+def _class_names(state: State) -> list[str]:
+    return [name for name, _ in state.classes.values()]
+
+
+def _rows(state: State) -> np.ndarray:
+    """The items that are there, by name."""
+    rows = np.argsort(state.pile.rank)
+    return rows[state.pile.there[rows]]
+
+
+def _labelled_rows(state: State) -> np.ndarray:
+    """Those of them that have a label, of a person or of the run."""
+    rows = _rows(state)
+    return rows[(state.given[rows] != NONE) | (state.row_answers.decision[rows] != NONE)]
+
+
+def _new_folder(folder: Path) -> Path:
+    """A folder that is not there yet: the time, and a number where that is taken."""
     time, k = datetime.now().strftime("%Y-%m-%dT%H-%M-%S"), 1
     place = folder / time
     while place.exists():
         k += 1
         place = folder / f"{time}-{k}"
     return place
-
-
-def _table(project: Project, state: State) -> Any:
-    """One row an item, by name: path, label ("" where there is none), and who gave it."""
-    import pyarrow as pa
-
-    rows, seen = _rows(state), state.seen
-    names = {NONE: "", UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
-    given, decision = state.given[rows], seen.decision[rows]
-    said = np.where(given != NONE, given, decision)
-    by = np.where(given != NONE, "person", np.where(decision != NONE, "handful", ""))
-    sure = np.where(given != NONE, 1.0, seen.confidence[rows])
-    columns: dict[str, Any] = {
-        "path": [state.pile.names[i] for i in rows.tolist()],
-        "label": [names[code] for code in said.tolist()],
-        "labelled_by": by.tolist(),
-        "decision": [names[code] for code in decision.tolist()],
-        "confidence": _column(sure),
-        "p_unknown": _column(seen.p_unknown[rows]),
-        "outlier_score": _column(seen.score[rows]),
-        "group": pa.array([k or None for k in seen.group[rows].tolist()], pa.int64()),
-    }
-    if state.run is not None:
-        place = seen.place[rows]
-        for k, code in enumerate(state.run.classes.tolist()):
-            if code in state.classes:
-                p = np.where(place >= 0, state.run.probabilities[np.maximum(place, 0), k], np.nan)
-                columns[f"p_{names[code]}"] = _column(p)
-    return pa.table(columns)
-
-
-def _column(values: np.ndarray) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values.astype(np.float64), mask=np.isnan(values))
-
-
-def _write_table(table: Any, path: Path) -> None:
-    from pyarrow import parquet
-
-    (csvfile.write_table if path.suffix == ".csv" else parquet.write_table)(table, path)
-
-
-def _rows(state: State) -> np.ndarray:
-    rows = np.argsort(state.pile.rank)
-    return rows[state.pile.there[rows]]
-
-
-@dataclass
-class _Shown:
-    """As much of a `Labelled` as the formats of other tools look at; items that have a label."""
-
-    pile: Items
-    closest: np.ndarray
-    unknown: np.ndarray
-    confidence: np.ndarray
-    scores: np.ndarray
-    p_unknown: np.ndarray
-    model: SimpleNamespace
-
-    @classmethod
-    def of(cls, project: Project, state: State) -> _Shown:
-        said = np.where(state.given != NONE, state.given, state.seen.decision)
-        rows = _rows(state)
-        rows = rows[said[rows] != NONE]
-        said, given = said[rows], state.given[rows]
-        class_names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
-        files = [project.source.file(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
-        labels = np.array([class_names[code] for code in said.tolist()], dtype=object)
-        told = np.where(given == UNKNOWN, 1.0, 0.0)  # P(unknown) of what a person said
-        p, score = (np.where(given != NONE, told, x[rows]) for x in (state.seen.p_unknown, state.seen.score))
-        sure = np.where(given != NONE, 1.0, state.seen.confidence[rows])
-        classes = np.array([name for name, _ in state.classes.values()], dtype=object)
-        method = "a person" if state.run is None else state.run.facts["method"]
-        opener = project.source.opener((state.pile.origins[i], state.pile.names[i]) for i in rows.tolist())
-        names = [state.pile.names[i] for i in rows.tolist()]
-        items = Items(names, np.empty((len(rows), 0)), files=files, opener=opener)
-        return cls(
-            items, labels, said == UNKNOWN, sure, np.nan_to_num(score), np.nan_to_num(p),
-            SimpleNamespace(classes_=classes, _method=method),
-        )  # fmt: skip

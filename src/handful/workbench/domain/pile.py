@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import at_usual_scale
+from handful.features import FeatureTable, read
+from handful.features.labels import NDArray
 from handful.utils.files import printable, unique_names
 from handful.workbench.domain.safe_open import is_within, open_below
 
@@ -21,21 +23,23 @@ PILE, UPLOADS = "pile", "uploads"  # where an item's picture lies: in what was o
 
 @dataclass(frozen=True)
 class Pile:
-    """Items by row, in the order they were first seen. Grown by making a new one; features are filled in place."""
+    """The items of a project by row, in the order they were first seen.
 
-    ids: np.ndarray  # [n]
-    names: list[str]
+    A pile grows by making a new one. Features and hashes are filled in place as they become known: a row of `table` has
+    zeros as features and "" as hash until then.
+    """
+
+    ids: NDArray  # [n]
+    table: FeatureTable  # names, features and hashes; features have no columns until the first are known
     origins: list[str]
-    there: np.ndarray  # [n] bool: False where the picture turned out to be of no use
-    features: np.ndarray  # [n, D]; D is 0 until the first is known
-    ready: np.ndarray  # [n] bool: features are there
-    hashes: list[str | None]
-    rank: np.ndarray = field(init=False)  # [n], the place among all names as a person sorts them
+    there: NDArray  # [n] bool: False where the picture turned out to be of no use
+    ready: NDArray  # [n] bool: features are there
+    rank: NDArray = field(init=False)  # [n], the place among all names as a person sorts them
     folded: list[str] = field(init=False)  # names to search in
     row: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        order = sorted(range(len(self.names)), key=lambda i: (_natural(self.names[i]), self.origins[i]))
+        order = sorted(range(len(self)), key=lambda i: (_natural(self.names[i]), self.origins[i]))
         rank = np.empty(len(order), int)
         rank[order] = np.arange(len(order))
         for name, value in (
@@ -46,33 +50,56 @@ class Pile:
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.table)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each item."""
+        return self.table.names
+
+    @property
+    def features(self) -> NDArray:
+        """[n, D]."""
+        return self.table.features
+
+    @property
+    def hashes(self) -> list[str]:
+        """A hash of each picture, "" while it is not known."""
+        hashes = self.table.hashes
+        assert isinstance(hashes, list)  # it is filled in place
+        return hashes
 
     @classmethod
     def of(cls, rows: list[tuple[int, str, str]]) -> Pile:
         """From (id, origin, name)."""
         n = len(rows)
         ids = np.array([item for item, _, _ in rows], np.int64)
-        names, origins = [name for _, _, name in rows], [origin for _, origin, _ in rows]
-        empty = np.zeros((n, 0), np.float32)
-        return cls(ids, names, origins, np.ones(n, bool), empty, np.zeros(n, bool), [None] * n)
+        table = FeatureTable(np.zeros((n, 0), np.float32), paths=[name for _, _, name in rows], hashes=[""] * n)
+        return cls(ids, table, [origin for _, origin, _ in rows], np.ones(n, bool), np.zeros(n, bool))
 
     def grown(self, rows: list[tuple[int, str, str]]) -> Pile:
         """With more items, which have no features yet."""
         new = Pile.of([row for row in rows if row[0] not in self.row])
         room = np.zeros((len(new), self.features.shape[1]), self.features.dtype)
+        table = FeatureTable(
+            np.concatenate([self.features, room]), paths=self.names + new.names, hashes=self.hashes + new.hashes
+        )
         return Pile(
-            np.concatenate([self.ids, new.ids]), self.names + new.names, self.origins + new.origins,
-            np.concatenate([self.there, new.there]), np.concatenate([self.features, room]),
-            np.concatenate([self.ready, new.ready]), self.hashes + new.hashes,
+            np.concatenate([self.ids, new.ids]), table, self.origins + new.origins,
+            np.concatenate([self.there, new.there]), np.concatenate([self.ready, new.ready]),
         )  # fmt: skip
 
     def with_room(self, dimension: int) -> Pile:
         """With room for features, none of them known."""
-        room = np.zeros((len(self), dimension), np.float32)
-        return replace(self, features=room, ready=np.zeros(len(self), bool))
+        table = self.table.replace(features=np.zeros((len(self), dimension), np.float32))
+        return replace(self, table=table, ready=np.zeros(len(self), bool))
 
-    def similarity(self, row: int) -> np.ndarray:
+    def items(self, rows: NDArray, labels: list[str] | None = None) -> FeatureTable:
+        """Some rows as they are solved: without hashes, unless all of them are known."""
+        table = self.table.take(rows)
+        return table.replace(labels=labels, hashes=table.hashes if all(table.hashes or ()) else None)
+
+    def similarity(self, row: int) -> NDArray:
         """The cosine of each item's features to those of one, about the mean of all [n]; -inf where there are none."""
         x, ready = self.features, self.ready
         mean = x[ready].mean(axis=0)
@@ -142,16 +169,14 @@ class Source:
         return lambda path: self.open(*by_path[path])
 
 
-def read_table(path: Path) -> tuple[list[str], np.ndarray, list[str | None]]:
+def read_table(path: Path) -> tuple[list[str], NDArray, list[str | None]]:
     """Names (each once), features and labels of a table of embeddings."""
-    from handful.features import read_partly
-
-    table = read_partly(path)
+    table = read(path, warn=False)
     names = unique_names([printable(name) for name in table.names])
     features = np.ascontiguousarray(at_usual_scale(table.features), np.float32)
     if (features.any(axis=1) != table.features.any(axis=1)).any():
         raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
-    return names, features, list(table.labels)
+    return names, features, table.label_names
 
 
 def _is_text(name: str) -> bool:

@@ -18,7 +18,7 @@ from handful.workbench.domain.embedding import embed_missing
 from handful.workbench.domain.pile import INCOMING, MAKING, PILE, UPLOADS, Pile, Source, read_table
 from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.runs import NONE, UNKNOWN, Run, Seen, check_enough, solve_pile
+from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run, check_enough, solve_pile
 from handful.workbench.domain.state import State
 from handful.workbench.domain.store import Store, add_items, next_class
 from handful.workbench.domain.trust import Agree, Model, is_agreed, model_of, refuse, remember
@@ -113,9 +113,9 @@ class Project(Edits):
         with self._lock:
             number = self.store.add_run(found.made, found.threshold, found.facts, found.packed())
             run = replace(found, id=number)
-            seen = Seen.of(run, self._state.pile, self._state.classes)
+            row_answers = RowAnswers.of(run, self._state.pile, self._state.classes)
             undo, redo = self.store.steps()
-            self._state = replace(self._state, run=run, seen=seen, undo=undo, redo=redo)
+            self._state = replace(self._state, run=run, row_answers=row_answers, undo=undo, redo=redo)
             self._publish()
         job.done, job.message = len(STEPS), run.sentence()  # it is kept: too late to be cancelled
 
@@ -158,7 +158,9 @@ class Project(Edits):
             state = self._state
             pile = state.pile.grown([(item, origin, name) for item, origin, name, _, _ in self.store.items()])
             given = np.concatenate([state.given, np.full(len(pile) - len(state.pile), NONE)])
-            self._state = replace(state, pile=pile, given=given, seen=Seen.of(state.run, pile, state.classes))
+            self._state = replace(
+                state, pile=pile, given=given, row_answers=RowAnswers.of(state.run, pile, state.classes)
+            )
             self._publish()
         self.worker.submit("embed", self._embed)
 
@@ -211,7 +213,7 @@ def describe_run(state: State) -> dict[str, Any]:
 
 def _settled(state: State) -> np.ndarray:
     """The class of each item: as said, else as decided."""
-    return np.where(state.given != NONE, state.given, state.seen.decision)
+    return np.where(state.given != NONE, state.given, state.row_answers.decision)
 
 
 def _load(store: Store, source: Source, table: Any, first: bool) -> State:
@@ -236,7 +238,7 @@ def _load(store: Store, source: Source, table: Any, first: bool) -> State:
     classes, last = store.classes(), store.last_run()
     run = None if last is None else Run.unpacked(*last)
     left = tuple((printable(name), reason) for name, reason in skipped)
-    return State(pile, given, classes, run, Seen.of(run, pile, classes), left, *store.steps())
+    return State(pile, given, classes, run, RowAnswers.of(run, pile, classes), left, *store.steps())
 
 
 def _import(store: Store, items: list[int], labels: Sequence[str | None]) -> None:

@@ -1,84 +1,92 @@
-"""One labelling of the pile from the labels given so far: solved, kept, and seen at any threshold."""
+"""One labelling of the pile from the labels given so far: solved, stored, and decided at any threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from handful.core.answers import Answers
 from handful.core.decide import ENOUGH
-from handful.label.items import Items
 from handful.utils.shares_in_words import about, percent, span
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
 
 NONE = -1  # no label, no decision
 UNKNOWN = 0  # the class of what belongs to none
-BINS = 40  # of the histogram
+HISTOGRAM_BINS = 40
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the method said of the items that had no label, n of them, and N classes that had examples."""
+    """The answers for the n items that had no label, by the N classes that had examples."""
 
     id: int
     made: str
-    threshold: float  # of the scores: above it, an item is unknown
     facts: dict[str, Any]  # method, share and its interval, groups, what was left out
-    classes: np.ndarray  # [N] their numbers
     ids: np.ndarray  # [n]
-    probabilities: np.ndarray  # [n, N] P(class | known)
-    scores: np.ndarray  # [n]
-    p_unknown: np.ndarray  # [n] calibrated; NaN where scores only rank
+    answers: Answers  # of n items; classes by their numbers
     previous: np.ndarray  # [n] what the run before decided, NONE where it did not
     map_ids: np.ndarray  # [m]
     flat: np.ndarray  # [m, 2] places on a plane
 
     @property
-    def unknown(self) -> np.ndarray:
-        return self.scores > self.threshold
+    def threshold(self) -> float:
+        """The outlier score above which an item is unknown."""
+        return float(self.answers.threshold)
 
-    @property
+    @cached_property
     def decisions(self) -> np.ndarray:
-        return np.where(self.unknown, UNKNOWN, self.classes[self.probabilities.argmax(axis=1)])
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """P(class) of a known item, P(unknown) of an unknown one; P(class | known) where scores only rank."""
-        best = self.probabilities.max(axis=1)
-        sure = np.where(self.unknown, self.p_unknown, best * (1 - self.p_unknown))
-        return np.where(np.isnan(self.p_unknown), best, sure)
+        """[n] the number of the class, or UNKNOWN."""
+        return np.where(self.answers.unknown, UNKNOWN, self.answers.closest)
 
     @property
     def changed(self) -> np.ndarray:
+        """[n] whether the run before decided otherwise."""
         return (self.previous != NONE) & (self.previous != self.decisions)
 
     def at(self, threshold: float) -> Run:
-        return replace(self, threshold=threshold)
+        """The same run, decided at another threshold."""
+        return replace(self, answers=self.answers.at(threshold))
 
     def packed(self) -> bytes:
-        return pack(vars(self))
+        """The arrays as they are stored; the threshold and the facts are stored beside them."""
+        answers = self.answers
+        p = np.full(len(self.ids), np.nan) if answers.p_unknown is None else answers.p_unknown
+        own = {"classes": answers.classes, "probabilities": answers.probabilities, "scores": answers.outlier_scores}
+        return pack(vars(self) | own | {"p_unknown": p})
 
     @classmethod
-    def unpacked(cls, number: int, made: str, threshold: float, facts: str, arrays: bytes) -> Run:
-        """`ValueError` if it is no run that `packed` has packed."""
-        return cls(number, made, threshold, read_facts(facts), **unpack(arrays))
+    def unpacked(cls, number: int, made: str, threshold: float, facts_text: str, data: bytes) -> Run:
+        """A stored run; raises ValueError for data that `packed` does not give."""
+        facts, arrays = read_facts(facts_text), unpack(data)
+        if facts["is_probability"] and np.isnan(arrays["p_unknown"]).any():
+            raise ValueError("its array p_unknown has values that no run gives")
+        answers = Answers(
+            arrays["probabilities"], arrays["scores"], arrays["classes"], threshold,
+            is_probability=facts["is_probability"], outlier_share=facts["share"], p_unknown=arrays["p_unknown"],
+        )  # fmt: skip
+        own = {name: arrays[name] for name in ("ids", "previous", "map_ids", "flat")}
+        return cls(number, made, facts, answers=answers, **own)
 
     def histogram(self) -> dict[str, Any]:
-        low, high = float(self.scores.min()), float(self.scores.max())
+        """How many items have which outlier score, known and unknown ones apart."""
+        scores, is_unknown = self.answers.outlier_scores, self.answers.unknown
+        low, high = float(scores.min()), float(scores.max())
         if self.facts["is_probability"]:
             low, high = 0.0, 1.0
         elif low == high:
             low, high = low - 0.5, high + 0.5
-        edges = np.linspace(low, high, BINS + 1)
-        known, unknown = (np.histogram(self.scores[x], edges)[0].tolist() for x in (~self.unknown, self.unknown))
+        edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
+        known, unknown = (np.histogram(scores[x], edges)[0].tolist() for x in (~is_unknown, is_unknown))
         return {"edges": edges.tolist(), "known": known, "unknown": unknown, "threshold": self.threshold}
 
     def counts(self) -> dict[str, int]:
-        unknown = int(self.unknown.sum())
+        unknown = int(self.answers.unknown.sum())
         return {"labelled": len(self.ids) - unknown, "unknown": unknown, "changed": int(self.changed.sum())}
 
     def sentence(self) -> str:
@@ -102,8 +110,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A run beside the items of a pile, by their rows; NONE or NaN where the run says nothing."""
+class RowAnswers:
+    """The answers of a run by the rows of a pile; NONE or NaN where the run has none."""
 
     decision: np.ndarray  # [n]
     confidence: np.ndarray
@@ -115,7 +123,7 @@ class Seen:
     groups: dict[int, np.ndarray]  # rows, the most central first
 
     @classmethod
-    def of(cls, run: Run | None, pile: Pile, classes: Any) -> Seen:
+    def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
         n = len(pile)
         decision, place, group = np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
         confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
@@ -125,11 +133,12 @@ class Seen:
             rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
             here = np.flatnonzero(rows >= 0)
             rows = rows[here]
-            said = run.decisions
-            said[~np.isin(said, [UNKNOWN, *classes])] = NONE  # its class was deleted since
-            decision[rows], place[rows], changed[rows] = said[here], here, run.changed[here]
-            confidence[rows], score[rows] = run.confidence[here], run.scores[here]
-            p_unknown[rows] = run.p_unknown[here]
+            answers, codes = run.answers, run.decisions
+            codes = np.where(np.isin(codes, [UNKNOWN, *classes]), codes, NONE)  # its class may be deleted since
+            decision[rows], place[rows], changed[rows] = codes[here], here, run.changed[here]
+            confidence[rows], score[rows] = answers.confidence[here], answers.outlier_scores[here]
+            if answers.p_unknown is not None:
+                p_unknown[rows] = answers.p_unknown[here]
             for number, items in enumerate(run.facts["groups"], 1):
                 members = np.array([pile.row[item] for item in items if item in pile.row], int)
                 members = members[decision[members] == UNKNOWN]
@@ -154,37 +163,38 @@ def solve_pile(
 
     step(0)
     usable = pile.ready & pile.there
-    shown = np.flatnonzero(usable & (given > UNKNOWN))
+    example_rows = np.flatnonzero(usable & (given > UNKNOWN))
     rest = np.flatnonzero(usable & (given == NONE))
     check_enough(given[usable], classes)
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
-    named = [classes[code] for code in given[shown].tolist()]
-    examples = _items(pile, shown, named)
-    labelled = label_items(examples, _items(pile, rest), method=method, outlier_share=outlier_share)
+    examples = pile.items(example_rows, [classes[code] for code in given[example_rows].tolist()])
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
     groups = [pile.ids[rest[group.items]].tolist() for group in labelled.groups]
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
-    number = {name: code for code, name in classes.items()}
-    columns = np.array([number[str(name)] for name in labelled.model.classes_.tolist()], np.int64)
     share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
-    has = set(given[shown].tolist())
+    with_examples = set(given[example_rows].tolist())
     facts = {
         "method": labelled.model._method,
         "is_probability": labelled.is_probability,
         "share": float(share["outlier_share"]), "share_low": interval[0], "share_high": interval[1],
         "share_told": share["outlier_share_told"],
         "groups": groups,
-        "left_out": [name for code, name in classes.items() if code not in has],
+        "left_out": [name for code, name in classes.items() if code not in with_examples],
         "again": before is not None,
     }  # fmt: skip
-    p = labelled.p_unknown
+    number = {name: code for code, name in classes.items()}
+    columns = np.array([number[str(name)] for name in labelled.classes.tolist()], np.int64)
+    answers = Answers(
+        labelled.probabilities.astype(np.float32), np.asarray(labelled.outlier_scores, np.float64), columns,
+        labelled.threshold, is_probability=labelled.is_probability, outlier_share=facts["share"],
+        p_unknown=labelled.p_unknown,
+    )  # fmt: skip
     run = Run(
-        0, datetime.now(timezone.utc).isoformat(timespec="seconds"), float(labelled.model.threshold_), facts, columns,
-        pile.ids[rest], labelled.probabilities.astype(np.float32), np.asarray(labelled.scores, np.float64),
-        np.full(len(rest), np.nan) if p is None else p, _previous(before, pile.ids[rest]),
-        pile.ids[np.concatenate([rest, shown])], flat,
+        0, datetime.now(timezone.utc).isoformat(timespec="seconds"), facts, pile.ids[rest], answers,
+        _previous(before, pile.ids[rest]), pile.ids[np.concatenate([rest, example_rows])], flat,
     )  # fmt: skip
     step(3)
     return run
@@ -201,11 +211,5 @@ def check_enough(given: np.ndarray, classes: dict[int, str]) -> None:
 def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
     if before is None:
         return np.full(len(ids), NONE)
-    said = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
-    return np.array([said.get(item, NONE) for item in ids.tolist()], np.int64)
-
-
-def _items(pile: Pile, rows: np.ndarray, labels: list[str] | None = None) -> Items:
-    hashes = [pile.hashes[i] or "" for i in rows]
-    names = [pile.names[i] for i in rows]
-    return Items(names, pile.features[rows], labels, hashes=hashes if all(hashes) else None)
+    decisions = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
+    return np.array([decisions.get(item, NONE) for item in ids.tolist()], np.int64)

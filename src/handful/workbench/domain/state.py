@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from handful.workbench.domain.pile import Pile
-from handful.workbench.domain.runs import Run, Seen
+from handful.workbench.domain.runs import RowAnswers, Run
 
 Class = tuple[str, int | None]  # name and key
 
@@ -20,7 +20,7 @@ class State:
     given: np.ndarray  # [n] the class a person gave, NONE if none
     classes: dict[int, Class]
     run: Run | None
-    seen: Seen
+    row_answers: RowAnswers
     skipped: tuple[tuple[str, str], ...]
     undo: str | None
     redo: str | None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN
-
-if TYPE_CHECKING:
-    from handful.workbench.domain.state import State
+from handful.workbench.domain.state import State
 
 VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, changed or group:N"
-NEAREST = 5  # examples that are named beside an item
+NEAREST_EXAMPLES = 5  # that are named beside an item
 
 
 def rows_of(state: State, view: str = "all", search: str = "", similar: int | None = None) -> np.ndarray:
@@ -35,7 +33,7 @@ def rows_of(state: State, view: str = "all", search: str = "", similar: int | No
 
 
 def _view(state: State, view: str) -> np.ndarray:
-    pile, given, seen = state.pile, state.given, state.seen
+    pile, given, answers = state.pile, state.given, state.row_answers
     by_name = np.argsort(pile.rank)
     by_name = by_name[pile.there[by_name]]
     free = given[by_name] == NONE
@@ -46,33 +44,34 @@ def _view(state: State, view: str) -> np.ndarray:
     if view == "examples":
         return by_name[~free]
     if view == "unknown":
-        return _given_first(by_name, given == UNKNOWN, free, seen.decision == UNKNOWN, seen.p_unknown, seen.score)
+        return _given_first(
+            by_name, given == UNKNOWN, free, answers.decision == UNKNOWN, answers.confidence, answers.score
+        )
     if view == "unsure":
-        rows = by_name[free & (seen.decision[by_name] != NONE)]
-        return rows[np.argsort(seen.confidence[rows], kind="stable")]
+        rows = by_name[free & (answers.decision[by_name] != NONE)]
+        return rows[np.argsort(answers.confidence[rows], kind="stable")]
     if view == "changed":
-        rows = by_name[free & seen.changed[by_name]]
-        return rows[np.argsort(seen.confidence[rows], kind="stable")]
+        rows = by_name[free & answers.changed[by_name]]
+        return rows[np.argsort(answers.confidence[rows], kind="stable")]
     if (match := re.fullmatch(r"(class|group):([0-9]{1,15})", view)) is None:
         raise Refusal(f"there is no such view: use {VIEWS}", 400)
     number = int(match[2])
     if match[1] == "group":
-        if number not in seen.groups:
+        if number not in answers.groups:
             raise Refusal(f"there is no group {number} now: the last run, or its threshold, has changed them", 404)
-        rows = seen.groups[number]
+        rows = answers.groups[number]
         return rows[pile.there[rows]]
     if number not in state.classes:
         raise Refusal(f"there is no class {number}: it may have been deleted", 404)
-    return _given_first(by_name, given == number, free, seen.decision == number, seen.confidence, -seen.score)
+    return _given_first(by_name, given == number, free, answers.decision == number, answers.confidence, -answers.score)
 
 
 def _given_first(
-    rows: np.ndarray, said: np.ndarray, free: np.ndarray, decided: np.ndarray, sure: np.ndarray, tie: np.ndarray
+    rows: np.ndarray, given: np.ndarray, free: np.ndarray, decided: np.ndarray, confidence: np.ndarray, tie: np.ndarray
 ) -> np.ndarray:
-    """What a person said, then what was decided, the surest first."""
+    """The items that a person labelled, then those that the run decided, the surest first."""
     rest = rows[free & decided[rows]]
-    sure = np.where(np.isnan(sure), 0.0, sure)
-    return np.concatenate([rows[said[rows]], rest[np.lexsort((-tie[rest], -sure[rest]))]])
+    return np.concatenate([rows[given[rows]], rest[np.lexsort((-tie[rest], -confidence[rest]))]])
 
 
 def row_of(state: State, item: int) -> int:
@@ -84,11 +83,11 @@ def row_of(state: State, item: int) -> int:
 
 def describe(state: State, rows: np.ndarray) -> list[dict[str, Any]]:
     """ITEMs, as JSON takes them."""
-    seen, pile = state.seen, state.pile
+    answers, pile = state.row_answers, state.pile
     columns = zip(
         pile.ids[rows].tolist(), [pile.names[i] for i in rows.tolist()], state.given[rows].tolist(),
-        seen.decision[rows].tolist(), seen.confidence[rows].tolist(), seen.p_unknown[rows].tolist(),
-        seen.score[rows].tolist(), seen.group[rows].tolist(), seen.changed[rows].tolist(),
+        answers.decision[rows].tolist(), answers.confidence[rows].tolist(), answers.p_unknown[rows].tolist(),
+        answers.score[rows].tolist(), answers.group[rows].tolist(), answers.changed[rows].tolist(),
         strict=True,
     )  # fmt: skip
     return [
@@ -109,15 +108,16 @@ def nearest_examples(state: State, row: int) -> list[int]:
     if not pile.ready[row] or not len(shown):
         return []
     likeness = pile.similarity(row)[shown]
-    return pile.ids[shown[np.argsort(-likeness, kind="stable")[:NEAREST]]].tolist()
+    return pile.ids[shown[np.argsort(-likeness, kind="stable")[:NEAREST_EXAMPLES]]].tolist()
 
 
 def probabilities(state: State, row: int) -> dict[int, float]:
-    run, place = state.run, int(state.seen.place[row])
+    """P(class) by the last run, which with P(unknown) add up to 1; P(class | known) where scores only rank."""
+    run, place = state.run, int(state.row_answers.place[row])
     if run is None or place < 0:
         return {}
-    values = zip(run.classes.tolist(), run.probabilities[place].tolist(), strict=True)
-    return {code: p for code, p in values if code in state.classes}
+    (values,) = run.answers.take([place]).joint_probabilities.tolist()
+    return {code: p for code, p in zip(run.answers.classes.tolist(), values, strict=True) if code in state.classes}
 
 
 def _or_none(code: int) -> int | None:
@@ -146,7 +146,7 @@ def places(state: State) -> dict[str, Any]:
 def groups(state: State) -> list[dict[str, Any]]:
     """The groups of unknowns that are there at this threshold; who got a label since is in none."""
     found = []
-    for number, rows in state.seen.groups.items():
+    for number, rows in state.row_answers.groups.items():
         free = rows[(state.given[rows] == NONE) & state.pile.there[rows]]
         ids = state.pile.ids[free].tolist()
         if ids:

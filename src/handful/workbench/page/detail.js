@@ -6,7 +6,6 @@ import { byId, isolate, key, later, make, paintTone, percent, pictureUrl, thumbn
 import { fetchItems } from "./items.js";
 import { complain } from "./notes.js";
 import { className, cursorId, on, state, tell } from "./state.js";
-import { surety } from "./grid.js";
 
 const box = byId("detail");
 let shown = null;
@@ -42,7 +41,7 @@ function chance(item, id, share) {
 function verdict(item) {
   if (item.class !== null) return make("p", { class: "verdict given" }, "★ given as ", isolate(className(item.class)));
   if (item.decision === null) return make("p", { class: "verdict" }, "No label yet.");
-  const sure = percent(surety(item));
+  const sure = percent(item.confidence);
   return make("p", { class: "verdict" }, "Decided: ", isolate(className(item.decision)), sure ? `, ${sure} sure` : "", item.changed ? ", changed with the last run" : "");
 }
 
@@ -82,7 +81,7 @@ async function draw() {
   if (chances.length + rest.length) {
     parts.push(make("h3", {}, chances.length ? "How likely; click to correct" : "Click to give a class"), make("ul", { class: "chances" },
       chance(item, 0, item.p_unknown), ...[...chances, ...rest].map(([one, share]) => chance(item, one, share))));
-    if (chances.length) parts.push(make("p", { class: "note" }, "The classes: how likely each is if it is known at all."));
+    if (chances.length && item.p_unknown === null) parts.push(make("p", { class: "note" }, "The classes: how likely each is if it is known at all."));
   }
   if (near.length) {
     parts.push(make("h3", {}, "Most like these examples"), make("ul", { class: "near" }, ...near.map((one) =>

@@ -160,7 +160,7 @@ function paint(tile, place, calm) {
   node.classList.toggle("waiting", !item);
   tile.changed.hidden = !item?.changed;
   paintTone(node, label);
-  const sure = given === null && label !== null ? surety(item) : null;
+  const sure = given === null && label !== null ? item.confidence : null;
   tile.label.textContent = label === null ? "" : className(label);
   tile.sure.textContent = percent(sure);
   tile.bar.style.setProperty("--at", percent(sure) || "0%");
@@ -169,10 +169,8 @@ function paint(tile, place, calm) {
   node.setAttribute("aria-label", item ? spoken(item) : "picture");
 }
 
-export const surety = (item) => (item.decision === 0 ? (item.p_unknown ?? item.confidence) : item.confidence);
-
 export function spoken(item) {
-  const sure = percent(surety(item));
+  const sure = percent(item.confidence);
   if (item.class !== null) return `${item.name}, given: ${className(item.class)}`;
   if (item.decision === null) return `${item.name}, no label`;
   return `${item.name}, decided: ${className(item.decision)}${sure ? `, ${sure} sure` : ""}${item.changed ? ", changed" : ""}`;

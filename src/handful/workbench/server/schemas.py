@@ -171,7 +171,10 @@ class Item(BaseModel):
 class ItemInFull(Item):
     """An item with all that is known of it."""
 
-    probabilities: dict[int, float]
+    probabilities: Annotated[
+        dict[int, float],
+        Field(description="P(class) by class; with p_unknown they add up to 1. Without it: P(class | known)."),
+    ]
     nearest: list[int]
     width: int
     height: int
@@ -256,6 +259,7 @@ class Solved(BaseModel):
 
     labels: list[Any]
     unknown: list[bool]
+    confidence: list[float]
     p_unknown: list[float] | None
     probabilities: list[list[float]]
     classes: list[Any]

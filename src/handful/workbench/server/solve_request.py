@@ -53,6 +53,7 @@ def solved(options: SolveOptions, support: np.ndarray, query: np.ndarray) -> dic
     return {
         "labels": result.labels.tolist(),
         "unknown": to_numpy(result.unknown).tolist(),
+        "confidence": to_numpy(result.confidence).astype(np.float64).tolist(),
         "p_unknown": None if result.p_unknown is None else result.p_unknown.tolist(),
         "probabilities": to_numpy(result.probabilities).astype(np.float64).tolist(),
         "classes": result.classes.tolist(),

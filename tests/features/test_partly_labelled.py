@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from handful.features import read_partly
+from handful.features import read
 
 X = [[1.0, 2.0], [3.0, 4.5], [-1.0, 0.25]]
 LABELS = ["hen", None, "owl"]
@@ -30,15 +30,15 @@ def text(folder, *lines):
 )
 def test_a_parquet_of_lists(kind, tmp_path):
     values = pa.array([[np.float16(v) for v in row] for row in X]) if "half" in str(kind) else pa.array(X, kind)
-    found = read_partly(save(tmp_path, {"embedding": values, "label": LABELS, "path": ["a", "", "c"]}))
+    found = read(save(tmp_path, {"embedding": values, "label": LABELS, "path": ["a", "", "c"]}))
     np.testing.assert_array_equal(found.features, X)
-    assert found.labels == LABELS
-    assert found.paths == ["a", "row 1", "c"]
+    assert found.label_names == LABELS
+    assert found.names == ["a", "row 1", "c"]
 
 
 def test_a_parquet_in_several_pieces(tmp_path):
     parts = [pa.table({"embedding": X[i : i + 1], "label": pa.array(LABELS[i : i + 1], pa.string())}) for i in range(3)]
-    found = read_partly(save(tmp_path, pa.concat_tables(parts)))
+    found = read(save(tmp_path, pa.concat_tables(parts)))
     np.testing.assert_array_equal(found.features, X)
     assert found.paths is None
 
@@ -47,30 +47,30 @@ def test_columns_of_numbers_are_features_but_for_what_stands_beside_them(tmp_pat
     path = text(
         tmp_path, "path,f1,label,f2,split,note", "a.png,1,hen,2,1,x", "b.png,3,,4.5,2,y", "c.png,-1,owl,.25,3,z"
     )
-    found = read_partly(path)
+    found = read(path)
     np.testing.assert_array_equal(found.features, X)
-    assert found.labels == LABELS
-    assert found.paths == ["a.png", "b.png", "c.png"]
+    assert found.label_names == LABELS
+    assert found.names == ["a.png", "b.png", "c.png"]
 
 
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"f1": [1.0, 3.0, -1.0], "f2": [2.0, 4.5, 0.25], "label": LABELS}, index=[7, 5, 6])
     frame.to_parquet(tmp_path / "t.parquet")
-    np.testing.assert_array_equal(read_partly(tmp_path / "t.parquet").features, X)
+    np.testing.assert_array_equal(read(tmp_path / "t.parquet").features, X)
 
 
 def test_a_column_of_json_lists(tmp_path):
     lines = [f'"{json.dumps(row)}",{label or ""}' for row, label in zip(X, LABELS, strict=True)]
-    found = read_partly(text(tmp_path, "embedding,label", *lines))
+    found = read(text(tmp_path, "embedding,label", *lines))
     np.testing.assert_array_equal(found.features, X)
-    assert found.labels == LABELS
-    same = read_partly(save(tmp_path, {"embedding": [json.dumps(row) for row in X], "label": LABELS}))
+    assert found.label_names == LABELS
+    same = read(save(tmp_path, {"embedding": [json.dumps(row) for row in X], "label": LABELS}))
     np.testing.assert_array_equal(same.features, X)
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
+    ("written", "labels"),
     [
         (["hen", "", "  ", " owl "], ["hen", None, None, "owl"]),
         (["1", "", "2", "10"], ["1", None, "2", "10"]),
@@ -82,13 +82,13 @@ def test_a_column_of_json_lists(tmp_path):
         (["true", "NA", "2020-01-01", "ünï"], ["true", "NA", "2020-01-01", "ünï"]),
     ],
 )
-def test_labels_of_a_csv_are_text_as_written_and_blank_where_blank(written, read, tmp_path):
+def test_labels_of_a_csv_are_text_as_written_and_blank_where_blank(written, labels, tmp_path):
     lines = [f"{i},{label}" for i, label in enumerate(written)]
-    assert read_partly(text(tmp_path, "f,label", *lines)).labels == read
+    assert read(text(tmp_path, "f,label", *lines)).label_names == labels
 
 
 @pytest.mark.parametrize(
-    ("column", "read"),
+    ("column", "labels"),
     [
         (pa.array([1, None, 2]), ["1", None, "2"]),
         (pa.array([1.0, None, 2.0]), ["1", None, "2"]),
@@ -99,17 +99,17 @@ def test_labels_of_a_csv_are_text_as_written_and_blank_where_blank(written, read
     ],
     ids=str,
 )
-def test_labels_of_a_parquet_may_be_numbers_too(column, read, tmp_path):
-    assert read_partly(save(tmp_path, {"embedding": X, "label": column})).labels == read
+def test_labels_of_a_parquet_may_be_numbers_too(column, labels, tmp_path):
+    assert read(save(tmp_path, {"embedding": X, "label": column})).label_names == labels
 
 
 def test_without_a_column_of_labels_no_row_has_one(tmp_path):
-    assert read_partly(text(tmp_path, "f,kind", "1,a", "2,b")).labels == [None, None]
-    assert read_partly(text(tmp_path, "f,kind", "1,a", "2,b"), label="kind").labels == ["a", "b"]
+    assert read(text(tmp_path, "f,kind", "1,a", "2,b")).label_names == [None, None]
+    assert read(text(tmp_path, "f,kind", "1,a", "2,b"), label="kind").label_names == ["a", "b"]
 
 
 def test_a_name_with_a_newline_comes_back_as_it_was(tmp_path):
-    assert read_partly(text(tmp_path, "path,f", '"a\nb",1', '"c ""d""",2')).paths == ["a\nb", 'c "d"']
+    assert read(text(tmp_path, "path,f", '"a\nb",1', '"c ""d""",2')).names == ["a\nb", 'c "d"']
 
 
 BAD = {
@@ -138,12 +138,12 @@ def test_what_cannot_be_read_is_told_with_the_file_and_the_place(what, tmp_path)
     make, sentence = BAD[what]
     path = make(tmp_path)
     with pytest.raises(ValueError, match=sentence) as refused:
-        read_partly(path)
+        read(path)
     assert str(refused.value).startswith(f"{str(path)!r}: ")
 
 
 def test_columns_of_one_name_are_all_features(tmp_path):
-    np.testing.assert_array_equal(read_partly(text(tmp_path, "f,f,label", "1,2,a")).features, [[1, 2]])
+    np.testing.assert_array_equal(read(text(tmp_path, "f,f,label", "1,2,a")).features, [[1, 2]])
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"\x00\xff" * 50])
@@ -151,12 +151,14 @@ def test_columns_of_one_name_are_all_features(tmp_path):
 def test_damaged_files_are_refused_as_such(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=name):
-        read_partly(tmp_path / name)
+        read(tmp_path / name)
 
 
 def test_other_files_are_refused(tmp_path):
-    (tmp_path / "t.npz").touch()
-    with pytest.raises(ValueError, match="tables of embeddings are .parquet or .csv"):
-        read_partly(tmp_path / "t.npz")
+    (tmp_path / "t.txt").touch()
+    with pytest.raises(
+        ValueError, match="suffix '.txt': features are read from .parquet, .npz, .npy, .safetensors, .csv"
+    ):
+        read(tmp_path / "t.txt")
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_partly(tmp_path / "none.csv")
+        read(tmp_path / "none.csv")

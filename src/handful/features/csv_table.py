@@ -1,0 +1,117 @@
+"""Feature tables in CSV files: a column for each feature, or a column `embedding` of JSON lists.
+
+A CSV file has no types. Labels and other columns are read as they are written: whole numbers if all of them are (007 is
+a name, not a number), else text.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.features.arrow_table import EMBEDDING, LABEL, PATH, SPLIT, beside_features, from_arrow
+from handful.features.file_checks import ColumnChoice, damaged
+from handful.features.labels import NDArray, numbers_if_whole
+from handful.features.number_columns import check_header, looks_like_no_feature
+from handful.features.parquet_file import MAX_COLUMNS
+from handful.features.table import FeatureTable
+from handful.utils import csv_file
+from handful.utils.limits import check_bytes
+
+LINE_BYTES = 2**22  # of the file that are looked at together
+
+
+def read_csv(path: Path, choice: ColumnChoice) -> FeatureTable:
+    _check_size(path)
+    special = (choice.embedding_column, choice.label_column, PATH)
+    table = _parse(path, (*special, SPLIT))
+    check_header(table.column_names, () if choice.columns is not None else special)
+    choice.check_label(table.column_names, "column")
+    read = from_arrow(table, choice, stored=path.stat().st_size)
+    if read.labels is not None and read.labels.dtype.kind != "i":
+        read = read.replace(labels=numbers_if_whole(read.label_names))
+    return read.replace(others=_as_written(path, list(read.others))) if read.others else read
+
+
+def write_csv(table: FeatureTable, path: Path) -> None:
+    """One column for each feature, unless another column could be taken for a feature: then lists in one column."""
+    import pyarrow as pa
+
+    beside = beside_features(table)
+    names = [str(name) for name in table.columns or [f"f{i}" for i in range(table.dimension)]]
+    texts = table.features.astype(str)  # the shortest that gives the same number
+    if _may_be_wide(table, names, beside):
+        data = beside | {name: texts[:, i] for i, name in enumerate(names)}
+    else:
+        data = beside | {EMBEDDING: [f"[{', '.join(row)}]" for row in texts.tolist()]}
+    if table.base_mean is not None:
+        raise ValueError("a .csv file has no place for base_mean: write .parquet or .npz, or set it to None")
+    for name, values in data.items():
+        _check_cells(name, values)
+    from pyarrow import csv
+
+    csv.write_csv(pa.table(data), path)
+
+
+def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> Any:
+    """A `pyarrow.Table`, of which the columns `texts` are kept as written; columns: only these."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), include_columns=columns)
+    multiline = csv.ParseOptions(newlines_in_values=True)  # names of files may have line breaks
+    try:
+        return csv.read_csv(path, convert_options=types, parse_options=multiline)
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise damaged("csv", error) from None
+
+
+def _as_written(path: Path, names: list[str]) -> dict[str, NDArray]:
+    """Columns that are carried along, without the types that were guessed for them."""
+    table = _parse(path, tuple(names))
+    others = {}
+    for name in names:
+        texts = table[name].to_pylist() if table.column_names.count(name) == 1 else []
+        texts = [text or None for text in texts]
+        if len(texts) != table.num_rows:  # an index without a name, or two columns of one name
+            continue
+        values = numbers_if_whole(texts) if None not in texts else texts
+        others[name] = np.array(values, object) if isinstance(values, list) else values
+    return others
+
+
+def _check_size(path: Path) -> None:
+    """Raise if a text file has more columns, or more numbers, than can be read."""
+    with path.open("rb") as file:
+        columns = file.readline(LINE_BYTES).count(b",") + 1
+        if columns > MAX_COLUMNS:
+            raise ValueError(f"there are {columns:,} columns or more, and {MAX_COLUMNS:,} at most are read")
+        file.seek(0)
+        count = sum(block.count(b",") + block.count(b"\n") for block in iter(partial(file.read, LINE_BYTES), b""))
+    check_bytes(8 * count, "the table", path.stat().st_size)
+
+
+def _may_be_wide(table: FeatureTable, names: list[str], beside: dict[str, Any]) -> bool:
+    if len({*names, *beside, EMBEDDING, LABEL}) < len(names) + len({*beside, EMBEDDING, LABEL}):
+        return False
+    has_labels = table.labels is not None
+    if any(looks_like_no_feature(name, x, has_labels) for name, x in zip(names, table.features.T, strict=True)):
+        return False
+    return all(
+        values.dtype.kind == "O"
+        and any(isinstance(value, str) and not csv_file.NUMBER.fullmatch(value.strip()) for value in values)
+        for values in table.others.values()
+    )
+
+
+def _check_cells(name: str, values: Any) -> None:
+    """A spreadsheet would run such text, and with an apostrophe before it, it would not come back as it was."""
+    plain = values.to_pylist() if hasattr(values, "to_pylist") else values
+    for row, text in enumerate(plain):
+        if isinstance(text, str) and csv_file.escape(text) != text:
+            raise ValueError(
+                f"column {name!r} has {text[:40]!r} in row {row}, which spreadsheets take for a formula: write .parquet"
+            )

@@ -1,0 +1,212 @@
+"""Feature tables on disk: `read` and `write`, by the suffix of the file.
+
+.csv .parquet .npz .npy .safetensors    read and written
+a folder                                as Hugging Face `datasets` saves it, read and written; or of Parquet parts,
+                                        which `handful embed --engine ray` writes, read only
+.pkl .pickle .plk                       per-class pickles, read only, and never run
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from errno import EIO
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+
+from handful.features import array_files, csv_table, dataset_folder, parquet_table, parts
+from handful.features.base_mean import BASE_MEAN
+from handful.features.file_checks import ColumnChoice
+from handful.features.pickles import read_pickle
+from handful.features.table import FeatureTable
+from handful.utils.interrupts import cleanup
+
+PICKLES = (".pkl", ".pickle", ".plk")
+READERS: dict[str, Callable[[Path, ColumnChoice], FeatureTable]] = {
+    ".parquet": parquet_table.read_parquet,
+    ".npz": array_files.read_npz,
+    ".npy": array_files.read_npy,
+    ".safetensors": array_files.read_safetensors,
+    ".csv": csv_table.read_csv,
+    **dict.fromkeys(PICKLES, read_pickle),
+}
+WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
+    ".parquet": parquet_table.write_parquet,
+    ".npz": array_files.write_npz,
+    ".npy": array_files.write_npy,
+    ".safetensors": array_files.write_safetensors,
+    ".csv": csv_table.write_csv,
+    "": dataset_folder.write_dataset,
+}
+
+
+def read(
+    path: str | Path,
+    *,
+    embedding: str | None = None,
+    label: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] = (),
+    warn: bool = True,
+) -> FeatureTable:
+    """Read a feature table; the suffix says how.
+
+    Rows may have a label or not: a blank label or -1 means unlabelled. Other columns are carried along in `others`.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .csv, .parquet, .npz, .npy, .safetensors or pickle file; a folder that Hugging Face `datasets` saved; or a
+        folder of Parquet parts, part-00000.parquet and so on.
+    embedding, label : str, optional
+        The name of the column of features and of labels. Without it, the column `embedding` (a list of numbers in each
+        row; in a CSV, a JSON list) or else every column of numbers, and the column `label` if there is one. In .npz and
+        .safetensors they are names of arrays, `features` and `labels` unless others are given.
+    columns : str or sequence of str, optional
+        The columns of numbers that are features, in this order; names or patterns, as ["f*"].
+    exclude : str or sequence of str
+        Columns of numbers that are no features; names or patterns.
+    warn : bool
+        Warn (UserWarning) of columns of numbers that look like ids, row numbers or labels. They are not used as
+        features unless `columns` names them.
+
+    Returns
+    -------
+    table : FeatureTable
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "birds.csv").write_text("id,f0,f1,label\\n7,1,0,hen\\n8,0.9,0.1,\\n9,0,1,owl\\n")
+    ...     table = read(f"{folder}/birds.csv", warn=False)
+    >>> table
+    <FeatureTable birds: 3 items of 2 classes, 1 without a label, 2 features>
+    >>> table.columns, table.others["id"]
+    (['f0', 'f1'], array([7, 8, 9]))
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+    of_folder = parts.read_sharded if parts.is_sharded(path) else dataset_folder.read_dataset
+    reader = of_folder if path.is_dir() else READERS.get(path.suffix.lower())
+    if reader is None:
+        raise ValueError(
+            f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}, or a dataset folder"
+        )
+    if not path.is_dir() and not path.is_file():
+        raise ValueError(f"{str(path)!r} is neither a file nor a folder: features are read from these alone")
+    choice = ColumnChoice(embedding, label, None if columns is None else _several(columns), _several(exclude))
+    try:
+        table = reader(path, choice)
+        if not table.features.size:
+            raise ValueError(f"features is empty, shape {table.features.shape}: it has no items or no features")
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+    name = path.resolve().name if path.is_dir() else path.stem
+    if warn and table.set_aside:
+        warnings.warn(f"{path}: {table.about_columns}", stacklevel=2)
+    return table.with_name(name, source={"features": str(path)})
+
+
+def write(table: FeatureTable, path: str | Path) -> Path:
+    """Write a feature table; the suffix says how, and none means a folder of Hugging Face `datasets`.
+
+    What was there is replaced whole or not at all. A .npy file gets its labels beside it, in <stem>.labels.npy, and its
+    base mean in <stem>.base_mean.npy; a dataset folder has that in base_mean.json, which `datasets` does not copy.
+
+    Parameters
+    ----------
+    table : FeatureTable
+    path : str or Path
+        Ends in .parquet, .csv, .npz, .npy or .safetensors, or has no suffix.
+
+    Returns
+    -------
+    path : Path
+
+    Examples
+    --------
+    >>> with TemporaryDirectory() as folder:
+    ...     read(write(FeatureTable([[1.0, 0.0]], ["hen"]), f"{folder}/birds.npz"))
+    <FeatureTable birds: 1 items of 1 classes, 2 features>
+    """
+    path = Path(path)
+    writer = WRITERS.get("" if path.is_dir() else path.suffix.lower())
+    if path.suffix.lower() in PICKLES:
+        raise ValueError(
+            f"{str(path)!r}: pickles are read, never written, for they can run code: write .npz or .parquet"
+        )
+    if writer is None:
+        suffixes = ", ".join(filter(None, WRITERS))
+        raise ValueError(f"{str(path)!r} has {_suffix(path)}: write {suffixes}, or no suffix for a dataset folder")
+    place = path.resolve() if path.is_dir() else path
+    if path.is_dir() and not all(map(_is_of_dataset, path.iterdir())):
+        raise ValueError(f"{str(path)!r} is a folder that holds other things than a dataset: it was not replaced")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(place.parent)!r} to write {place.name} to: make it first")
+    stale = _stale(table, place) if path.suffix.lower() == ".npy" else []
+    try:
+        with TemporaryDirectory(".tmp", f".{place.name}.", place.parent, ignore_cleanup_errors=True) as scratch:
+            (made := Path(scratch, "new")).mkdir()
+            with cleanup(lambda: rmtree(scratch)):
+                writer(table, made / place.name)
+            _swap(made, place.parent, Path(scratch, "old"), stale)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+    except OSError as error:  # its own message would name the temporary file
+        reason = error.strerror or f"{error} (is the disk full?)"  # NumPy only counts what it could write
+        raise OSError(error.errno or EIO, f"the features were not written: {reason}", str(path)) from None
+    return path
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _suffix(path: Path) -> str:
+    return f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+
+
+def _stale(table: FeatureTable, place: Path) -> list[str]:
+    """Files beside a .npy file that belong to what it replaces."""
+    absent = [array_files.labels_beside(place)] if table.labels is None else []
+    absent += [array_files.mean_beside(place)] if table.base_mean is None else []
+    return [file.name for file in absent]
+
+
+def _is_of_dataset(file: Path) -> bool:
+    known = "state.json", "dataset_info.json", BASE_MEAN
+    return file.name in known or file.match("data-*.arrow") or file.match("cache-*.arrow")
+
+
+def _swap(made: Path, folder: Path, old: Path, stale: Iterable[str] = ()) -> None:
+    """Move what was made into `folder`, and the files `stale` out of it. One file replaces another in one step;
+    several, or a folder, are moved out of the way first, and come back should a step fail."""
+    new = sorted(made.iterdir(), reverse=True)
+    stale = [name for name in stale if (folder / name).is_file()]
+    if len(new) == 1 and not new[0].is_dir() and not stale:
+        os.replace(new[0], folder / new[0].name)
+        return
+    old.mkdir()
+    kept: list[str] = []
+    placed: list[str] = []
+    try:
+        for name in stale:
+            os.replace(folder / name, old / name)
+            kept.append(name)
+        for item in new:
+            target = folder / item.name
+            if target.exists() and target.is_dir() == item.is_dir():  # else the move fails, and should
+                os.replace(target, old / item.name)
+                kept.append(item.name)
+            os.replace(item, target)
+            placed.append(item.name)
+    except BaseException:
+        for name in set(placed) - set(kept):
+            (folder / name).unlink()
+        for name in kept:
+            os.replace(old / name, folder / name)
+        raise

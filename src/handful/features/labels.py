@@ -1,0 +1,147 @@
+"""Labels and texts beside features, brought into one form.
+
+Labels are whole numbers (int64, -1 where a row has none) or texts (None where a row has none). Texts are compared as
+people see them: without blanks around them, in one Unicode form (NFC). A blank text and "-1" mean unlabelled.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from handful.core.arrays import to_numpy
+from handful.core.checks import UNKNOWN, is_missing, label_array
+from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
+
+NDArray = np.ndarray[Any, Any]
+WHOLE_NUMBER = re.compile(r"-?\d+(\.0)?", re.ASCII)  # with .0 as pandas writes integers that have blanks among them
+MISSING_WORDS = ("nan", "NaN", "<NA>", "NaT", "None", "null", "NULL", "#N/A")  # how programs write a missing value
+
+
+def clean_labels(labels: Any) -> NDArray:
+    """Labels of any kind as an array [n] that the estimators take.
+
+    Returns
+    -------
+    array : int64 with -1 for unlabelled; or strings; or objects, strings with None for unlabelled.
+
+    Examples
+    --------
+    >>> clean_labels([1.0, None, 2.0]), clean_labels([" hen", "", "owl"])
+    (array([ 1, -1,  2]), array(['hen', None, 'owl'], dtype=object))
+    """
+    values = to_numpy(labels) if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
+    if values.ndim != 1:
+        raise ValueError(f"labels have shape {values.shape}: one label for each row is needed")
+    if values.dtype.kind in "SOT":
+        values = decoded(values.astype(object), "label")
+    values = label_array(values)
+    if values.dtype.kind == "f":
+        return _whole(values)
+    return _clean_texts(values) if values.dtype.kind == "O" else values
+
+
+def is_labelled(labels: NDArray) -> NDArray:
+    """Which of the labels that `clean_labels` gives are there [n] bool."""
+    if labels.dtype.kind == "O":
+        return np.array([label is not None for label in labels], bool)
+    return labels != UNKNOWN if labels.dtype.kind == "i" else np.ones(len(labels), bool)
+
+
+def label_texts(labels: NDArray) -> list[str | None]:
+    """Such labels as texts, None for unlabelled."""
+    if labels.dtype.kind == "i":
+        return [None if label == UNKNOWN else str(label) for label in labels.tolist()]
+    return [None if label is None else str(label) for label in labels.tolist()]
+
+
+def numbers_if_whole(texts: Sequence[str | None]) -> NDArray | list[str | None]:
+    """Texts of a file that has no types: int64 with -1 for blank if all others are whole numbers, else as they are.
+
+    007 is not a number but a name, and -1 in such a file means unlabelled anyway.
+    """
+    words = [text.strip() if text else "" for text in texts]
+    if not any(words) or not all(WHOLE_NUMBER.fullmatch(word) for word in words if word):
+        return list(texts)
+    words = [word.removesuffix(".0") for word in words]
+    if any(word and (str(int(word)) != word or len(word) > 18) for word in words):
+        return list(texts)
+    return np.array([int(word) if word else UNKNOWN for word in words], np.int64)
+
+
+def check_missing_words(labels: NDArray) -> None:
+    """Refuse labels such as "nan": in a table they are blanks that a program wrote as text."""
+    if labels.dtype.kind not in "OU":
+        return
+    for row, label in enumerate(labels.tolist()):
+        if label in MISSING_WORDS:
+            raise ValueError(
+                f"the label {label!r} of row {row} looks like one that is missing: leave it blank, or rename that class"
+            )
+
+
+def clean_strings(values: Any, what: str) -> NDArray | None:
+    """Paths or splits as an array of strings [n], "" where there is none; None stays None."""
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray) and values.dtype.kind == "U" and values.ndim == 1:
+        return values
+    values = np.asarray(values, dtype=object)
+    if values.ndim != 1:
+        raise ValueError(f"{what}s have shape {values.shape}: one for each row is needed")
+    values = decoded(values, what)
+    values[is_missing(values)] = ""
+    for row, value in enumerate(values):
+        if not isinstance(value, str | int | float):
+            raise ValueError(f"the {what} of row {row} is a {type(value).__name__}: strings are needed")
+    return as_strings(values, what)
+
+
+def as_strings(values: NDArray, what: str) -> NDArray:
+    """An array of NumPy's strings, in which every row takes as much memory as the longest."""
+    longest = max((len(value) if isinstance(value, str) else len(str(value)) for value in values), default=0)
+    check_bytes(4 * longest * len(values), f"{len(values):,} {what}s, the longest of {longest:,} letters,")
+    return values.astype(str)
+
+
+def decoded(values: NDArray, what: str) -> NDArray:
+    """A copy with bytes as strings."""
+    values = values.copy()
+    for row, value in enumerate(values):
+        if isinstance(value, bytes):
+            try:
+                values[row] = value.decode()
+            except UnicodeDecodeError:
+                raise ValueError(
+                    f"the {what} of row {row} is {shortened(repr(value))}, which is not UTF-8: write it as text"
+                ) from None
+    return values
+
+
+def _whole(values: NDArray) -> NDArray:
+    """Whole numbers that are kept as floats, with NaN for unlabelled."""
+    missing = np.isnan(values)
+    fractional = ~missing & (values != np.floor(values)) | np.isinf(values)
+    if fractional.any():
+        row = int(fractional.argmax())
+        raise ValueError(f"the label of row {row} is {values[row]}: labels are integers or strings")
+    return label_array([UNKNOWN if gap else int(value) for value, gap in zip(values, missing, strict=True)])
+
+
+def _clean_texts(values: NDArray) -> NDArray:
+    texts: dict[Any, str | None] = {value: _clean(value) for value in values.tolist()}
+    if all(text is None or WHOLE_NUMBER.fullmatch(text) for text in texts.values()):
+        texts = {value: text and text.removesuffix(".0") for value, text in texts.items()}
+    texts = {value: None if text == str(UNKNOWN) else text for value, text in texts.items()}
+    result = np.empty(len(values), object)
+    result[:] = [texts[value] for value in values.tolist()]
+    return result if None in texts.values() else as_strings(result, "label")
+
+
+def _clean(value: str | None) -> str | None:
+    return unicodedata.normalize("NFC", value.strip()).strip() or None if value is not None else None

@@ -1,0 +1,377 @@
+"""`FeatureTable`: features of items and what is known of each. Every reader gives one, every stage takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from handful.core.arrays import to_numpy
+from handful.core.checks import as_features
+from handful.features.base_mean import checked_mean
+from handful.features.labels import NDArray, clean_labels, clean_strings, is_labelled, label_texts
+
+MAX_LISTED_NAMES = 20  # in a message
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # arrays have no single truth value: == would raise
+class FeatureTable:
+    """Features of items, one row each, and what is known of each item.
+
+    All of it is checked once, when the table is made. Whatever is not known is None.
+
+    Parameters
+    ----------
+    features : array [n, D]
+        Finite numbers. They become float32, or stay float64.
+    labels : array [n], optional
+        Classes: whole numbers, or texts. -1, None, NaN and blank texts mean that the item has no label. The attribute
+        is an array that the estimators take as it is: `handful.KDO().fit(table.features, table.labels)`.
+    paths, splits : sequence of str [n], optional
+        The name of each item (often the path of its file), and the split it belongs to; "" where there is none.
+    name : str
+        What messages and tables call it.
+    base_mean : array [D], optional
+        The mean feature of the base classes, for methods that centre on it.
+    columns : sequence of str [D], optional
+        The names of the features, if each had a column of its own.
+    others : mapping of str to array [n]
+        Other columns (id, text, date, ...). They are carried along to every output, and are never features.
+    set_aside : sequence of str
+        Columns of numbers among `others` that look like ids or row numbers, so that they were not used as features.
+    files, hashes : sequence [n], optional
+        The picture of each item and a hash of its content.
+    skipped : sequence of (str, str)
+        Files that gave no item, and why.
+    source : mapping
+        How the features were made: the backbone, or the file they were read from.
+    base : Path, optional
+        The base file of the backbone.
+    opener : callable, optional
+        Opens a file of `files` by its path, where it matters what that path leads to.
+    folder : Path, optional
+        The folder that `files` lie below.
+
+    Examples
+    --------
+    >>> birds = FeatureTable([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], ["hen", "hen", None])
+    >>> birds
+    <FeatureTable features: 3 items of 1 classes, 1 without a label, 2 features>
+    >>> birds.counts
+    {'hen': 2}
+    """
+
+    features: NDArray
+    labels: NDArray | None = None
+    paths: NDArray | None = None
+    splits: NDArray | None = None
+    name: str = "features"
+    base_mean: NDArray | None = None
+    columns: Sequence[str] | None = None
+    others: Mapping[str, NDArray] = field(default_factory=dict)
+    set_aside: Sequence[str] = ()
+    files: Sequence[Path] | None = None
+    hashes: Sequence[str] | None = None
+    skipped: Sequence[tuple[str, str]] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+    base: Path | None = None
+    opener: Callable[[str], int] | None = None
+    folder: Path | None = None
+
+    if TYPE_CHECKING:  # what is given may be any sequence or array; the attributes are arrays
+
+        def __init__(
+            self,
+            features: Any,
+            labels: Any = None,
+            paths: Any = None,
+            splits: Any = None,
+            name: str = "features",
+            base_mean: Any = None,
+            columns: Sequence[str] | None = None,
+            others: Mapping[str, Any] = ...,
+            set_aside: Sequence[str] = (),
+            files: Sequence[Path] | None = None,
+            hashes: Sequence[str] | None = None,
+            skipped: Sequence[tuple[str, str]] = (),
+            source: Mapping[str, Any] = ...,
+            base: Path | None = None,
+            opener: Callable[[str], int] | None = None,
+            folder: Path | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        features = _clean_features(self.features)
+        rows: dict[str, Any] = {
+            "labels": None if self.labels is None else clean_labels(self.labels),
+            "paths": clean_strings(self.paths, "path"),
+            "splits": clean_strings(self.splits, "split"),
+            "files": self.files,
+            "hashes": self.hashes,
+        }
+        others = {name: _clean_column(values) for name, values in self.others.items()}
+        for name, values in {**rows, **others}.items():
+            if values is not None and len(values) != len(features):
+                raise ValueError(
+                    f"there are {len(features)} rows of features but {len(values)} {name}: "
+                    "one for each row is needed, in the same order"
+                )
+        if self.columns is not None and len(self.columns) != features.shape[1]:
+            raise ValueError(f"there are {features.shape[1]} features but {len(self.columns)} names of columns")
+        mean = checked_mean(self.base_mean, features.shape[1])
+        for name, values in {"features": features, **rows, "others": others, "base_mean": mean}.items():
+            object.__setattr__(self, name, values)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        size = f"{len(self):,} items of {len(self.classes):,} classes"
+        blank = len(self) - int(self.has_label.sum())
+        size += f", {blank:,} without a label" if blank else ""
+        return f"<FeatureTable {self.name}: {size}, {self.dimension:,} features>"
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(self.features.shape[1])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What rows are called: by their path, or else by their place. Two rows may have one name."""
+        return [f"row {i}" for i in range(len(self))] if self.paths is None else row_names(self.paths.tolist())
+
+    @property
+    def has_label(self) -> NDArray:
+        """Which rows have a label [n] bool."""
+        return np.zeros(len(self), bool) if self.labels is None else is_labelled(self.labels)
+
+    @property
+    def label_names(self) -> list[str | None]:
+        """The labels as texts, None where a row has none."""
+        return [None] * len(self) if self.labels is None else label_texts(self.labels)
+
+    @property
+    def classes(self) -> NDArray:
+        """The classes of the labelled rows, sorted as in a task."""
+        if self.labels is None:
+            return np.empty(0, np.int64)
+        labels = self.labels[self.has_label]
+        return np.unique(labels.astype(str) if labels.dtype.kind == "O" else labels)
+
+    @property
+    def counts(self) -> dict[Any, int]:
+        """Items of each class."""
+        return {} if self.labels is None else count_values(self.labels[self.has_label])
+
+    @property
+    def mean(self) -> NDArray:
+        """Mean feature [D] float32, summed in float64: of base classes, the `base_mean` that methods take."""
+        mean: NDArray = self.features.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return mean
+
+    @property
+    def about_columns(self) -> str:
+        """Which columns are features and which are carried along, in words; "" if there is nothing to tell."""
+        parts = []
+        if self.columns is not None:
+            ends = self.columns if len(self.columns) < 4 else (self.columns[0], "...", self.columns[-1])
+            parts.append(f"features: {_count(len(self.columns), 'column')} {' '.join(ends)}")
+        carried = [name for name in self.others if name not in self.set_aside]
+        if carried:
+            parts.append(f"carried along: {_some(carried)}")
+        if self.set_aside:
+            parts.append(
+                f"not used as features, as they look like ids, row numbers or labels: {_some(self.set_aside)} "
+                "(name the features with columns=, --columns, if they are)"
+            )
+        return "; ".join(parts)
+
+    def labelled(self) -> FeatureTable:
+        """The rows that have a label.
+
+        Raises
+        ------
+        ValueError
+            If no row has one.
+        """
+        if self.labels is None:
+            there = f", only {_some([repr(name) for name in self.others])}" if self.others else ""
+            raise ValueError(
+                f"{self.name} has no labels{there}: name the right column or array with label= (--label), or write "
+                "labels to it"
+            )
+        has_label = self.has_label
+        if not has_label.any():
+            raise ValueError(f"{self.name} has no row with a label: give a few rows of each class a label")
+        return self if has_label.all() else self.take(has_label)
+
+    def of_split(self, split: str) -> FeatureTable | None:
+        """The items of a split; None if there are none: a table may name its splits or not."""
+        return self.select(split=split) if self.splits is not None and split in self.splits else None
+
+    def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureTable:
+        """The items of a split (or several) and of some classes, in their order.
+
+        Examples
+        --------
+        >>> FeatureTable([[1.0], [2.0], [3.0]], [7, 8, 7]).select(classes=[7]).features.ravel()
+        array([1., 3.])
+        """
+        keep = np.ones(len(self), bool)
+        labels = None if self.labels is None else self.labels.astype(object)
+        if labels is not None:
+            labels[~self.has_label] = None
+        for wanted, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
+            if wanted is None:
+                continue
+            names = [wanted] if np.isscalar(wanted) else list(wanted)
+            there = count_values(self.splits) if what == "split" and self.splits is not None else {}
+            there = self.counts if what == "class" else there
+            for name in names:
+                if name not in there:
+                    some = ", ".join(map(repr, list(there)[:MAX_LISTED_NAMES]))
+                    some += ", ..." if len(there) > MAX_LISTED_NAMES else ""
+                    raise ValueError(f"{self.name} has no {what} {name!r}: there are {some or 'none'}")
+            keep &= np.isin(np.asarray(values, object), np.array(names, object)) if values is not None else False
+        if not keep.any():
+            raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
+        return self.take(keep)
+
+    def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
+        """Some rows, by their places or by a mask [n]. `skipped` and `source` stay those of the whole table."""
+        places = np.asarray(rows, bool if np.asarray(rows).dtype == bool else np.int64)
+        places = np.flatnonzero(places) if places.dtype == bool else places
+        labels = None if self.labels is None else self.labels[places]
+        if labels is not None and labels.dtype.kind == "O" and is_labelled(labels).all():
+            labels = labels.astype(str)
+        picked: dict[str, Any] = {
+            "features": self.features[places],
+            "labels": labels,
+            "paths": self._named(places),
+            "splits": None if self.splits is None else self.splits[places],
+            "others": {name: values[places] for name, values in self.others.items()},
+            "files": None if self.files is None else [self.files[i] for i in places.tolist()],
+            "hashes": None if self.hashes is None else [self.hashes[i] for i in places.tolist()],
+        }
+        return self._unchecked(picked)
+
+    def reorder(self, order: Sequence[int]) -> FeatureTable:
+        """The table with its features in another order."""
+        return self._unchecked(
+            {
+                "features": np.ascontiguousarray(self.features[:, order]),
+                "base_mean": None if self.base_mean is None else self.base_mean[order],
+                "columns": None if self.columns is None else [self.columns[i] for i in order],
+            }
+        )
+
+    def with_name(self, name: str, source: Mapping[str, Any]) -> FeatureTable:
+        """The table under another name, from another source."""
+        return self._unchecked({"name": name, "source": dict(source)})
+
+    def replace(self, **changes: Any) -> FeatureTable:
+        """A copy with some attributes changed, which are checked."""
+        return replace(self, **changes)
+
+    def _named(self, places: NDArray) -> NDArray | None:
+        """The paths of some rows; rows without a path keep the name that they have by their place."""
+        if self.paths is None:
+            return (
+                None if len(places) == len(self) and (places == np.arange(len(self))).all() else self._names_at(places)
+            )
+        paths = self.paths[places]
+        return self._names_at(places) if any(not path.strip() for path in paths.tolist()) else paths
+
+    def _names_at(self, places: NDArray) -> NDArray:
+        return np.array([self.names[i] for i in places.tolist()], str)
+
+    def _unchecked(self, changes: Mapping[str, Any]) -> FeatureTable:
+        table: FeatureTable = object.__new__(FeatureTable)
+        for each in fields(self):
+            value = changes[each.name] if each.name in changes else getattr(self, each.name)
+            object.__setattr__(table, each.name, value)
+        return table
+
+
+def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
+    """The rows of several tables, one table after the other.
+
+    What is not of rows is that of the first table. Labels, files and the like are kept if all tables have them, and so
+    are other columns.
+    """
+    first = tables[0]
+
+    def joined(name: str) -> Any:
+        parts = [getattr(table, name) for table in tables]
+        return None if any(part is None for part in parts) else [value for part in parts for value in part]
+
+    shared = [name for name in first.others if all(name in table.others for table in tables)]
+    return first.replace(
+        features=np.concatenate([table.features for table in tables]),
+        paths=[name for table in tables for name in table.names],
+        others={name: np.concatenate([table.others[name] for table in tables]) for name in shared},
+        **{name: joined(name) for name in ("labels", "splits", "files", "hashes")},
+    )
+
+
+def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
+    """The paths as they are; a row whose path is blank is called by its place, which of the first is `start`."""
+    return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
+
+
+def count_values(values: NDArray) -> dict[Any, int]:
+    """How often each value is there, by sorted values."""
+    plain = values.astype(str) if values.dtype.kind == "O" else values
+    names, counts = np.unique(plain, return_counts=True)
+    return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, or with a number behind it where it is taken.
+
+    Examples
+    --------
+    >>> free_name("label", ["label", "path"])
+    'label_2'
+    """
+    taken, result, number = set(taken), name, 1
+    while result in taken:
+        number += 1
+        result = f"{name}_{number}"
+    return result
+
+
+def _clean_features(x: Any) -> NDArray:
+    if isinstance(x, np.ndarray) and x.ndim == 2 and not x.size:
+        return x.astype(np.float32)  # no items, or features that are still to be made
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
+        x = x.astype(np.float32)
+    elif isinstance(x, np.ndarray) and x.dtype.kind == "f":
+        x = x.astype(x.dtype.newbyteorder("="), copy=False)
+    x = to_numpy(as_features(x, "features"))
+    if x.ndim != 2:
+        raise ValueError(f"features have shape {x.shape}: rows of features are needed, [items, features]")
+    return np.ascontiguousarray(x)  # tasks gather rows
+
+
+def _clean_column(values: Any) -> NDArray:
+    """A column as an array: numbers as they are, anything else as objects, which keep texts and None exactly."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biufO":
+        return values
+    plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    result = np.empty(len(plain), object)
+    result[:] = plain
+    return result
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (", ..." if len(names) > MAX_LISTED_NAMES else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
