@@ -100,11 +100,10 @@ def descend(
         )
     from handful.engines import descent_numba  # numba is imported only where it is used
 
-    end = descent_numba.descend(
+    return descent_numba.descend(
         support, labels, query, head,
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
     )  # fmt: skip
-    return end
 
 
 def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
