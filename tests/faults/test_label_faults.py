@@ -79,7 +79,7 @@ def test_a_bad_picture_is_skipped_and_told_of_and_the_others_are_labelled(what, 
     if before is not None:
         assert contents("pile") == before
     people = handful(*COMMAND, "--overwrite")
-    assert "1 file was skipped; why is said below." in people.stdout
+    assert "1 file was skipped; the reasons are listed below." in people.stdout
     assert f"'pile/{name}': " in people.stdout
 
     done = handful(*COMMAND, "--overwrite", "--strict")
@@ -243,7 +243,7 @@ def test_earlier_results_are_kept_unless_asked_to_replace_them(here, handful):
     (here / "out" / "labels.csv").write_text("mine")
     (here / "pile" / "broken.png").touch()  # told of instead, if it looked at the pile first
     assert_refused(
-        handful(*COMMAND, "--strict"), "'out/labels.csv' is there already: give another folder, or --overwrite"
+        handful(*COMMAND, "--strict"), "'out/labels.csv' exists already: give another folder, or --overwrite"
     )
     assert (here / "out" / "labels.csv").read_text() == "mine"
     (here / "out" / "notes.txt").write_text("notes")
@@ -255,7 +255,7 @@ def test_earlier_results_are_kept_unless_asked_to_replace_them(here, handful):
 def test_an_export_replaces_nobodys_file(here, handful):
     (here / "out").mkdir()
     (here / "out" / "coco.json").write_text("mine")
-    assert_refused(handful(*COMMAND, "--export", "coco"), "'out/coco.json' is there already")
+    assert_refused(handful(*COMMAND, "--export", "coco"), "'out/coco.json' exists already")
     assert (here / "out" / "coco.json").read_text() == "mine"
     assert handful(*COMMAND).returncode == 0
 

@@ -116,8 +116,8 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `handful.features.read`; options that are not given are left out."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in given.items()}
+        options = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in options.items()}
 
 
 @dataclass(frozen=True)

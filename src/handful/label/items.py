@@ -40,15 +40,15 @@ def read_examples(
     labels: list[str] = []
     skipped: list[tuple[str, str]] = []
     for part in classes:
-        found, left = find_pictures(part, strict=strict)
-        skipped += left
-        if not found:
-            why = f" ({left[0]})" if left else ""
+        pictures, unused = find_pictures(part, strict=strict)
+        skipped += unused
+        if not pictures:
+            why = f" ({unused[0]})" if unused else ""
             raise ValueError(
                 f"{str(part)!r} holds no pictures{why}: every class needs at least one example, or no folder"
             )
-        paths += found
-        labels += [class_name(part.name)] * len(found)
+        paths += pictures
+        labels += [class_name(part.name)] * len(pictures)
     for stray in within:
         if not stray.is_dir():
             skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
@@ -85,9 +85,9 @@ def read_pile(
     """
     from handful.backbones import find_pictures
 
-    found, left = find_pictures(folder, strict=strict)
+    pictures, unused = find_pictures(folder, strict=strict)
     examples = {path.resolve() for path in without}
-    paths = [path for path in found if path.resolve() not in examples]
+    paths = [path for path in pictures if path.resolve() not in examples]
     within = {place.resolve() for place in results if folder.resolve() in place.resolve().parents}
     if within:
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
@@ -97,7 +97,7 @@ def read_pile(
         raise ValueError(f"{str(folder)!r} holds no pictures{use}" + (", none that could be read" if paths else ""))
     return items.replace(
         paths=[str(file.relative_to(folder)) for file in items.files or ()],
-        skipped=[*left, *items.skipped],
+        skipped=[*unused, *items.skipped],
         folder=folder,
     )
 
@@ -144,10 +144,10 @@ def read_pile_table(
     columns, set_aside: of the examples. What is a feature there is one here too, and what is none there is none here,
     also where it looks otherwise by the values that it has here.
     """
-    wanted = dict(options or {})
-    if (label := wanted.pop("label", None)) is not None:
-        wanted["exclude"] = [*wanted.get("exclude", ()), escape(label)]  # carried along, never a feature
-    table = read(path, warn=False, **wanted)
+    table_options = dict(options or {})
+    if (label := table_options.pop("label", None)) is not None:
+        table_options["exclude"] = [*table_options.get("exclude", ()), escape(label)]  # carried along, never a feature
+    table = read(path, warn=False, **table_options)
     if columns is not None and table.columns is not None:
         more, fewer = set(table.columns) - set(columns), set(columns) - set(table.columns)
         if (more or fewer) and more <= set(set_aside) and fewer <= set(table.set_aside):
@@ -184,13 +184,13 @@ def _embed(
     from handful.backbones import embed_pictures
 
     if embedder is not None:
-        found = embedder(folder, paths, backbone, what, progress, strict)
+        embedded = embedder(folder, paths, backbone, what, progress, strict)
     else:
-        found = embed_pictures(
+        embedded = embed_pictures(
             paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
         )
     source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
-    return found.replace(files=[Path(path) for path in found.names], source=source, base=backbone.base)
+    return embedded.replace(files=[Path(path) for path in embedded.names], source=source, base=backbone.base)
 
 
 def of_pictures(path: Path) -> bool:

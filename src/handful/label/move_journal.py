@@ -30,13 +30,13 @@ from handful.label.provenance import Agree, Request, digest_of, forget, is_own, 
 from handful.label.subtree import Parts, Subtree
 from handful.utils.files import in_brief, write_whole
 
-UNDO = "undo.jsonl"
-FORMAT = 2
+JOURNAL_FILE = "undo.jsonl"
+JOURNAL_FORMAT = 2
 MAX_JOURNAL_BYTES = 2**27  # about two million pictures
 MAX_LINE_BYTES = 2**16
 MAX_PATH_CHARACTERS = 4096
 MAX_DAMAGED_LINES = 20
-DETAILS = 5  # moves that are shown to the user
+MAX_LISTED_MOVES = 5  # moves that are shown to the user
 
 
 class Move(NamedTuple):
@@ -61,7 +61,7 @@ def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
     run, when = new_id(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     head = {
         "handful": handful.__version__,
-        "format": FORMAT,
+        "format": JOURNAL_FORMAT,
         "run": run,
         "from": os.path.realpath(source),
         "when": when,
@@ -83,7 +83,7 @@ def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
 def is_journal(path: Path) -> bool:
     """By its name, and that it is a file: this run's, or an earlier one's."""
     stem, number = path.stem.partition("-")[::2]
-    named = path.name == UNDO or ((path.suffix, stem) == (".jsonl", "undo") and number.isdecimal())
+    named = path.name == JOURNAL_FILE or ((path.suffix, stem) == (".jsonl", "undo") and number.isdecimal())
     return named and path.is_file() and not path.is_symlink()
 
 
@@ -191,8 +191,8 @@ def _request(journal: Journal, waiting: list[Move]) -> Request:
     some = f"{len(waiting)} picture{'s' * (len(waiting) != 1)}"
     action = f"move {some} from {in_brief(journal.path.parent)} to {in_brief(journal.source)}"
     details = [f"From: {str(journal.path.parent)!r}", f"To:   {str(journal.source)!r}"]
-    details += [f"    {'/'.join(move.place)!r} becomes {'/'.join(move.home)!r}" for move in waiting[:DETAILS]]
-    details += [f"    and {len(waiting) - DETAILS} more"] if len(waiting) > DETAILS else []
+    details += [f"    {'/'.join(move.place)!r} becomes {'/'.join(move.home)!r}" for move in waiting[:MAX_LISTED_MOVES]]
+    details += [f"    and {len(waiting) - MAX_LISTED_MOVES} more"] if len(waiting) > MAX_LISTED_MOVES else []
     return Request(journal.path, action, details)
 
 
@@ -218,7 +218,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
-    if type(row["format"]) is not int or row["format"] != FORMAT:
+    if type(row["format"]) is not int or row["format"] != JOURNAL_FORMAT:
         raise ValueError(f"{in_brief(path)} is of a format that this version of handful does not know: use a later one")
     source = row.get("from")
     if not isinstance(source, str) or not _is_path(source) or not os.path.isabs(source) or ".." in Path(source).parts:

@@ -45,11 +45,11 @@ def read_new_items(
     FeatureTable
         Pictures below one single folder are named by their path in it, others by their path as it was given.
     """
-    made = getattr(model, "made_from_", {})
+    source = getattr(model, "made_from_", {})
     if not any(map(is_picture_path, paths)):
         if len(paths) != 1:
             raise ValueError("give pictures and folders of pictures, or one single table of embeddings")
-        columns = made.get("columns")
+        columns = source.get("columns")
         return in_order(read_pile_table(paths[0], columns, table), columns, paths[0])
     for path in paths:
         if not path.exists():
@@ -60,9 +60,10 @@ def read_new_items(
             )
     from handful.backbones import load_backbone
 
-    network = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
-    if made.get("backbone_fingerprint") not in (None, network.fingerprint):
-        raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
+    name = backbone or source.get("backbone", "efficientnet_lite0")
+    network = load_backbone(name, **source.get("backbone_options", {}))
+    if source.get("backbone_fingerprint") not in (None, network.fingerprint):
+        raise ValueError(f"the model was made with another backbone or version of it, {source.get('backbone')!r}")
     if len(paths) == 1 and of_pictures(paths[0]):
         return read_pile(paths[0], network, progress=progress, strict=strict, cache=cache)
     return _read_pictures(paths, network, progress, strict, cache)

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from handful.features import FeatureTable
-from handful.label.move_journal import UNDO, Move, is_journal, write_journal
+from handful.label.move_journal import JOURNAL_FILE, Move, is_journal, write_journal
 from handful.label.subtree import Subtree
 from handful.utils.files import in_brief
 
-WAYS = ("copy", "link", "move")
+SORT_WAYS = ("copy", "link", "move")
 MAX_NAME_BYTES = 255  # what most file systems take
 MAX_PATH_BYTES = 4095
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
@@ -28,8 +28,8 @@ RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt"
 
 def check_sorting(how: str, folder: Path) -> None:
     """Say before the work begins if pictures could not be sorted into a folder."""
-    if how not in WAYS:
-        raise ValueError(f"pictures are sorted by {', '.join(WAYS)}, not by {how!r}")
+    if how not in SORT_WAYS:
+        raise ValueError(f"pictures are sorted by {', '.join(SORT_WAYS)}, not by {how!r}")
     if folder.is_symlink():
         raise ValueError(f"{str(folder)!r} is a link, and pictures are only sorted below the results: remove it")
     if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
@@ -108,7 +108,7 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
     _check_room(pile, folder, how)  # again: the results have taken some of it
-    source, journal, made = _source_of(pile), folder / UNDO, not folder.exists()
+    source, journal, is_new = _source_of(pile), folder / JOURNAL_FILE, not folder.exists()
     moves = [
         Move(file.relative_to(source).parts, place.relative_to(folder).parts)
         for file, place in zip(pile.files, places, strict=True)
@@ -119,7 +119,7 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
             write_journal(journal, source, moves)
     except OSError as error:
         with suppress(OSError):
-            if made:
+            if is_new:
                 folder.rmdir()
         number = error.errno or errno.EIO
         raise OSError(number, f"no picture was sorted: {os.strerror(number)}", str(folder)) from None
@@ -141,17 +141,17 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
 def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list[Path]:
     """Where each picture will be, `folder/<label>/<its name>`; numbered where another has that name."""
     names = folder_names(set(labels))
-    taken: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
+    used_names: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
     places = []
     for file, label in zip(pile.files or (), labels, strict=True):
         start = (label, _alike(file.name))
-        k = taken.get(start, 1)
+        k = used_names.get(start, 1)
         name = _numbered(file.name, k)
-        while (label, _alike(name)) in taken or os.path.lexists(folder / names[label] / name):
+        while (label, _alike(name)) in used_names or os.path.lexists(folder / names[label] / name):
             k += 1
             name = _numbered(file.name, k)
-        taken[start] = k + 1
-        taken.setdefault((label, _alike(name)), 2)
+        used_names[start] = k + 1
+        used_names.setdefault((label, _alike(name)), 2)
         places.append(folder / names[label] / name)
     return places
 
@@ -174,7 +174,7 @@ def _source_of(pile: FeatureTable) -> Path:
 def folder_names(labels: set[str]) -> dict[str, str]:
     """A folder name for each label that every file system takes, no two alike."""
     names: dict[str, str] = {}
-    taken = {_alike(UNDO)}
+    used_names = {_alike(JOURNAL_FILE)}
     for label in sorted(labels):
         base = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", label).strip(" .") or "_"
         if base.split(".")[0].rstrip().lower() in RESERVED:
@@ -182,9 +182,9 @@ def folder_names(labels: set[str]) -> dict[str, str]:
         while len(os.fsencode(base)) > 200:  # 255 bytes is what most take, and a number may follow
             base = base[:-1].rstrip(" .")
         name, k = base, 2
-        while _alike(name) in taken:
+        while _alike(name) in used_names:
             name, k = f"{base} ({k})", k + 1
-        taken.add(_alike(name))
+        used_names.add(_alike(name))
         names[label] = name
     return names
 
