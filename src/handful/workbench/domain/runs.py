@@ -97,7 +97,7 @@ class Run:
             parts[0] += f", {count['changed']:,} changed since the last run"
         share, interval = facts["share"], (facts["share_low"], facts["share_high"])
         if facts["share_told"]:
-            parts.append(f"You set the share of unknowns to {about(share)}")
+            parts.append(f"You said that {about(share)} of the pile are unknown")
         elif len(self.ids) < ENOUGH:
             parts.append(f"The pile is too small to show how much of it is unknown: {percent(share)} is assumed")
         else:
