@@ -337,7 +337,7 @@ def test_a_pile_that_grew_is_labelled_with_what_was_embedded(nodes, tmp_path, ha
         (("embed", "pile", "-o", "examples", "--overwrite"), "'examples' holds other things than shards"),
         (("label", "empty", "pile"), "'empty' has no folders in it"),
         (("label", "examples", "none"), "there is no file or folder 'none'"),
-        (("label", "table.csv"), "--engine ray embeds pictures, and a table has none: leave it out"),
+        (("label", "table.csv"), "--engine ray embeds pictures, but a table has none: leave it out"),
     ],
 )
 def test_what_cannot_be_is_refused_before_ray_is_started(command, sentence, tmp_path, handful, monkeypatch):

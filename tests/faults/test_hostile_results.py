@@ -226,7 +226,7 @@ def test_paths_of_a_strangers_record_are_named_and_asked_for(what, record, sandb
     shutil.copy(sandbox.folder / "t.csv", out)
     (out / "link").symlink_to("/etc")
     said = sandbox.refuses("promote", out, "1=hen")
-    assert "is not known to be of a run of yours on this machine, and asks to use" in said
+    assert "was not written by a run of yours on this machine, and asks to use" in said
     assert sentence in said
     assert said.count("(") == 1
     assert "give --yes if that is right" in said
@@ -332,7 +332,7 @@ JOURNALS = {
     ),
     "takes from outside by detours": (new(to="left/../../outside/secret.png"), "no place in a folder of sorted"),
     "old, takes from outside": (old(to="../outside/secret.png"), "no place in a folder of sorted pictures"),
-    "takes a link": (planted("sorted/left/a.png", "outside/secret.png", new()), "is a link and no picture"),
+    "takes a link": (planted("sorted/left/a.png", "outside/secret.png", new()), "is a link, not a picture"),
     "takes from a folder that is a link": (
         planted("sorted/left", "outside", new("a.png", "left/secret.png")), "leads out of"
     ),
@@ -369,8 +369,8 @@ JOURNALS = {
     "came from detours": (new(**{"from": "/tmp/../etc"}), "does not say which folder"),
     "came from a folder that is gone": (new(**{"from": "/nowhere/at/all"}), "is gone: make it"),
     "came from a file": (lambda box: new(**{"from": str(box / "outside/secret.png")})(box), "is gone: make it"),
-    "of a later format": (new(format=99), "is of a format that"),
-    "of a format that is a list": (new(format=[[2]] * 1000), "is of a format that"),
+    "of a later format": (new(format=99), "has a format that"),
+    "of a format that is a list": (new(format=[[2]] * 1000), "has a format that"),
     "200,000 deep": (lambda _: "[" * 200_000, "names no pictures"),
     "200,000 deep before moves": (lambda box: nested(200_000) + "\n" + old()(box), "its lines are damaged"),
     "a head that is deep": (lambda _: '{"format": ' + "[" * 50_000 + "\n", "names no pictures"),
@@ -424,7 +424,7 @@ def test_a_well_formed_journal_of_others_says_what_it_would_do_and_does_it_if_th
     journal = journal_in(box, make(box))
     before = contents(box)
     said = sandbox.refuses("undo", journal)
-    assert "is not known to be of a run of yours on this machine, and asks to move 1 picture from" in said
+    assert "was not written by a run of yours on this machine, and asks to move 1 picture from" in said
     assert "/sorted' to '" in said
     assert "/pile': give --yes if that is right" in said
     assert contents(box) == before

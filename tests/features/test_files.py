@@ -779,7 +779,9 @@ def test_names_that_are_no_unicode(tmp_path):
     odd = FeatureTable(np.eye(2), ["hen", "owl"], ["a.jpg", os.fsdecode(b"\xff.jpg")])
     path = write(FeatureTable(np.eye(2), ["hen", "owl"]), tmp_path / "a.parquet")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"a.parquet': path .* of row 1 is no valid Unicode: rename it, or write .npz"):
+    with pytest.raises(
+        ValueError, match=r"a.parquet': path .* of row 1 is not valid Unicode: rename it, or write .npz"
+    ):
         write(odd, path)
     assert contents(tmp_path) == before
     assert_same(read(write(odd, tmp_path / "a.npz")), odd)

@@ -56,7 +56,7 @@ MISTAKES = {
     "two columns of labels": (["label,label,a", "x,y,1"], "more than one column 'label'"),
     "no header": (ROWS, "the first line holds numbers"),
     "no header of whole numbers": (["3,3,4", "1,2,3"], "the first line holds numbers"),
-    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like one that is missing"),
+    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like a missing label"),
     "a label of Python": ([HEADER, *ROWS, "p3,None,1,2,3"], "the label 'None' of row 3"),
 }
 

@@ -18,7 +18,7 @@ from handful.features.arrow_table import (
     to_arrow,
     with_stored_columns,
 )
-from handful.features.file_checks import BESIDE, ColumnChoice
+from handful.features.file_checks import OTHER_COLUMNS, ColumnChoice
 from handful.features.number_columns import check_header, is_text, may_be_features
 from handful.features.parquet_file import read_columns
 from handful.features.table import FeatureTable
@@ -48,7 +48,7 @@ def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> A
             return [found.embedding_column, *flat]
         if found.columns is not None:
             return [*flat, *found.find_columns(schema.names)]
-        return [*flat, *may_be_features(schema, (*BESIDE, choice.label_column))]
+        return [*flat, *may_be_features(schema, (*OTHER_COLUMNS, choice.label_column))]
 
     return read_columns(path, choose, flat, where)
 

@@ -1,4 +1,4 @@
-"""`FeatureTable`: features of items and what is known of each. Every reader gives one, every stage takes one."""
+"""`FeatureTable`: features of items, with labels and names. Every reader returns one, and every stage takes one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MAX_LISTED_NAMES = 20  # in a message
 
 @dataclass(frozen=True, eq=False, repr=False)  # arrays have no single truth value: == would raise
 class FeatureTable:
-    """Features of items, one row each, and what is known of each item.
+    """Features of items, one row for each, with labels, names and more.
 
-    All of it is checked once, when the table is made. Whatever is not known is None.
+    Everything is checked once, when the table is made. What is not known is None.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class FeatureTable:
     base : Path, optional
         The base file of the backbone.
     opener : callable, optional
-        Opens a file of `files` by its path, where it matters what that path leads to.
+        Opens a file of `files` safely, by its path.
     folder : Path, optional
-        The folder that `files` lie below.
+        The folder that contains `files`.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class FeatureTable:
     opener: Callable[[str], int] | None = None
     folder: Path | None = None
 
-    if TYPE_CHECKING:  # what is given may be any sequence or array; the attributes are arrays
+    if TYPE_CHECKING:  # arguments may be any sequence or array; attributes are arrays
 
         def __init__(
             self,
@@ -137,12 +137,12 @@ class FeatureTable:
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """The number of features, D."""
         return int(self.features.shape[1])
 
     @cached_property
     def names(self) -> list[str]:
-        """What rows are called: by their path, or else by their place. Two rows may have one name."""
+        """The names of rows: their path, or else their number. Two rows may have the same name."""
         return [f"row {i}" for i in range(len(self))] if self.paths is None else row_names(self.paths.tolist())
 
     @property
@@ -176,7 +176,7 @@ class FeatureTable:
 
     @property
     def about_columns(self) -> str:
-        """Which columns are features and which are carried along, in words; "" if there is nothing to tell."""
+        """Which columns are features and which are carried along, in words; "" if there is nothing to say."""
         parts = []
         if self.columns is not None:
             ends = self.columns if len(self.columns) < 4 else (self.columns[0], "...", self.columns[-1])
@@ -186,7 +186,7 @@ class FeatureTable:
             parts.append(f"carried along: {_some(carried)}")
         if self.set_aside:
             parts.append(
-                f"not used as features, as they look like ids, row numbers or labels: {_some(self.set_aside)} "
+                f"not used as features, because they look like ids, row numbers or labels: {_some(self.set_aside)} "
                 "(name the features with columns=, --columns, if they are)"
             )
         return "; ".join(parts)
@@ -222,7 +222,7 @@ class FeatureTable:
         return self if has_label.all() else self.take(has_label)
 
     def of_split(self, split: str) -> FeatureTable | None:
-        """The items of a split; None if there are none: a table may name its splits or not."""
+        """The items of a split; None if there are none."""
         return self.select(split=split) if self.splits is not None and split in self.splits else None
 
     def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureTable:
@@ -254,7 +254,7 @@ class FeatureTable:
         return self.take(keep)
 
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
-        """Some rows, by their places or by a mask [n]. `skipped` and `source` stay those of the whole table."""
+        """Some rows, by their numbers or by a mask [n]. `skipped` and `source` do not change."""
         places = np.asarray(rows, bool if np.asarray(rows).dtype == bool else np.int64)
         places = np.flatnonzero(places) if places.dtype == bool else places
         labels = None if self.labels is None else self.labels[places]
@@ -290,7 +290,7 @@ class FeatureTable:
         return replace(self, **changes)
 
     def _named(self, places: NDArray) -> NDArray | None:
-        """The paths of some rows; rows without a path keep the name that they have by their place."""
+        """The paths of some rows; rows without a path keep their number as name."""
         if self.paths is None:
             return (
                 None if len(places) == len(self) and (places == np.arange(len(self))).all() else self._names_at(places)
@@ -312,8 +312,8 @@ class FeatureTable:
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     """The rows of several tables, one table after the other.
 
-    What is not of rows is that of the first table. Labels, files and the like are kept if all tables have them, and so
-    are other columns.
+    What does not belong to rows is taken from the first table. Labels, files, hashes and other columns are kept if all
+    tables have them.
     """
     first = tables[0]
 

@@ -30,7 +30,7 @@ from handful.features import FeatureTable, is_sharded
 from handful.features.arrow_table import is_carried
 from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
-from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.features.table import free_name, row_names
 from handful.label.base_files import base_parameters
 from handful.label.items import check_widths, of_pictures, read_labelled
@@ -240,7 +240,7 @@ def _write_labels(
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
+    note = {NOTE_KEY: json.dumps(HOLDS_LABELS).encode()}
     carried = _carried(parts)
     schema = table_of_answers(solved.answers(0, 0), []).schema
     own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]

@@ -1,15 +1,15 @@
-"""The journal of `--sort move`, `undo.jsonl`, and taking back what it says.
+"""The journal of `--sort move`, `undo.jsonl`, and how to undo it.
 
-Its first line says which run wrote it and which folder the pictures came from. Then comes a line for each picture, with
-both places relative, so that the sorted folder may be moved:
+Its first line names the run that wrote it and the folder that the pictures came from. Then there is one line for each
+picture. Both paths are relative, so that the sorted folder may be moved:
 
     {"handful": "0.1.0", "format": 2, "run": "<random id>", "from": "/home/me/pile", "when": "2026-11-16T20:00:00Z"}
     {"from": "sub/a.png", "to": "left/a.png"}
 
-Journals of the first format have no such first line, and whole paths in "from".
+Journals of the first format have no such first line, and absolute paths in "from".
 
-A journal may come from anyone, so it is only ever obeyed so far: pictures that lie in its own folder go to places below
-the one folder that they came from. Anything else is refused before the first picture is moved.
+A journal may come from anyone. So it can only move pictures from its own folder to places below the one folder that
+they came from. Anything else is refused before the first picture is moved.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MAX_JOURNAL_BYTES = 2**27  # about two million pictures
 MAX_LINE_BYTES = 2**16
 MAX_PATH_CHARACTERS = 4096
 MAX_DAMAGED_LINES = 20
-MAX_LISTED_MOVES = 5  # moves that are shown to the user
+MAX_LISTED_MOVES = 5  # moves that the question to the user lists
 
 
 class Move(NamedTuple):
-    """Where a picture came from, below the folder that was sorted, and where it is, below the sorted folder."""
+    """The old path of a picture, below the folder that was sorted, and its new path, below the sorted folder."""
 
     home: Parts
     place: Parts
@@ -51,13 +51,13 @@ class Journal:
     path: Path
     source: Path  # the folder that the pictures came from
     moves: list[Move]
-    damaged: list[str]  # lines that say nothing, in brief
+    damaged: list[str]  # lines that cannot be read, shortened
     run: Any
-    own: bool  # a run of the user's own wrote it
+    own: bool  # one of the user's own runs wrote it
 
 
 def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
-    """Write what is about to be moved, whole or not at all. An earlier journal is kept beside it."""
+    """Write the planned moves, completely or not at all. An earlier journal is kept beside it."""
     run, when = new_id(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     head = {
         "handful": handful.__version__,
@@ -81,14 +81,14 @@ def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
 
 
 def is_journal(path: Path) -> bool:
-    """By its name, and that it is a file: this run's, or an earlier one's."""
+    """Whether a path is the journal of this run or of an earlier one, by its name."""
     stem, number = path.stem.partition("-")[::2]
     named = path.name == JOURNAL_FILE or ((path.suffix, stem) == (".jsonl", "undo") and number.isdecimal())
     return named and path.is_file() and not path.is_symlink()
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal of anyone's. ValueError if it names a place that it has no business with."""
+    """Read a journal; raise ValueError if it names a place that it must not change."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {in_brief(path)}")
     path = Path(os.path.realpath(path))
@@ -121,9 +121,19 @@ def read_journal(path: Path) -> Journal:
 
 
 def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
-    """Move everything back that a journal says; gives how many went back, and what was left where it is and why.
+    """Move the pictures of a journal back.
 
-    agree: is asked before anything is moved by a journal that is not known to be of the user's own runs.
+    Parameters
+    ----------
+    path : Path
+        The journal.
+    agree : callable
+        Called before anything is moved, unless one of the user's own runs wrote the journal.
+
+    Returns
+    -------
+    int, list of str
+        How many pictures were moved back; and which were not, with reasons.
     """
     journal = read_journal(path)
     back, left = 0, [f"a damaged line: {line}" for line in journal.damaged]
@@ -156,31 +166,31 @@ def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
 
 
 def _take_back(move: Move, tree: Subtree, homes: Subtree) -> str | None:
-    """None if it went back; why not; "" if there was nothing to do."""
+    """Move a picture back. Return None if it was moved, the reason if not, "" if there was nothing to do."""
     here, there = tree.path.joinpath(*move.place), homes.path.joinpath(*move.home)
-    status, taken = tree.status(move.place), homes.status(move.home) is not None
+    status, is_home_used = tree.status(move.place), homes.status(move.home) is not None
     if status is None:
-        return "" if taken else f"{here} is gone"
-    if taken and tree.is_claim(move.place):
+        return "" if is_home_used else f"{here} is gone"
+    if is_home_used and tree.is_claim(move.place):
         tree.remove(move.place)  # killed between taking the name and the move
         return ""
-    if taken:
-        return f"{here} stays: there is another {there} by now"
+    if is_home_used:
+        return f"{here} stays: there is another {there} now"
     if not S_ISREG(status.st_mode):
-        return f"{here} stays: it is no file"
+        return f"{here} stays: it is not a file"
     tree.move(move.place, homes, move.home)
     return None
 
 
 def _waiting(journal: Journal, tree: Subtree) -> list[Move]:
-    """The moves whose picture is there to be taken back."""
+    """The moves whose picture is still in the sorted folder."""
     waiting = []
     try:
         for move in journal.moves:
             tree.check(move.place)
             if (status := tree.status(move.place)) is not None:
                 if S_ISLNK(status.st_mode):
-                    raise ValueError(f"{in_brief(tree.path.joinpath(*move.place))} is a link and no picture: remove it")
+                    raise ValueError(f"{in_brief(tree.path.joinpath(*move.place))} is a link, not a picture: remove it")
                 waiting.append(move)
     except ValueError as error:
         raise _not_obeyed(journal.path, error) from None
@@ -204,7 +214,7 @@ def _not_obeyed(path: Path, reason: Exception) -> ValueError:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Too long a line comes in pieces, none of which is JSON."""
+    """The lines of a file. A line that is too long comes in pieces, which are not JSON."""
     while line := file.readline(MAX_LINE_BYTES):
         yield line
 
@@ -219,7 +229,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
     if type(row["format"]) is not int or row["format"] != JOURNAL_FORMAT:
-        raise ValueError(f"{in_brief(path)} is of a format that this version of handful does not know: use a later one")
+        raise ValueError(f"{in_brief(path)} has a format that this version of handful does not know: use a later one")
     source = row.get("from")
     if not isinstance(source, str) or not _is_path(source) or not os.path.isabs(source) or ".." in Path(source).parts:
         raise _not_obeyed(path, ValueError("it does not say which folder the pictures came from"))
@@ -230,7 +240,7 @@ def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _is_path(text: str) -> bool:
-    """Whether the system takes it for one: no NUL, no half of a character."""
+    """Whether the system accepts a text as a path: no NUL, no half of a character."""
     try:
         return 0 < len(os.fsencode(text)) <= MAX_PATH_CHARACTERS and "\0" not in text
     except ValueError:
@@ -238,7 +248,7 @@ def _is_path(text: str) -> bool:
 
 
 def _common_folder(homes: list[str]) -> Path:
-    """Of a journal that does not name the folder that was sorted."""
+    """The folder that was sorted, for a journal that does not name it."""
     for home in homes:
         if not _is_path(home) or not os.path.isabs(home) or ".." in Path(home).parts:
             raise ValueError(f"{in_brief(home)} is no place that a picture came from")
@@ -249,7 +259,7 @@ def _common_folder(homes: list[str]) -> Path:
 
 
 def _below(source: Path, home: str, whole: bool) -> Parts:
-    """The parts of a place below the folder that was sorted; whole: it is written as a whole path."""
+    """The names in a path below the folder that was sorted. whole: `home` is an absolute path."""
     path = Path(home)
     if not _is_path(home) or path.is_absolute() is not whole or ".." in path.parts or (path.drive and not whole):
         raise ValueError(f"{in_brief(home)} is no place below {in_brief(source)}, where the pictures came from")
@@ -260,7 +270,7 @@ def _below(source: Path, home: str, whole: bool) -> Parts:
 
 
 def _sorted_place(place: str) -> Parts:
-    """A label's folder and a name, as pictures are sorted."""
+    """The path of a sorted picture: the folder of a label, and a name."""
     parts = Path(place).parts
     if not _is_path(place) or Path(place).is_absolute() or Path(place).drive or ".." in parts or len(parts) != 2:
         raise ValueError(f"{in_brief(place)} is no place in a folder of sorted pictures")
@@ -268,7 +278,7 @@ def _sorted_place(place: str) -> Parts:
 
 
 def _check_names(move: Move) -> None:
-    """Only pictures are ever sorted, and no hidden ones."""
+    """Raise ValueError for files that handful does not sort: only pictures are sorted, and no hidden ones."""
     from handful.backbones.pictures import KNOWN_SUFFIXES
 
     suffixes = [os.path.splitext(parts[-1])[1].lower() for parts in move]

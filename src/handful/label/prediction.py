@@ -1,4 +1,4 @@
-"""New items for a saved model: picture files, folders of pictures, or a table of embeddings."""
+"""Read new items for a saved model: picture files, folders of pictures, or a table of embeddings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def read_new_items(
     Parameters
     ----------
     model : FewShotClassifier
-        It says which backbone made its features, or which columns of a table they are.
+        It names the backbone of its features, or the columns of a table.
     paths : sequence of Path
         Pictures and folders of pictures; or one table of embeddings.
     backbone : str, optional
-        The backbone's name or .onnx file, if it is not found under the name that the model has for it.
+        The name or .onnx file of the backbone, if it is not the one that the model names.
     progress : callable
         Called with what is read, how many are done and how many there are.
     strict : bool
@@ -43,7 +43,7 @@ def read_new_items(
     Returns
     -------
     FeatureTable
-        Pictures below one single folder are named by their path in it, others by their path as it was given.
+        Pictures of a single folder are named by their path in it, others by their path as given.
     """
     source = getattr(model, "made_from_", {})
     if not any(map(is_picture_path, paths)):

@@ -1,7 +1,7 @@
-"""Pictures into a folder for each label: copied, linked or moved, never one over another.
+"""Sort pictures into a folder for each label: copy, link or move them, never one over another.
 
-All that can be found out is found out before the first picture is touched. All moves are written to a journal before
-the first of them: even a run that was killed can be undone.
+Everything that can be checked is checked before the first picture is touched. All moves are written to a journal before
+the first one is made, so that even a killed run can be undone.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from handful.label.subtree import Subtree
 from handful.utils.files import in_brief
 
 SORT_WAYS = ("copy", "link", "move")
-MAX_NAME_BYTES = 255  # what most file systems take
+MAX_NAME_BYTES = 255  # the limit of most file systems
 MAX_PATH_BYTES = 4095
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
 
 
 def check_sorting(how: str, folder: Path) -> None:
-    """Say before the work begins if pictures could not be sorted into a folder."""
+    """Raise an error, before the work begins, if pictures cannot be sorted into a folder."""
     if how not in SORT_WAYS:
         raise ValueError(f"pictures are sorted by {', '.join(SORT_WAYS)}, not by {how!r}")
     if folder.is_symlink():
-        raise ValueError(f"{str(folder)!r} is a link, and pictures are only sorted below the results: remove it")
+        raise ValueError(
+            f"{str(folder)!r} is a link, but pictures are only sorted into the folder of results: remove it"
+        )
     if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
         raise _closed(folder)
     for path in folder.rglob("*"):
@@ -47,7 +49,7 @@ def check_sorting(how: str, folder: Path) -> None:
 
 
 def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> None:
-    """Say before anything is written if a picture could not be put where `plan_places` says."""
+    """Raise an error, before anything is written, if a picture cannot be put where `plan_places` says."""
     there = _nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         raise _closed(there)
@@ -67,16 +69,16 @@ def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: 
 
 
 def _check_room(pile: FeatureTable, folder: Path, how: str) -> None:
-    """Whether the disk has room for the copies; rounding to its blocks may still need some more."""
+    """Raise OSError if the disk has no room for the copies. Rounding to disk blocks may need a little more."""
     there = _nearest(folder)
     if how == "copy" or (how == "move" and there.stat().st_dev != _source_of(pile).stat().st_dev):
         needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(there).free
         if needed > free:
-            raise OSError(errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, and {free:,} are free", str(there))
+            raise OSError(errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, but {free:,} are free", str(there))
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder itself, or the first above it that is there."""
+    """The folder itself, or the first folder above it that exists."""
     return next(part for part in (folder, *folder.absolute().parents) if part.exists())
 
 
@@ -85,12 +87,12 @@ def _closed(folder: Path) -> PermissionError:
 
 
 def _check_movable(files: Sequence[Path], source: Path) -> None:
-    """Nothing outside the folder that is sorted is touched, and what is moved can be moved back."""
+    """Raise an error for pictures that are outside of the sorted folder, or that could not be moved back."""
     whole = Path(os.path.realpath(source))
     for parent in {file.parent for file in files}:
         if Path(os.path.realpath(parent)) != whole / parent.relative_to(source):
             raise ValueError(
-                f"{in_brief(parent)} is reached by a link, and --sort move takes nothing from elsewhere: "
+                f"{in_brief(parent)} is behind a link, and --sort move takes nothing from other folders: "
                 "use copy or link"
             )
         if not os.access(parent, os.W_OK | os.X_OK):
@@ -98,7 +100,7 @@ def _check_movable(files: Sequence[Path], source: Path) -> None:
     for file in files:
         if file.is_symlink():
             raise ValueError(
-                f"{in_brief(file)} is a link to a picture, and --sort move moves only pictures themselves: "
+                f"{in_brief(file)} is a link to a picture, but --sort move moves only pictures themselves: "
                 "use copy or link"
             )
 
@@ -107,7 +109,7 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
     """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
-    _check_room(pile, folder, how)  # again: the results have taken some of it
+    _check_room(pile, folder, how)  # again: the results have taken some room
     source, journal, is_new = _source_of(pile), folder / JOURNAL_FILE, not folder.exists()
     moves = [
         Move(file.relative_to(source).parts, place.relative_to(folder).parts)
@@ -131,15 +133,15 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
                 else:
                     (target.copy if how == "copy" else target.link)(file, move.place)
             except OSError as error:
-                back = f"; `handful undo {journal}` takes them back" if how == "move" and done else ""
+                back = f"; `handful undo {journal}` moves them back" if how == "move" and done else ""
                 why = error.strerror or error
-                reason = f"{done} of {len(places)} pictures were sorted{back}; the next was not: {why}"
+                reason = f"{done} of {len(places)} pictures were sorted{back}; the next one was not: {why}"
                 raise OSError(error.errno or errno.EIO, reason, str(file)) from None
     return folder
 
 
 def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list[Path]:
-    """Where each picture will be, `folder/<label>/<its name>`; numbered where another has that name."""
+    """The new path of each picture, `folder/<label>/<its name>`, with a number if another one has that name."""
     names = folder_names(set(labels))
     used_names: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
     places = []
@@ -157,7 +159,7 @@ def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list
 
 
 def _numbered(name: str, k: int) -> str:
-    """a.png, a (2).png, a (3).png; the stem is cut where the whole would be too long a name."""
+    """a.png, a (2).png, a (3).png; the stem is cut if the name would be too long."""
     stem, suffix = os.path.splitext(name)
     end = suffix if k == 1 else f" ({k}){suffix}"
     while len(os.fsencode(stem + end)) > MAX_NAME_BYTES and len(stem) > 1:
@@ -166,20 +168,20 @@ def _numbered(name: str, k: int) -> str:
 
 
 def _source_of(pile: FeatureTable) -> Path:
-    """The folder that the pictures of a pile lie below."""
+    """The folder that contains the pictures of a pile."""
     files = pile.files or []
     return pile.folder or Path(os.path.commonpath([file.parent for file in files]))
 
 
 def folder_names(labels: set[str]) -> dict[str, str]:
-    """A folder name for each label that every file system takes, no two alike."""
+    """A folder name for each label that every file system accepts, no two alike."""
     names: dict[str, str] = {}
     used_names = {_alike(JOURNAL_FILE)}
     for label in sorted(labels):
         base = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", label).strip(" .") or "_"
         if base.split(".")[0].rstrip().lower() in RESERVED:
             base = f"_{base}"
-        while len(os.fsencode(base)) > 200:  # 255 bytes is what most take, and a number may follow
+        while len(os.fsencode(base)) > 200:  # most systems allow 255 bytes, and a number may follow
             base = base[:-1].rstrip(" .")
         name, k = base, 2
         while _alike(name) in used_names:
@@ -190,5 +192,5 @@ def folder_names(labels: set[str]) -> dict[str, str]:
 
 
 def _alike(name: str) -> str:
-    """The same for names that some file system takes for one."""
+    """A form of a name that is equal for names that some file system does not tell apart."""
     return unicodedata.normalize("NFC", name).casefold()

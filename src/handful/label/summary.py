@@ -1,4 +1,4 @@
-"""A labelled pile in numbers and words, whether it is in memory or in parts."""
+"""A labelled pile in numbers and words, for a pile in memory and for one in parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outcome:
 
     model: FewShotClassifier
     examples: FeatureTable | None
-    decision: str  # how the threshold was found, in words
+    decision: str  # how the threshold was chosen, in words
     size: int
     counts: Mapping[Any, int]  # items by class
     pile_labels: Mapping[int, str] = field(default_factory=dict)  # the class of items that are examples too, by row

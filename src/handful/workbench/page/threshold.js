@@ -1,4 +1,4 @@
-// The histogram of scores and the slider that cuts it; the server decides anew wherever it stops.
+// The histogram of scores and the slider that cuts it; the server decides again when it stops.
 
 import { change } from "./actions.js";
 import { read } from "./api.js";
