@@ -664,7 +664,7 @@ def test_paths_that_do_not_lead_to_features(tmp_path, birds):
     (tmp_path / "b").write_text("1,2")
     assert "has no suffix" in error(tmp_path / "b")
     (tmp_path / "folder").mkdir()
-    assert "no Hugging Face dataset, state.json is missing" in error(tmp_path / "folder")
+    assert "not a Hugging Face dataset, state.json is missing" in error(tmp_path / "folder")
     with pytest.raises(ValueError, match=r"suffix '.txt': write .parquet"):
         write(birds, tmp_path / "a.txt")
     with pytest.raises(FileNotFoundError, match="no folder .*nowhere.* make it first"):

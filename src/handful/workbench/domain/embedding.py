@@ -59,7 +59,7 @@ def embed_missing(project: Embeddable, job: Job) -> None:
     project.check_model()
     backbone = load_backbone(project.backbone or DEFAULT)
     project.room(backbone.dimension)
-    job.at(done, total, "looking at the pictures")
+    job.at(done, total, "computing features")
     for start in range(0, len(rows), PICTURES_PER_BLOCK):
         block = rows[start : start + PICTURES_PER_BLOCK].tolist()
         items = {str(project.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}
