@@ -815,7 +815,7 @@ def test_folders_and_files_of_the_user_are_not_replaced_by_a_dataset(tmp_path, b
     (tmp_path / "parts.parquet").mkdir()
     (tmp_path / "parts.parquet" / "0.parquet").write_bytes(b"PAR1")
     for folder in (mine, tmp_path / "parts.parquet"):
-        with pytest.raises(ValueError, match="holds other things than a dataset: it was not replaced"):
+        with pytest.raises(ValueError, match="is a folder with other files than a dataset: it was not replaced"):
             write(birds, folder)
     (tmp_path / "LICENSE").write_text("MIT")
     with pytest.raises(OSError, match="the features were not written: Not a directory"):

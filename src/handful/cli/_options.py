@@ -111,7 +111,7 @@ class TableOptions:
         str | None, typer.Option(help='The columns of numbers that are features: names or patterns, "f*" or a,b,c.')
     ] = None
     exclude: Annotated[
-        str | None, typer.Option(help="Columns of numbers that are no features, as in price,year; also patterns.")
+        str | None, typer.Option(help="Columns of numbers that are not features, as in price,year; also patterns.")
     ] = None
 
     def arguments(self) -> dict[str, Any]:

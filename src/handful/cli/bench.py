@@ -171,7 +171,7 @@ def _print_outcome(console: Console, outcome: Any) -> None:
 
 
 def _learner() -> Any:
-    """Return what learns from base classes, or None where the room for training was left out."""
+    """The function that learns from base classes, or None if the package `training` is not installed."""
     if find_spec("handful.training") is None:
         return None
     from handful.training.heads import learn_base
@@ -215,7 +215,7 @@ def _command_of(
     tasks: int | None,
     shots: list[int],
 ) -> str:
-    """The command that makes the same tables: without options that only say how fast, and where results go."""
+    """The command that makes the same tables: without options for speed and for the output folder."""
     words = ["handful", "bench", name]
     values = {
         "features": data.features, "split": data.split, "base": data.base, "methods": comparison.methods,

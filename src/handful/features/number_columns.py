@@ -60,33 +60,33 @@ def columns_of_numbers(table: Any, choice: ColumnChoice, stored: int | None) -> 
     stored: bytes of the file that the table was read from, if that is one file.
     """
     beside = () if choice.columns is not None else (*OTHER_COLUMNS, choice.label_column)
-    wanted = choice.find_columns(table.column_names) if choice.columns is not None else None
+    feature_names = choice.find_columns(table.column_names) if choice.columns is not None else None
     names: list[str] = []
     values: list[NDArray] = []
     for column_field, column in zip(table.schema, table.columns, strict=True):
         name, kind = column_field.name, column_field.type
-        if name in beside or (name not in wanted if wanted is not None else _is_left_out(name, choice)):
+        if name in beside or (name not in feature_names if feature_names is not None else _is_left_out(name, choice)):
             continue
         if is_text(kind) and not _is_id_name(name):
             _check_text(name, column)
         elif is_number(kind):
             names.append(name)
             values.append(_numbers(column))
-        if wanted is not None and not is_number(kind):
+        if feature_names is not None and not is_number(kind):
             raise ValueError(f"column {name!r} holds {shortened(str(kind))}: a feature is a number")
-    if wanted is not None and len(set(names)) == len(names):
-        order = [names.index(name) for name in wanted]
-        names, values = wanted, [values[i] for i in order]
+    if feature_names is not None and len(set(names)) == len(names):
+        order = [names.index(name) for name in feature_names]
+        names, values = feature_names, [values[i] for i in order]
     check_bytes(8 * table.num_rows * len(values), "the columns of numbers", stored)
     if names and all(map(NUMBER.fullmatch, names)) and not (all(map(str.isdecimal, names)) and _distinct(names)):
         raise ValueError(f"the first line holds numbers, as {names[0]!r}: it must hold the names of the columns")
     set_aside: list[str] = []
-    if wanted is None:
+    if feature_names is None:
         has_labels = choice.label_column in table.column_names
-        odd = [looks_like_no_feature(name, x, has_labels) for name, x in zip(names, values, strict=True)]
-        set_aside = [name for name, is_odd in zip(names, odd, strict=True) if is_odd]
-        values = [x for x, is_odd in zip(values, odd, strict=True) if not is_odd]
-        names = [name for name, is_odd in zip(names, odd, strict=True) if not is_odd]
+        is_odd_column = [looks_like_no_feature(name, x, has_labels) for name, x in zip(names, values, strict=True)]
+        set_aside = [name for name, is_odd in zip(names, is_odd_column, strict=True) if is_odd]
+        values = [x for x, is_odd in zip(values, is_odd_column, strict=True) if not is_odd]
+        names = [name for name, is_odd in zip(names, is_odd_column, strict=True) if not is_odd]
         if set_aside and not names:
             raise ValueError(
                 f"the only columns of numbers, {listed(set_aside)}, look like ids, row numbers or labels: if they are "

@@ -70,23 +70,23 @@ def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, w
 
     with open_parquet(path, where=where) as file:
         schema = file.schema_arrow
-        there = set(schema.names)
-        wanted = [name for name in dict.fromkeys(choose(schema)) if name in there]
-        flat = wanted if flat is None else [name for name in flat if name in wanted]
-        check_once(schema.names, wanted, where)
+        present = set(schema.names)
+        names = [name for name in dict.fromkeys(choose(schema)) if name in present]
+        flat = names if flat is None else [name for name in flat if name in names]
+        check_once(schema.names, names, where)
         for name in flat:
             check_flat(schema.field(name).type, f"{where}column {name!r}")
-        pages = check_pages(path, file, wanted, where)
+        pages = check_pages(path, file, names, where)
     texts = [name for name in flat if _encodings(pages[name]) <= AS_DICTIONARY]
     counted = [name for name in flat if name not in texts and any(c.expands for c in pages[name])]
     with open_parquet(path, texts, where) as file:
-        whole = file.read(columns=[name for name in wanted if name not in counted])
+        whole = file.read(columns=[name for name in names if name not in counted])
         for name in counted:
             largest = max(chunk.largest for chunk in pages[name])
             column = _read_counted(file, name, largest, os.path.getsize(path), f"{where}column {name!r}")
             whole = whole.append_column(schema.field(name), column) if whole.num_columns else pa.table({name: column})
         whole.validate(full=True)  # codes may be larger than the dictionary
-    return whole.select(wanted).replace_schema_metadata(schema.metadata)
+    return whole.select(names).replace_schema_metadata(schema.metadata)
 
 
 def check_pages(
@@ -142,9 +142,9 @@ def row_groups(path: str | Path, file: Any, where: str = "") -> list[RowGroup]:
     return groups
 
 
-def check_once(there: Iterable[str], names: Iterable[str], where: str = "") -> None:
+def check_once(present: Iterable[str], names: Iterable[str], where: str = "") -> None:
     """Raise if a column is there twice."""
-    counts = Counter(there)
+    counts = Counter(present)
     for name in names:
         if counts[name] > 1:
             raise ValueError(f"{where}there is more than one column {shortened(name)!r}: rename all but one")

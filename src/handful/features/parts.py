@@ -1,8 +1,8 @@
-"""A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... are its rows, in order.
+"""A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... hold its rows, in order.
 
-`shards.json` beside them says how many there are to be, so that a set of which some are still to be made is no set.
-Each part is written whole or not at all, and may carry a note of what it was made from. `base_mean.json` is the mean of
-the base classes, if it is known: of the whole set, so that another one changes no part.
+`shards.json` beside them gives the number of parts, so that an incomplete set is refused. Each part is written
+completely or not at all, and may have a note about how it was made. `base_mean.json` is the mean of the base classes,
+if it is known. It is a separate file, so that another mean does not change the parts.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _columns_of(table: Any) -> str:
 
 def complete(folder: Path) -> range:
     """The numbers of the parts; raises ValueError if a part is missing."""
-    there = part_numbers(folder)
-    count = there[-1] + 1 if there else 0
+    numbers = part_numbers(folder)
+    count = numbers[-1] + 1 if numbers else 0
     if (folder / PLAN).is_file():
         planned = read_json(folder / PLAN).get("shards")
         if not isinstance(planned, int) or isinstance(planned, bool) or planned < 1:
@@ -130,10 +130,10 @@ def complete(folder: Path) -> range:
         if count > planned:
             raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features anew")
         count = planned
-    if len(there) < count:  # file names may have huge numbers: missing parts are counted, not listed
-        first = next((i for i, number in enumerate(there) if number != i), len(there))
-        missing = count - len(there)
-        more = f" and {shortened(str(missing - 1), 20)} more are" if missing > 1 else " is"
+    if len(numbers) < count:  # file names may have huge numbers: missing parts are counted, not listed
+        first = next((i for i, number in enumerate(numbers) if number != i), len(numbers))
+        missing_count = count - len(numbers)
+        more = f" and {shortened(str(missing_count - 1), 20)} more are" if missing_count > 1 else " is"
         raise ValueError(
             f"{shortened(part_name(first))}{more} missing, of {shortened(str(count), 20)} parts: "
             "run the command that makes them again, it continues where it stopped"

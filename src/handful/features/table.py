@@ -237,17 +237,17 @@ class FeatureTable:
         labels = None if self.labels is None else self.labels.astype(object)
         if labels is not None:
             labels[~self.has_label] = None
-        for wanted, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
-            if wanted is None:
+        for choice, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
+            if choice is None:
                 continue
-            names = [wanted] if np.isscalar(wanted) else list(wanted)
-            there = count_values(self.splits) if what == "split" and self.splits is not None else {}
-            there = self.counts if what == "class" else there
+            names = [choice] if np.isscalar(choice) else list(choice)
+            counts = count_values(self.splits) if what == "split" and self.splits is not None else {}
+            counts = self.counts if what == "class" else counts
             for name in names:
-                if name not in there:
-                    some = ", ".join(map(repr, list(there)[:MAX_LISTED_NAMES]))
-                    some += ", ..." if len(there) > MAX_LISTED_NAMES else ""
-                    raise ValueError(f"{self.name} has no {what} {name!r}: there are {some or 'none'}")
+                if name not in counts:
+                    listed = ", ".join(map(repr, list(counts)[:MAX_LISTED_NAMES]))
+                    listed += ", ..." if len(counts) > MAX_LISTED_NAMES else ""
+                    raise ValueError(f"{self.name} has no {what} {name!r}: there are {listed or 'none'}")
             keep &= np.isin(np.asarray(values, object), np.array(names, object)) if values is not None else False
         if not keep.any():
             raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
@@ -331,27 +331,27 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
 
 
 def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
-    """The paths as they are; a row whose path is blank is called by its place, which of the first is `start`."""
+    """The paths; a row with a blank path is named by its number. The first row has the number `start`."""
     return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
 
 
 def count_values(values: NDArray) -> dict[Any, int]:
-    """How often each value is there, by sorted values."""
+    """The number of rows with each value, sorted by value."""
     plain = values.astype(str) if values.dtype.kind == "O" else values
     names, counts = np.unique(plain, return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, or with a number behind it where it is taken.
+def free_name(name: str, used_names: Iterable[str]) -> str:
+    """The name, with a number added if it is used already.
 
     Examples
     --------
     >>> free_name("label", ["label", "path"])
     'label_2'
     """
-    taken, result, number = set(taken), name, 1
-    while result in taken:
+    used_names, result, number = set(used_names), name, 1
+    while result in used_names:
         number += 1
         result = f"{name}_{number}"
     return result
@@ -359,7 +359,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 def _clean_features(x: Any) -> NDArray:
     if isinstance(x, np.ndarray) and x.ndim == 2 and not x.size:
-        return x.astype(np.float32)  # no items, or features that are still to be made
+        return x.astype(np.float32)  # no items, or features that are not computed yet
     if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
         x = x.astype(np.float32)
     elif isinstance(x, np.ndarray) and x.dtype.kind == "f":

@@ -150,7 +150,7 @@ class Report:
             raise ValueError("threshold is nan: give the outlier score above which an item is unknown")
         for item in self.items:
             if item.closest not in self.classes:
-                raise ValueError(f"item {item.name!r}: {item.closest!r} is none of the classes {list(self.classes)}")
+                raise ValueError(f"item {item.name!r}: {item.closest!r} is not one of the classes {list(self.classes)}")
             if item.label not in (item.closest, UNKNOWN_NAME):
                 raise ValueError(
                     f"item {item.name!r}: its label {item.label!r} is neither {item.closest!r} nor {UNKNOWN_NAME!r}"
