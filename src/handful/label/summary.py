@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +45,8 @@ class Outcome:
         """What happened, in words."""
         n, unknown = self.size, self.unknown
         per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
-        lines = [] if self.examples is None else self._examples_in_words(self.examples.counts)
+        shown = [] if self.examples is None else [name for name in self.examples.label_names if name is not None]
+        lines = [] if self.examples is None else self._examples_in_words(Counter(shown))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         lines.append(f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}).")
