@@ -36,6 +36,7 @@ assert right > 0.8, result.labels
 assert result.p_unknown[30:].mean() > result.p_unknown[:30].mean()
 assert "site-packages" in handful.__file__, handful.__file__
 handful.KDO().fit(np.concatenate([support, query]), [*labels, *[None] * 40]).save("model.safetensors")
+np.save("examples.npy", support), np.save("examples.labels.npy", labels)
 print(handful.__version__, f"{right:.0%} of the known items are right")
 """
 
@@ -92,7 +93,7 @@ def use(commands, folder):
     environment = {"HOME": str(folder), "PATH": os.defpath, "LANG": "C.UTF-8", "COLUMNS": "100"}
     for name, *arguments in (
         ("handful", "--help"), ("handful", "methods"), ("handful", "demo"), ("python", "-c", SOLVE),
-        ("handful", "info", "model.safetensors"),
+        ("handful", "info", "examples.npy"),
     ):  # fmt: skip
         start = time.monotonic()
         process = subprocess.run(

@@ -88,7 +88,7 @@ import numpy as np, torch, handful
 torch.set_num_threads(2)
 rng = np.random.default_rng(0)
 s, q = rng.normal(size=(4, 4, 16)), rng.normal(size=(4, 20, 16))
-handful.solve("eol", s, [[0, 0, 1, 1]] * 4, q, backend="fast", threads=2)
+handful.solve(s, [[0, 0, 1, 1]] * 4, q, method="eol", backend="fast", threads=2)
 assert torch.get_num_threads() == 2, torch.get_num_threads()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -101,9 +101,9 @@ import sys; sys.modules["numba"] = None
 import numpy as np, handful
 rng = np.random.default_rng(0)
 s, q = rng.normal(size=(4, 4, 16)), rng.normal(size=(4, 20, 16))
-handful.solve("eol", s, [[0, 0, 1, 1]] * 4, q)
+handful.solve(s, [[0, 0, 1, 1]] * 4, q, method="eol")
 try:
-    handful.solve("eol", s, [[0, 0, 1, 1]] * 4, q, backend="fast")
+    handful.solve(s, [[0, 0, 1, 1]] * 4, q, method="eol", backend="fast")
 except ImportError as error:
     assert "handful[fast]" in str(error), error
 else:

@@ -119,7 +119,7 @@ def test_all_that_is_left_are_labels_a_model_and_a_record(folder, handful):
     parts = [f"labels/part-{i:05d}.parquet" for i in range(len(SIZES))]
     assert sorted(contents(folder / "out")) == [*parts, "model.safetensors", "results.json"]
     said = " ".join(done.stdout.split())
-    assert "The labels: out/labels, a part for each part of the pile" in said
+    assert "The labels: out/labels, one part for each part of the pile" in said
     assert "handful label examples.parquet parts/part-00000.parquet -o one-part" in said
     assert handful("label", "examples.parquet", "parts/part-00000.parquet", "-o", "one-part").returncode == 0
     assert (folder / "one-part/report.html").is_file()

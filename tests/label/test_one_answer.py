@@ -70,7 +70,7 @@ def of_answers(names, answers):
 
 def of_estimator(method, examples, pile):
     X = np.concatenate([pile.features, examples.features])
-    y = np.array([None] * len(pile) + examples.labels, dtype=object)
+    y = np.array([None] * len(pile) + list(examples.labels), dtype=object)
     model = handful.make_estimator(method).fit(X, y)
     answers = of_answers(pile.names, model.answers_.take(slice(0, len(pile))))
     assert model.transduction_[: len(pile)].tolist() == [label for label, _, _ in answers.values()]
@@ -84,7 +84,7 @@ def of_server(examples, pile, method):
 
     body = {"support": examples.features.tolist(), "query": pile.features.tolist()}
     status, text = answer_of(
-        "application/json", json.dumps(body | {"labels": examples.labels, "method": method}).encode()
+        "application/json", json.dumps(body | {"labels": list(examples.labels), "method": method}).encode()
     )
     assert status == 200, text
     answers = json.loads(text)

@@ -1,5 +1,6 @@
 """Pictures to features: finding and opening them, backbones, and a cache so that none is embedded twice."""
 
+from handful.backbones import networks
 from handful.backbones.backbone import Backbone
 from handful.backbones.cache import FeatureCache
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
@@ -16,6 +17,7 @@ __all__ = [
     "find_pictures",
     "list_backbones",
     "load_backbone",
+    "networks",
     "open_picture",
     "picture_size",
     "thumbnail",

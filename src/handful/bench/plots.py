@@ -180,7 +180,7 @@ def optimisation(
     features: FeatureTable, base_mean: np.ndarray | None, protocol: Protocol, seed: int = 0, task: int = 0
 ) -> Figure:
     """Task number `task` of a seed. The figures are those of EOL stopped after so many steps."""
-    episode = draw(features.features, features.labels, protocol, seed=seed, tasks=[task])
+    episode = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=[task])
     given = told(parse_methods(["eol"])[0], protocol).parameters
     options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **given}
     loss = np.asarray(solve_task(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
@@ -211,7 +211,7 @@ def gallery(
 ) -> dict[str, Figure]:
     """By file name: "curves" of all the methods, "histograms-<method>" of each, and EOL's "optimisation"."""
     need()  # before tasks are solved for nothing
-    episodes = draw(features.features, features.labels, protocol, seed=seed, tasks=tasks)
+    episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=tasks)
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
     for contender in parse_methods(methods):

@@ -188,7 +188,7 @@ def _all(
     fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
     if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once
         for each in work:
-            yield from solve_block(each, features.features, features.labels, base, store, max(1, jobs))
+            yield from solve_block(each, features.features, features.need_labels(), base, store, max(1, jobs))
         return
     methods = {contender.method for each in work for contender, *_ in each.contenders}
     modules = {module for method in methods for module in modules_of(method)}

@@ -31,7 +31,7 @@ Host = Annotated[str, typer.Option(help="The address to listen on; only addresse
 class DecisionOptions:
     """What is called unknown, and by which method."""
 
-    PANEL: ClassVar = "What is called unknown"
+    PANEL: ClassVar[str] = "What is called unknown"
 
     outlier_share: OutlierShare = "auto"
     method: Annotated[str, typer.Option(help="The method; `handful methods` lists them.")] = "auto"
@@ -56,7 +56,7 @@ class DecisionOptions:
 class BackboneOptions:
     """The network that turns pictures into features, and what its input looks like."""
 
-    PANEL: ClassVar = "Backbone"
+    PANEL: ClassVar[str] = "Backbone"
 
     backbone: Annotated[
         str, typer.Option(help="The backbone: a name that `handful backbones` lists, or an .onnx file.")
@@ -80,7 +80,7 @@ class BackboneOptions:
 class ReadingOptions:
     """How pictures are read."""
 
-    PANEL: ClassVar = "Reading pictures"
+    PANEL: ClassVar[str] = "Reading pictures"
 
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be read.")] = False
     no_cache: Annotated[
@@ -124,7 +124,7 @@ class TableOptions:
 class ClusterOptions:
     """Where the work is done."""
 
-    PANEL: ClassVar = "Many machines"
+    PANEL: ClassVar[str] = "Many machines"
 
     engine: Annotated[
         str, typer.Option(help="local: this machine. ray: the machines of a Ray cluster, see docs/scale.md.")

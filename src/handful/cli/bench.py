@@ -25,7 +25,7 @@ COLOURS = {True: "green", False: "red", None: "yellow"}
 class DataOptions:
     """Which features."""
 
-    PANEL: ClassVar = "Features"
+    PANEL: ClassVar[str] = "Features"
 
     features: Annotated[
         Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the built-in digits.")
@@ -44,7 +44,7 @@ class DataOptions:
 class TaskOptions:
     """What a task looks like, and how many there are."""
 
-    PANEL: ClassVar = "Tasks"
+    PANEL: ClassVar[str] = "Tasks"
 
     tasks: Annotated[int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; for share: 300.")] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
@@ -65,7 +65,7 @@ class TaskOptions:
 class ComparisonOptions:
     """Which methods, and what is printed about them."""
 
-    PANEL: ClassVar = "Comparison"
+    PANEL: ClassVar[str] = "Comparison"
 
     methods: Annotated[
         str | None,
@@ -83,7 +83,7 @@ class ComparisonOptions:
 class MachineOptions(ClusterOptions):
     """Where the tasks are solved."""
 
-    PANEL: ClassVar = "Processes and machines"
+    PANEL: ClassVar[str] = "Processes and machines"
 
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one per core.")

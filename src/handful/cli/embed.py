@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class DatasetOptions:
     """Which data set, and which of its classes."""
 
-    PANEL: ClassVar = "Data sets"
+    PANEL: ClassVar[str] = "Data sets"
 
     dataset: Annotated[
         str | None,

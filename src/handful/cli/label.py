@@ -44,7 +44,7 @@ FEATURES = "features"  # the folder of embedded parts inside the output folder
 class ResultOptions:
     """What is written, and where."""
 
-    PANEL: ClassVar = "Results"
+    PANEL: ClassVar[str] = "Results"
 
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
         "handful-out"

@@ -28,7 +28,7 @@ from handful.cli._options import Json, parse_names
 class PictureOptions:
     """What is learned from."""
 
-    PANEL: ClassVar = "Pictures"
+    PANEL: ClassVar[str] = "Pictures"
 
     dataset: Annotated[
         str | None,
@@ -49,7 +49,7 @@ class PictureOptions:
 class NetworkOptions:
     """What is trained."""
 
-    PANEL: ClassVar = "Network"
+    PANEL: ClassVar[str] = "Network"
 
     network: Annotated[str, typer.Option(help="resnet12, conv4 or wrn28_10.")] = "resnet12"
     widths: Annotated[
@@ -65,7 +65,7 @@ class NetworkOptions:
 class LearningOptions:
     """How it learns."""
 
-    PANEL: ClassVar = "Learning"
+    PANEL: ClassVar[str] = "Learning"
 
     epochs: Annotated[int, typer.Option(min=1, help="How often each picture is seen, at most.")] = 100
     batch: Annotated[int, typer.Option(min=2, help="Pictures per step.")] = 128
@@ -94,7 +94,7 @@ class LearningOptions:
 class MachineOptions:
     """Where it runs, and what it reports."""
 
-    PANEL: ClassVar = "Machine"
+    PANEL: ClassVar[str] = "Machine"
 
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: the best for this machine.")] = "auto"
     threads: Annotated[

@@ -189,8 +189,8 @@ class ClusterEmbedder:
         empty = np.empty((0, backbone.dimension), np.float32)
         features = read(made.folder).features if made.names else empty
         skipped = [Skipped(*each) for each in made.skipped]
-        paths = [str(top / name) for name in made.names]
-        return FeatureTable(features, paths=paths, hashes=made.hashes, skipped=skipped)
+        names = np.array([str(top / name) for name in made.names], dtype=str)
+        return FeatureTable(features, paths=names, hashes=made.hashes, skipped=skipped)
 
 
 # ---- the machines

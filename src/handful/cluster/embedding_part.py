@@ -117,7 +117,7 @@ class ShardMaker:
         tries = self._try(shard)
         found = embed_pictures(paths, self._backbone(), cache=False, batch=BATCH, threads=1)
         places = {path: i for i, path in enumerate(paths)}
-        skipped = [(places[s.path], s.reason) for s in found.skipped]
+        skipped = [(places[path], reason) for path, reason in found.skipped]
         names = [printable(os.path.relpath(path, order.top)) for path in found.names]
         note = {**mark, "hashes": found.hashes, "skipped": skipped}
         table = FeatureTable(found.features, list(map(first_folder, names)), names)

@@ -94,17 +94,16 @@ def descend(
             if refine:
                 _refine(end, head, support, query, temperature)
         return end
-    if needs_arrays:
+    if needs_arrays or not isinstance(head, InfoMax):
         raise ValueError(
             'backend="fast" takes NumPy arrays and an InfoMax head, and keeps no history: use backend="array"'
         )
     from handful.engines import descent_numba  # numba is imported only where it is used
 
-    end = descent_numba.descend(
+    return descent_numba.descend(
         support, labels, query, head,
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
     )  # fmt: skip
-    return end
 
 
 def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:

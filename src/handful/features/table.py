@@ -192,6 +192,22 @@ class FeatureTable:
             )
         return "; ".join(parts)
 
+    def need_labels(self) -> NDArray:
+        """Return the labels [n].
+
+        Raises
+        ------
+        ValueError
+            If the table has none.
+        """
+        if self.labels is None:
+            there = f", only {_some([repr(name) for name in self.others])}" if self.others else ""
+            raise ValueError(
+                f"{self.name} has no labels{there}: name the right column or array with label= (--label), or write "
+                "labels to it"
+            )
+        return self.labels
+
     def labelled(self) -> FeatureTable:
         """The rows that have a label.
 
@@ -200,12 +216,7 @@ class FeatureTable:
         ValueError
             If no row has one.
         """
-        if self.labels is None:
-            there = f", only {_some([repr(name) for name in self.others])}" if self.others else ""
-            raise ValueError(
-                f"{self.name} has no labels{there}: name the right column or array with label= (--label), or write "
-                "labels to it"
-            )
+        self.need_labels()
         has_label = self.has_label
         if not has_label.any():
             raise ValueError(f"{self.name} has no row with a label: give a few rows of each class a label")

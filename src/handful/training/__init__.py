@@ -18,6 +18,8 @@ _HOMES = {"Settings": "settings", "learn_base": "heads", "pretrain": "pretrainin
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("handful.training.datasets")
     if name not in _HOMES:
         raise AttributeError(f"module 'handful.training' has no attribute {name!r}")
     return getattr(import_module(f"handful.training.{_HOMES[name]}"), name)

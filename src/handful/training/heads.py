@@ -120,7 +120,7 @@ class School:
         seed: int,
     ):
         self.torch, self.seed, self.shots = torch, seed, tuple(shots)
-        codes, usable = _usable(features.labels, max(self.shots))
+        codes, usable = _usable(features.need_labels(), max(self.shots))
         items, examined = features.features, codes
         if validation is None:
             self.ways = _ways(ways, len(usable), None, features.name, max(shots))
@@ -129,7 +129,7 @@ class School:
             order = np.random.default_rng([seed, 0]).permutation(usable)
             learned, others = order[held:], order[:held]
         else:
-            of_others, others = _usable(validation.labels, max(self.shots))
+            of_others, others = _usable(validation.need_labels(), max(self.shots))
             self.ways, learned = _ways(ways, len(usable), len(others), features.name, max(shots)), usable
             items = np.concatenate([items, validation.features])
             nobody = np.full(len(of_others), -1)

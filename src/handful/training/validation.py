@@ -27,9 +27,9 @@ def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[s
     """
     found: dict[str, float] = {}
     for shots in SHOTS:
-        if (protocol := fitting_protocol(features.labels, shots)) is None:
+        if (protocol := fitting_protocol(features.need_labels(), shots)) is None:
             continue
-        episodes = draw(features.features, features.labels, protocol, seed=seed, tasks=TASKS)
+        episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=TASKS)
         result = solve_task(episodes.task, method="simpleshot", base_mean=base_mean)
         of = figures(result.probabilities, result.outlier_scores, episodes.truth)
         found[f"accuracy_{shots}"], found[f"auroc_{shots}"] = (
