@@ -90,10 +90,10 @@ def all_steps(steps: Sequence[str] | str, scale: bool) -> list[tuple[str, float 
 
 def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
     """Step names from "task, l2" or ("task", "l2"), checked."""
-    given = steps.split(",") if isinstance(steps, str) else steps
-    if not isinstance(given, list | tuple) or not all(isinstance(s, str) for s in given):
+    names = steps.split(",") if isinstance(steps, str) else steps
+    if not isinstance(names, list | tuple) or not all(isinstance(s, str) for s in names):
         raise ValueError(f'preparation must be names of steps, as "task, l2" or ("task", "l2"), got {steps!r}')
-    names = tuple(s.strip().lower() for s in given)
+    names = tuple(s.strip().lower() for s in names)
     for name in names:
         kind, argument = split(name)
         if kind not in STEPS or (argument is not None and kind not in POWERS):
@@ -143,8 +143,8 @@ def learn(
     """What a step learns; factors: what features were multiplied by, and a base mean has to be."""
     xp = array_namespace(support)
     if kind == SCALE:
-        found = scale_to_one(support)
-        return xp.ones_like(support[:, :1, :1]) if found is None else found
+        factors = scale_to_one(support)
+        return xp.ones_like(support[:, :1, :1]) if factors is None else factors
     if kind == "task":
         count = support.shape[1] + query.shape[1]
         wide = xp.float64 if count > MANY else support.dtype

@@ -93,9 +93,9 @@ class Rows:
 
     def cosines(self, directions: np.ndarray) -> np.ndarray:
         """To unit vectors [N, D], as [N, n]: what follows runs along items."""
-        found = directions @ self.x.T
-        found *= self.per_length
-        return found
+        cosines = directions @ self.x.T
+        cosines *= self.per_length
+        return cosines
 
     def unit_sums(self, weights: np.ndarray) -> np.ndarray:
         """Items at unit length summed by weights [C, n], as [C, D]."""
@@ -142,13 +142,13 @@ class Crew(Protocol):
 
 def sums_of(blocks: Blocks, each: Pass) -> Sums:
     """A pass over some blocks."""
-    found: Sums = {}
+    total: Sums = {}
     room: np.ndarray | None = None
     for _, block in blocks:
         if room is None or len(room) < len(block) or room.dtype != block.dtype:
             room = np.empty_like(block)
-        add(found, each.function(each.view.rows(block, room), **each.arrays))
-    return found
+        add(total, each.function(each.view.rows(block, room), **each.arrays))
+    return total
 
 
 def add(total: Sums, part: Mapping[str, np.ndarray]) -> None:
@@ -282,13 +282,13 @@ def follow(
     passes: Passes[T], crew: Crew, journal: Journal, progress: Callable[[int, int], object] = lambda done, total: None
 ) -> T:
     """Make the passes that a method asks for, but for those that the journal holds; what it learned."""
-    kept = journal.replay()
+    records = journal.replay()
     done = 0
     with closing(passes):
         try:
             each = next(passes)
             while True:
-                sums = next(kept, None)
+                sums = next(records, None)
                 if sums is None:
                     sums = crew.sums(each)
                     journal.keep(sums)

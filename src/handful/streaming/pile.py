@@ -165,8 +165,8 @@ class Pile(LargePile):
             raise ValueError("the pile is empty: it has no items")
         widths = {piece.dimension: piece for piece in self.pieces}
         if len(widths) > 1:
-            said = " and ".join(f"{width} ({_name(piece)})" for width, piece in list(widths.items())[:2])
-            raise ValueError(f"pieces of the pile have different numbers of features, {said}: use one backbone's")
+            sizes = " and ".join(f"{width} ({_name(piece)})" for width, piece in list(widths.items())[:2])
+            raise ValueError(f"pieces of the pile have different numbers of features, {sizes}: use one backbone's")
         self.dtype = np.result_type(*(piece.dtype for piece in self.pieces))
 
     @cached_property
