@@ -61,7 +61,8 @@ class Task:
         if names.shape != needed:
             raise ValueError(
                 f"labels have shape {labels_shape} but there are "
-                f"{'' if self.single else f'{needed[0]} tasks of '}{needed[1]} support items: one label for each, {needed[1:] if self.single else needed}"
+                f"{'' if self.single else f'{needed[0]} tasks of '}{needed[1]} support items: "
+                f"one label for each, {needed[1:] if self.single else needed}"
             )
         dtype = _common_dtype(support, query)
         xp = array_namespace(support)
