@@ -284,7 +284,7 @@ def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
             method="eol",
             streaming=handful.Streaming(checkpoint=tmp_path / "kept"),
         )
-    with pytest.raises(ValueError, match="chunk"):
+    with pytest.raises(ValueError, match="block_rows"):
         handful.solve(support, labels, Pile(query), method="eol", streaming=handful.Streaming(block_rows=0))
 
 
