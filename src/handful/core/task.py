@@ -95,11 +95,13 @@ class Task:
 
     @property
     def batch(self) -> int:
-        return self.support.shape[0]
+        """How many tasks there are."""
+        return int(self.support.shape[0])
 
     @property
     def ways(self) -> int:
-        return self._classes.shape[1]
+        """How many classes a task has."""
+        return int(self._classes.shape[1])
 
     @property
     def all_classes(self) -> np.ndarray:
@@ -114,7 +116,7 @@ class Task:
     @property
     def shots(self) -> np.ndarray:
         """Examples per class: [B, N]."""
-        return (self.labels[..., None] == np.arange(self.ways)).sum(axis=1)
+        return np.sum(self.labels[..., None] == np.arange(self.ways), axis=1)
 
     @cached_property
     def is_extreme(self) -> bool:

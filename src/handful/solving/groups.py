@@ -134,7 +134,7 @@ def lower_share(share: float, part: float, kept: float) -> float:
     return min(0.99, max(0.01, share * (1 - part) / kept))
 
 
-def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list) -> None:
+def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list[Any]) -> None:
     """Refuse groups that are not there, and names that no class can have or that one has."""
     if not names:
         raise ValueError("no group is named: give the number of one and a name for its class, as {1: 'wheel'}")
