@@ -116,7 +116,8 @@ class Task:
     @property
     def shots(self) -> np.ndarray:
         """Examples per class: [B, N]."""
-        return np.sum(self.labels[..., None] == np.arange(self.ways), axis=1)
+        values: np.ndarray = np.sum(self.labels[..., None] == np.arange(self.ways), axis=1)
+        return values
 
     @cached_property
     def is_extreme(self) -> bool:

@@ -310,7 +310,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return as_features(validate_data(self, X, reset=False, **_CHECKS), "X")
+        values: np.ndarray = as_features(validate_data(self, X, reset=False, **_CHECKS), "X")
+        return values
 
     def _html_repr(self) -> str:
         return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"

@@ -161,7 +161,8 @@ def _fused(what: str, rows: Rows, head: InfoMax, **arrays: np.ndarray) -> Sums:
 
 def _products(p: np.ndarray) -> np.ndarray:
     first, second = _numbers(len(p))
-    return p[first] * p[second]
+    values: np.ndarray = p[first] * p[second]
+    return values
 
 
 def _unpair(sums: Sums, name: str, g: np.ndarray) -> np.ndarray:

@@ -84,22 +84,27 @@ class Rows:
             return self.source
         centre = self.centre.astype(self.source.dtype, copy=False)
         if self._room is None or self._room.dtype != self.source.dtype:
-            return self.source - centre
-        return np.subtract(self.source, centre, out=self._room[: len(self)])
+            values: np.ndarray = self.source - centre
+            return values
+        values: np.ndarray = np.subtract(self.source, centre, out=self._room[: len(self)])
+        return values
 
     @cached_property
     def per_length(self) -> np.ndarray:
-        return 1 / np.maximum(np.sqrt(np.vecdot(self.x, self.x)), self.x.dtype.type(FLOOR))  # [n]
+        values: np.ndarray = 1 / np.maximum(np.sqrt(np.vecdot(self.x, self.x)), self.x.dtype.type(FLOOR))
+        return values
 
     def cosines(self, directions: np.ndarray) -> np.ndarray:
         """To unit vectors [N, D], as [N, n]: what follows runs along items."""
         cosines = directions @ self.x.T
         cosines *= self.per_length
-        return cosines
+        values: np.ndarray = cosines
+        return values
 
     def unit_sums(self, weights: np.ndarray) -> np.ndarray:
         """Items at unit length summed by weights [C, n], as [C, D]."""
-        return (weights * self.per_length) @ self.x
+        values: np.ndarray = (weights * self.per_length) @ self.x
+        return values
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """Items as prepared summed by weights [C, n], as [C, D]."""
@@ -296,4 +301,5 @@ def follow(
                 progress(done, done + each.left)
                 each = passes.send(sums)
         except StopIteration as end:
-            return end.value
+            values: T = end.value
+            return values

@@ -59,11 +59,11 @@ class InMemory:
 
     @property
     def rows(self) -> int:
-        return self.array.shape[0]
+        return int(self.array.shape[0])
 
     @property
     def dimension(self) -> int:
-        return self.array.shape[1]
+        return int(self.array.shape[1])
 
     @property
     def dtype(self) -> np.dtype:
@@ -175,7 +175,7 @@ class Pile(LargePile):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]  # known from the first part
-        return self.pieces[0].dimension
+        return int(self.pieces[0].dimension)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -269,7 +269,8 @@ class _File:
                 os.pwrite(file.fileno(), part.tobytes(), self.offset + place * self.itemsize)
 
     def __getitem__(self, _: Any) -> np.ndarray:
-        return np.load(self.path, mmap_mode="r+")
+        values: np.ndarray = np.load(self.path, mmap_mode="r+")
+        return values
 
 
 def _place(out: Path | str | None, name: str, shape: tuple[int, ...], dtype: str) -> Any:
