@@ -106,6 +106,7 @@ class Base:
 
     @property
     def dimension(self) -> int:
+        """How many features the backbone gives."""
         return self.mean.size
 
     @cached_property

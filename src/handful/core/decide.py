@@ -1,4 +1,4 @@
-"""From scores to decisions: how likely is an item unknown, and above which outlier score is it called so?
+"""From scores to decisions: how likely an item is unknown, and above which outlier score it is called unknown.
 
 A method's probabilities are its own opinion. Two things of it are known to be off, and are mended here: with few
 examples it is too sure, and its mean need not be the share of unknowns. So, with s the number of examples a class::

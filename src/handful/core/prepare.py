@@ -133,6 +133,7 @@ def as_dtype(x: Array, dtype: str) -> Array:
 
 
 def split(name: str) -> tuple[str, float | None]:
+    """The name of a step and its argument, as in "power(0.6)"."""
     match = re.fullmatch(r"(\w+)\((\d+\.?\d*|\.\d+)\)", name)
     return (match[1], float(match[2])) if match else (name, None)
 
@@ -173,6 +174,7 @@ def learn(
 
 
 def apply(kind: str, value: Array, x: Array, own: bool) -> Array:
+    """One step of preparation applied to items; own: the array may be changed in place."""
     if kind in ("task", "base"):
         if own:
             x -= value

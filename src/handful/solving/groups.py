@@ -51,14 +51,17 @@ class Group:
 
     @property
     def name(self) -> str:
+        """What the group is called."""
         return f"group {self.number}"
 
     @property
     def size(self) -> int:
+        """How many items it has."""
         return len(self.items)
 
     @property
     def representative(self) -> int:
+        """The most central item."""
         return int(self.items[0])
 
     def __repr__(self) -> str:
@@ -153,6 +156,8 @@ def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list[Any
 
 
 class Clusters(NamedTuple):
+    """A group for each item, and how well the items fit."""
+
     codes: np.ndarray  # [n]
     central: np.ndarray  # [n], the cosine to the mean of the group
     cohesion: np.ndarray  # [groups]

@@ -117,7 +117,7 @@ def _affine(at: dict[str, np.ndarray], temperature: float) -> dict[str, np.ndarr
 
 
 def _choose(work: float) -> str:
-    """ "fast" where the fused kernel is installed and saves more than compiling it may cost: always the same choice."""
+    """The backend: the fused kernel where it saves more than compiling it may cost. The choice is always the same."""
     return "fast" if work > WORTH and find_spec("numba") is not None else "array"
 
 

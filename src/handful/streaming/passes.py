@@ -63,8 +63,10 @@ class View:
 
 
 class Rows:
-    """Prepared items of a block. A last centring is done when it is asked for, a last division by their lengths is left
-    to the few sums that they become."""
+    """The prepared items of a block.
+
+    The last centring is done when it is needed. The last division by lengths is done on the few sums of the items.
+    """
 
     def __init__(
         self, source: np.ndarray, centre: np.ndarray | None, by_length: bool, room: np.ndarray | None = None
@@ -84,13 +86,13 @@ class Rows:
             return self.source
         centre = self.centre.astype(self.source.dtype, copy=False)
         if self._room is None or self._room.dtype != self.source.dtype:
-            values: np.ndarray = self.source - centre
-            return values
+            return np.asarray(self.source - centre)
         values: np.ndarray = np.subtract(self.source, centre, out=self._room[: len(self)])
         return values
 
     @cached_property
     def per_length(self) -> np.ndarray:
+        """One divided by the length of each item, [n]."""
         values: np.ndarray = 1 / np.maximum(np.sqrt(np.vecdot(self.x, self.x)), self.x.dtype.type(FLOOR))
         return values
 
@@ -98,8 +100,7 @@ class Rows:
         """To unit vectors [N, D], as [N, n]: what follows runs along items."""
         cosines = directions @ self.x.T
         cosines *= self.per_length
-        values: np.ndarray = cosines
-        return values
+        return np.asarray(cosines)
 
     def unit_sums(self, weights: np.ndarray) -> np.ndarray:
         """Items at unit length summed by weights [C, n], as [C, D]."""
@@ -136,13 +137,17 @@ class Learned:
 class Crew(Protocol):
     """Who makes passes over a pile."""
 
-    def sums(self, each: Pass) -> Sums: ...  # pragma: no cover
+    def sums(self, each: Pass) -> Sums:
+        """The sums of one pass over all rows."""
+        ...
 
     def each(self, function: Callable[[Blocks], T]) -> Iterator[tuple[Span, T]]:
         """The function of every span's blocks, in any order."""
         ...  # pragma: no cover
 
-    def close(self) -> None: ...  # pragma: no cover
+    def close(self) -> None:
+        """Release what the workers hold."""
+        ...
 
 
 def sums_of(blocks: Blocks, each: Pass) -> Sums:
@@ -157,6 +162,7 @@ def sums_of(blocks: Blocks, each: Pass) -> Sums:
 
 
 def add(total: Sums, part: Mapping[str, np.ndarray]) -> None:
+    """Add the sums of some rows to a total."""
     for name, values in part.items():
         if name in total:
             total[name] += values
@@ -173,6 +179,7 @@ class Threads:
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="handful-pile")
 
     def sums(self, each: Pass) -> Sums:
+        """The sums of one pass over all rows."""
         total: Sums = {}
         for _, part in self.each(lambda blocks: sums_of(blocks, each)):
             add(total, part)
@@ -200,6 +207,7 @@ class Threads:
         return min(self.pile.usual_span, -(-len(self.pile) // self.threads))
 
     def close(self) -> None:
+        """Release what the workers hold."""
         self.pool.shutdown(cancel_futures=True)
 
 
@@ -210,6 +218,7 @@ class Threaded:
     threads: int | None = None
 
     def open(self, pile: Pile, chunk: int | None = None) -> Threads:
+        """A crew of threads for this pile."""
         return Threads(pile, self.threads, chunk)
 
 
@@ -250,9 +259,11 @@ class Journal:
         return len(self._records)
 
     def replay(self) -> Iterator[Sums]:
+        """The sums of the passes that were kept."""
         return iter(self._records)
 
     def keep(self, sums: Sums) -> None:
+        """Keep the sums of a pass."""
         if self._file is not None:
             content = io.BytesIO()
             np.savez(content, **sums)  # type: ignore[arg-type]  # names of sums, not of arguments
@@ -265,6 +276,7 @@ class Journal:
         os.fsync(self._file.fileno())
 
     def close(self, finished: bool) -> None:
+        """Release what the workers hold."""
         if self._file is not None and self.path is not None:
             self._file.close()
             if finished:
@@ -301,5 +313,5 @@ def follow(
                 progress(done, done + each.left)
                 each = passes.send(sums)
         except StopIteration as end:
-            values: T = end.value
-            return values
+            learned: T = end.value
+            return learned

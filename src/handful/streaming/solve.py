@@ -173,6 +173,8 @@ def _passes(
 
 @dataclass
 class LearnedState(Learned):
+    """What a method learned of a pile, and the solution of a sample of it."""
+
     sample: Solution | None = None  # of `share.sample`, where a sample was solved
 
 
