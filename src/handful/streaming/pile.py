@@ -66,6 +66,7 @@ class InMemory:
 
     @property
     def dimension(self) -> int:
+        """The type of the numbers."""
         return int(self.array.shape[1])
 
     @property
