@@ -66,7 +66,7 @@ class InMemory:
 
     @property
     def dimension(self) -> int:
-        """The type of the numbers."""
+        """How many features a row has."""
         return int(self.array.shape[1])
 
     @property
