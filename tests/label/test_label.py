@@ -354,7 +354,7 @@ def test_threshold_is_taken_as_it_is(blobs):
         ({"outlier_share": 0.0}, 'outlier_share is 0.0: give "auto", or a number between 0 and 1, both excluded'),
         ({"outlier_share": 1.5}, "outlier_share is 1.5: give"),
         ({"threshold": float("nan")}, "threshold is nan: give the outlier score"),
-        ({"method": "knn", "max_false_unknown": 0.1}, "knn has no probabilities to find max_false_unknown by"),
+        ({"method": "knn", "max_false_unknown": 0.1}, "knn gives no probabilities, which max_false_unknown needs"),
         ({"method": "nonsense"}, "there is no method 'nonsense'"),
     ],
 )

@@ -291,7 +291,7 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
     label(handful, "--method", "simpleshot", pile="labels")
     (folder / "out/labels/mine.txt").write_text("mine")
     done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
-    assert_refused(done, "'out/labels/mine.txt' is no part of the labels: move it away")
+    assert_refused(done, "'out/labels/mine.txt' is not a part of the labels: move it away")
 
 
 # What cannot be done

@@ -140,8 +140,8 @@ def bench(
     console = console_for(as_json)
     if features is not None and features.about_columns:
         print_lines(console, [f"{data.features}: {features.about_columns}"])
-    kept = f"Finished tasks are stored in {output}: the same command continues from there."
-    with stoppable(console, kept), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
+    stored = f"Finished tasks are stored in {output}: the same command continues from there."
+    with stoppable(console, stored), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=tasks,
             seeds=kind.seeds, shots=shots if name == "share" else None, jobs=machine.jobs or available_threads(),

@@ -216,13 +216,17 @@ def _about(text: str | None) -> dict[str, Any]:
         raise ValueError("the file is a model, not features: handful.load reads it")
     number = about.get("format", FORMAT)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"the header's `format` is a {type(number).__name__}, not a whole number: write the file anew")
+        raise ValueError(
+            f"the header's `format` is a {type(number).__name__}, not a whole number: write the file again"
+        )
     if number > FORMAT:
         raise ValueError(f"the file has format {number}, newer than {FORMAT}: pip install -U handful")
     for key in ("paths", "splits", "columns"):
         if about.get(key) is not None and not isinstance(about[key], list):
-            raise ValueError(f"the header's `{key}` are a {type(about[key]).__name__}, not a list: write the file anew")
+            raise ValueError(
+                f"the header's `{key}` are a {type(about[key]).__name__}, not a list: write the file again"
+            )
     others = about.get("others", {})
     if not isinstance(others, dict) or not all(isinstance(values, list) for values in others.values()):
-        raise ValueError("the header's `others` are not lists by name: write the file anew")
+        raise ValueError("the header's `others` are not lists by name: write the file again")
     return about

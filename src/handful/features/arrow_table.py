@@ -245,7 +245,7 @@ def _about_columns(schema: Any) -> Any:
     content = {} if text is None else parse_json(text, "the schema's metadata `huggingface`")
     info = content.get("info", {})
     if not isinstance(info, dict):
-        raise ValueError("the schema's metadata `huggingface` has no object `info`: write the file anew")
+        raise ValueError("the schema's metadata `huggingface` has no object `info`: write the file again")
     return info.get("features") or {}
 
 
@@ -259,7 +259,7 @@ def _stored_columns(schema: Any, dimension: int | None = None) -> list[str] | No
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not JSON, or is damaged: {shortened(str(error), 200)}") from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{where} is not a list of texts: write the file anew")
+        raise ValueError(f"{where} is not a list of texts: write the file again")
     return names if dimension is None or len(names) == dimension else None
 
 

@@ -57,7 +57,7 @@ def write_csv(table: FeatureTable, path: Path) -> None:
 
 
 def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> Any:
-    """A `pyarrow.Table`, of which the columns `texts` are kept as written; columns: only these."""
+    """Parse a file to a `pyarrow.Table`. The columns `texts` stay text. columns: read only these."""
     import pyarrow as pa
     from pyarrow import csv
 

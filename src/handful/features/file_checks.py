@@ -106,7 +106,7 @@ def parse_json(text: str | bytes, where: str) -> dict[str, Any]:
 def class_names(codes: list[Any], names: Any, where: str, unlabelled: Any = None) -> list[str | None]:
     """The names that codes of classes stand for; None for the code `unlabelled` and where the code is missing."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"the names of classes of {where} are not a list of texts: write the file anew")
+        raise ValueError(f"the names of classes of {where} are not a list of texts: write the file again")
     result: list[str | None] = []
     for row, code in enumerate(codes):
         if code is None or code == unlabelled:

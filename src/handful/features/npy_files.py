@@ -137,7 +137,7 @@ def open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         if len(members) > MAX_MEMBERS:
             raise damaged(".npz", f"it has {len(members):,} members, more than {MAX_MEMBERS:,}")
         if twice := [name for name, count in Counter(map(_name, members)).items() if count > 1]:
-            raise ValueError(f"there is more than one array {twice[0][:80]!r}: write the file anew")
+            raise ValueError(f"there is more than one array {twice[0][:80]!r}: write the file again")
         ordered = sorted(members, key=lambda member: member.header_offset)
         for first, second in pairwise(ordered):
             if first.header_offset + first.compress_size > second.header_offset:

@@ -104,9 +104,9 @@ def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
         check_bytes(total, f"{name} and the parts before it")
         if tables and not table.schema.equals(tables[0].schema):
             first, other = (shortened(_columns_of(each), 200) for each in (tables[0], table))
-            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it anew")
+            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it again")
         if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
-            raise ValueError(f"{name} has another base mean than the parts before it: make it anew")
+            raise ValueError(f"{name} has another base mean than the parts before it: make it again")
         tables.append(table)
     whole = pa.concat_tables(tables)
     if (mean := mean_of_folder(folder)) is not None:
@@ -128,7 +128,7 @@ def complete(folder: Path) -> range:
         if not isinstance(planned, int) or isinstance(planned, bool) or planned < 1:
             raise ValueError(f"{PLAN} does not say how many parts there are: make the features again")
         if count > planned:
-            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features anew")
+            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features again")
         count = planned
     if len(numbers) < count:  # file names may have huge numbers: missing parts are counted, not listed
         first = next((i for i, number in enumerate(numbers) if number != i), len(numbers))

@@ -78,8 +78,8 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
     if of_pictures(base):
         items = embed(base)
         return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
-    whole = read(base, warn=False)
-    features = (whole.of_split("base") or whole).features  # novel classes may be in it too
+    table = read(base, warn=False)
+    features = (table.of_split("base") or table).features  # novel classes may be in it too
     return BaseMean(fitting(_mean(features), base), "features", base, len(features))
 
 

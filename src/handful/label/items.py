@@ -126,10 +126,10 @@ def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[Feat
     table = read(path, warn=False, **(options or {}))
     has_label = table.has_label
     if not has_label.any():
-        there = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
+        columns = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
         raise ValueError(
             f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
-            f"name the column of labels with --label{there}"
+            f"name the column of labels with --label{columns}"
         )
     examples = table.take(has_label)
     return examples.replace(labels=examples.label_names), table.take(~has_label).replace(labels=None)

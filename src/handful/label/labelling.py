@@ -122,8 +122,8 @@ class Labelled(Answers):
         if len(sizes) > MAX_LISTED_GROUPS:
             listed = f"{sizes[-1]} to {sizes[0]}"
         groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
-        left = unknown - sum(sizes)
-        alone = f"; {left} belong{'s' * (left == 1)} to none" if left else ""
+        outside_groups = unknown - sum(sizes)
+        alone = f"; {outside_groups} belong{'s' * (outside_groups == 1)} to none" if outside_groups else ""
         return f"The {unknown} unknowns fall into {groups}{alone}."
 
     @property
@@ -219,7 +219,7 @@ def label_items(
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
-    """Label new items with a model that was fitted before: each on its own, nothing is fitted again.
+    """Label new items with a model that was fitted before: each item separately; the model does not change.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def check_decision(
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
 ) -> None:
-    """Raise ValueError for options of `label_items` that make no sense, before pictures are embedded."""
+    """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
     options = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
     names = [name for name, value in options.items() if value is not None]
     if len(names) > 1:
@@ -315,7 +315,7 @@ def check_decision(
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
     if get_solver(method).info.score != "probability" and max_false_unknown is not None:
-        raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
+        raise ValueError(f"{method} gives no probabilities, which max_false_unknown needs: use unknown_rate, or auto")
 
 
 def check_classes(examples: FeatureTable) -> None:

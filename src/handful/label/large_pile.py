@@ -111,7 +111,7 @@ def check_in_parts(
         raise ValueError(f"{str(place)!r} exists and is not a folder of labels that handful wrote: give another folder")
     if foreign_files := sorted({*os.listdir(place)} - {*map(part_name, part_numbers(place))}):
         raise ValueError(
-            f"{str(place / foreign_files[0])!r} is no part of the labels: move it away, or give another folder"
+            f"{str(place / foreign_files[0])!r} is not a part of the labels: move it away, or give another folder"
         )
 
 

@@ -68,14 +68,14 @@ def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
     }
     rows = [{"from": str(Path(*move.home)), "to": str(Path(*move.place))} for move in moves]
     content = "".join(json.dumps(row) + "\n" for row in (head, *rows)).encode("ascii")
-    kept = next(name for k in range(1, 10**9) if not os.path.lexists(name := path.with_name(f"undo-{k}.jsonl")))
+    old_journal = next(name for k in range(1, 10**9) if not os.path.lexists(name := path.with_name(f"undo-{k}.jsonl")))
     if earlier := os.path.lexists(path):
-        os.rename(path, kept)
+        os.rename(path, old_journal)
     try:
         write_whole(path, content)
     except BaseException:
         if earlier:
-            os.rename(kept, path)
+            os.rename(old_journal, path)
         raise
     remember(run, digest_of(content))
 
@@ -94,7 +94,7 @@ def read_journal(path: Path) -> Journal:
     path = Path(os.path.realpath(path))
     with path.open("rb") as file:
         if (size := os.fstat(file.fileno()).st_size) > MAX_JOURNAL_BYTES:
-            raise ValueError(f"{in_brief(path)} is no journal of handful's: it has {size:,} bytes")
+            raise ValueError(f"{in_brief(path)} is not a journal of handful: it has {size:,} bytes")
         digest, head, rows, damaged = sha256(), None, [], list[str]()
         for number, line in enumerate(_lines(file)):
             digest.update(line)
@@ -106,9 +106,9 @@ def read_journal(path: Path) -> Journal:
             else:
                 damaged.append(in_brief(line[:80].decode("utf-8", "replace").rstrip("\n")))
                 if len(damaged) > MAX_DAMAGED_LINES:
-                    raise ValueError(f"{in_brief(path)} is no journal of handful's: its lines are damaged")
+                    raise ValueError(f"{in_brief(path)} is not a journal of handful: its lines are damaged")
     if not rows:
-        raise ValueError(f"{in_brief(path)} is no journal of handful's: it names no pictures")
+        raise ValueError(f"{in_brief(path)} is not a journal of handful: it names no pictures")
     try:
         source = Path(head["from"]) if head is not None else _common_folder([home for home, _ in rows])
         moves = [Move(_below(source, home, head is None), _sorted_place(place)) for home, place in rows]
@@ -136,7 +136,7 @@ def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
         How many pictures were moved back; and which were not, with reasons.
     """
     journal = read_journal(path)
-    back, left = 0, [f"a damaged line: {line}" for line in journal.damaged]
+    back, problems = 0, [f"a damaged line: {line}" for line in journal.damaged]
     with Subtree(journal.path.parent) as tree:
         waiting = _waiting(journal, tree)
         if waiting and not journal.own:
@@ -157,12 +157,12 @@ def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
                 except OSError as error:
                     reason = f"{tree.path.joinpath(*move.place)} stays: {error.strerror or error}"
                 back += reason is None
-                left += [reason] if reason else []
+                problems += [reason] if reason else []
         for folder in {move.place[0] for move in moves}:
             tree.remove_folder([folder])
-    if journal.own and not left:
+    if journal.own and not problems:
         forget(journal.run)
-    return back, left
+    return back, problems
 
 
 def _take_back(move: Move, tree: Subtree, homes: Subtree) -> str | None:
@@ -198,8 +198,8 @@ def _waiting(journal: Journal, tree: Subtree) -> list[Move]:
 
 
 def _request(journal: Journal, waiting: list[Move]) -> Request:
-    some = f"{len(waiting)} picture{'s' * (len(waiting) != 1)}"
-    action = f"move {some} from {in_brief(journal.path.parent)} to {in_brief(journal.source)}"
+    count = f"{len(waiting)} picture{'s' * (len(waiting) != 1)}"
+    action = f"move {count} from {in_brief(journal.path.parent)} to {in_brief(journal.source)}"
     details = [f"From: {str(journal.path.parent)!r}", f"To:   {str(journal.source)!r}"]
     details += [f"    {'/'.join(move.place)!r} becomes {'/'.join(move.home)!r}" for move in waiting[:MAX_LISTED_MOVES]]
     details += [f"    and {len(waiting) - MAX_LISTED_MOVES} more"] if len(waiting) > MAX_LISTED_MOVES else []
@@ -251,7 +251,7 @@ def _common_folder(homes: list[str]) -> Path:
     """The folder that was sorted, for a journal that does not name it."""
     for home in homes:
         if not _is_path(home) or not os.path.isabs(home) or ".." in Path(home).parts:
-            raise ValueError(f"{in_brief(home)} is no place that a picture came from")
+            raise ValueError(f"{in_brief(home)} is not a place that a picture came from")
     folder = Path(os.path.commonpath([os.path.dirname(home) for home in homes]))  # ValueError: on several drives
     if folder == Path(folder.anchor):
         raise ValueError("it names places that have no folder in common")
@@ -262,10 +262,10 @@ def _below(source: Path, home: str, whole: bool) -> Parts:
     """The names in a path below the folder that was sorted. whole: `home` is an absolute path."""
     path = Path(home)
     if not _is_path(home) or path.is_absolute() is not whole or ".." in path.parts or (path.drive and not whole):
-        raise ValueError(f"{in_brief(home)} is no place below {in_brief(source)}, where the pictures came from")
+        raise ValueError(f"{in_brief(home)} is not a place below {in_brief(source)}, where the pictures came from")
     parts = path.relative_to(source).parts if whole else path.parts
     if not parts:
-        raise ValueError(f"{in_brief(home)} is no picture")
+        raise ValueError(f"{in_brief(home)} is not a picture")
     return parts
 
 
@@ -273,7 +273,7 @@ def _sorted_place(place: str) -> Parts:
     """The path of a sorted picture: the folder of a label, and a name."""
     parts = Path(place).parts
     if not _is_path(place) or Path(place).is_absolute() or Path(place).drive or ".." in parts or len(parts) != 2:
-        raise ValueError(f"{in_brief(place)} is no place in a folder of sorted pictures")
+        raise ValueError(f"{in_brief(place)} is not a place in a folder of sorted pictures")
     return parts
 
 
@@ -283,4 +283,4 @@ def _check_names(move: Move) -> None:
 
     suffixes = [os.path.splitext(parts[-1])[1].lower() for parts in move]
     if suffixes[0] != suffixes[1] or suffixes[0] not in KNOWN_SUFFIXES or any(part[0] == "." for part in move.home):
-        raise ValueError(f"{in_brief('/'.join(move.home))} is no picture that handful sorts")
+        raise ValueError(f"{in_brief('/'.join(move.home))} is not a picture that handful sorts")

@@ -153,7 +153,9 @@ def remove_labels(folder: Path) -> None:
     """Remove labels in parts; other files in the folder stay."""
     if not holds_labels(folder):
         return
-    for number in reversed(part_numbers(folder)):  # the first part marks the folder as ours: it goes last
+    for number in reversed(
+        part_numbers(folder)
+    ):  # the first part marks the folder as one of handful: it is removed last
         (folder / part_name(number)).unlink()
     with suppress(OSError):
         folder.rmdir()

@@ -83,9 +83,9 @@ def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, stri
     skipped: list[tuple[str, str]] = []
     for path in paths:
         if path.is_dir():
-            below, left = find_pictures(path, strict=strict)
+            below, unused = find_pictures(path, strict=strict)
             files += below
-            skipped += left
+            skipped += unused
         else:
             files.append(path)
     embedded = embed_pictures(

@@ -116,5 +116,5 @@ def _classes(job: Job) -> list[str]:
     else:
         names = list(map(str, read(job.examples, warn=False, **job.table).counts))
     if not names and not job.promoted:
-        raise ValueError(f"{in_brief(job.examples)} has no examples of any class: label the pile anew")
+        raise ValueError(f"{in_brief(job.examples)} has no examples of any class: label the pile again")
     return [*names, *job.promoted]

@@ -134,7 +134,7 @@ class Job:
                     now = "has changed" if item[0] in pile.names else "is gone"
                     raise ValueError(
                         f"{in_brief(printable(item[0]))}, an example of {in_brief(name)}, {now} since "
-                        "the pile was labelled: put it back, or label the pile anew with `handful label`"
+                        "the pile was labelled: put it back, or label the pile again with `handful label`"
                     )
                 pile_labels[places[item].pop(0)] = name
         return pile_labels
@@ -216,24 +216,24 @@ def read_record(folder: Path) -> Record:
             f"{in_brief(folder)} has no {RECORD}: label the pile with this version of `handful label` first"
         )
     try:
-        whole = read_json(path, MAX_RECORD_BYTES)
-        if fault := find_fault(whole, RECORD_RULES, "the record") or _contradiction(whole):
+        record = read_json(path, MAX_RECORD_BYTES)
+        if fault := find_fault(record, RECORD_RULES, "the record") or _contradiction(record):
             raise ValueError(fault)
-        own = is_own(whole.get("run"), _digest(whole))
+        own = is_own(record.get("run"), _digest(record))
     except ValueError as error:
-        raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile anew with `handful label`") from None
-    groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in whole["groups"]}
-    return Record(path, whole["items"], whole["unknown"], groups, _job(whole["job"]), own)
+        raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile again with `handful label`") from None
+    groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in record["groups"]}
+    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own)
 
 
-def _contradiction(whole: Mapping[str, Any]) -> str | None:
+def _contradiction(record: Mapping[str, Any]) -> str | None:
     """What is wrong with entries that are valid alone but contradict each other; None if nothing is."""
-    groups = whole["groups"]
+    groups = record["groups"]
     if [group["number"] for group in groups] != [*range(1, len(groups) + 1)]:
         return "the groups are not numbered 1, 2, ..."
     if any(group["size"] < 1 or group["size"] != len(group["items"]) for group in groups):
         return "a group's size is not the number of its items"
-    if not sum(group["size"] for group in groups) <= whole["unknown"] <= whole["items"]:
+    if not sum(group["size"] for group in groups) <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None
 

@@ -42,7 +42,7 @@ def check_sorting(how: str, folder: Path) -> None:
         if path.is_symlink() or not path.is_dir():
             raise ValueError(
                 f"{str(folder)!r} holds the pictures of an earlier run, which would mix with these: "
-                f"remove them (what was moved goes back with `handful undo`), or give another folder"
+                f"remove them (`handful undo` moves moved pictures back), or give another folder"
             )
         if not os.access(path, os.W_OK | os.X_OK):
             raise _closed(path)
@@ -50,15 +50,13 @@ def check_sorting(how: str, folder: Path) -> None:
 
 def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> None:
     """Raise an error, before anything is written, if a picture cannot be put where `plan_places` says."""
-    there = _nearest(folder)
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise _closed(there)
-    name_bytes = os.pathconf(there, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
+    nearest_folder = _nearest(folder)
+    if not os.access(nearest_folder, os.W_OK | os.X_OK):
+        raise _closed(nearest_folder)
+    name_bytes = os.pathconf(nearest_folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
     for place in places:
         if len(os.fsencode(place.name)) > name_bytes:
-            raise ValueError(
-                f"{in_brief(place.name)} is too long a name for {in_brief(there)}: shorten it, or sort elsewhere"
-            )
+            raise ValueError(f"{in_brief(place.name)} is too long a name for {in_brief(nearest_folder)}: shorten it")
         if len(os.fsencode(place.absolute())) > MAX_PATH_BYTES:
             raise ValueError(
                 f"{in_brief(place)} is too long a path for a sorted picture: give a folder with a shorter one"
@@ -70,11 +68,13 @@ def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: 
 
 def _check_room(pile: FeatureTable, folder: Path, how: str) -> None:
     """Raise OSError if the disk has no room for the copies. Rounding to disk blocks may need a little more."""
-    there = _nearest(folder)
-    if how == "copy" or (how == "move" and there.stat().st_dev != _source_of(pile).stat().st_dev):
-        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(there).free
+    nearest_folder = _nearest(folder)
+    if how == "copy" or (how == "move" and nearest_folder.stat().st_dev != _source_of(pile).stat().st_dev):
+        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(nearest_folder).free
         if needed > free:
-            raise OSError(errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, but {free:,} are free", str(there))
+            raise OSError(
+                errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, but {free:,} are free", str(nearest_folder)
+            )
 
 
 def _nearest(folder: Path) -> Path:

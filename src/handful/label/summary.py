@@ -45,8 +45,9 @@ class Outcome:
         """What happened, in words."""
         n, unknown = self.size, self.unknown
         per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
-        shown = [] if self.examples is None else [name for name in self.examples.label_names if name is not None]
-        lines = [] if self.examples is None else self._examples_in_words(Counter(shown))
+        lines = []
+        if self.examples is not None:
+            lines = self._examples_in_words(Counter(name for name in self.examples.label_names if name is not None))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         lines.append(f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}).")

@@ -145,7 +145,7 @@ class Report:
     def check(self) -> None:
         """Raise ValueError if something in it contradicts something else; the message names the item or group."""
         if UNKNOWN_NAME in self.classes:
-            raise ValueError(f"a class is named {UNKNOWN_NAME!r}, as items of no class are: rename it")
+            raise ValueError(f"a class is named {UNKNOWN_NAME!r}, the name for items of no class: rename it")
         if math.isnan(self.threshold):
             raise ValueError("threshold is nan: give the outlier score above which an item is unknown")
         for item in self.items:

@@ -18,11 +18,11 @@ class LeadsOut(OSError):
     """A name whose file does not lie below the folder."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(errno.EXDEV, "it lies outside of the folder", name)
+        super().__init__(errno.EXDEV, "it is outside of the folder", name)
 
 
 def is_within(path: str, root: str) -> bool:
-    """Return whether a path is the root or lies below it."""
+    """Return whether a path is the root or is below it."""
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 

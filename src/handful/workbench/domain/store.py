@@ -178,7 +178,7 @@ class Store:
             tx.execute("UPDATE runs SET threshold = ? WHERE id = ?", (after_, run))
 
     def steps(self) -> tuple[str | None, str | None]:
-        """What would be undone, and done again; asked where it is written, as it may be in the midst of that."""
+        """The texts of the next step to undo and to redo. They are read on the writing connection."""
         with self._lock:
             db = self._writer
             undo = db.execute("SELECT text FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1").fetchone()

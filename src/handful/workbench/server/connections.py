@@ -85,7 +85,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived in small pieces, so that a refused request is not read on."""
+        """Parse the data in small pieces, so that the rest of a refused request is not parsed."""
         self.read_at = self.loop.time()
         for start in range(0, len(data), FEED_BYTES):
             if self.transport.is_closing():
@@ -111,12 +111,12 @@ class BoundedProtocol(H11Protocol):
         self._end(400, UNREADABLE_REQUEST)
 
     def _should_upgrade(self) -> bool:
-        return False  # no websockets here: the request is answered as if it had not asked for them
+        return False  # no websockets here: the request is answered as a normal one
 
     # ---- limits
 
     def waits_for_client(self) -> bool:
-        """Whether nothing is under way: no request was begun and no answer is unsent."""
+        """Whether the connection is idle: no request has begun and no answer is unsent."""
         idle = self.conn.their_state is h11.IDLE and not self.transport.get_write_buffer_size()
         return idle and not self.transport.is_closing()
 
@@ -151,7 +151,7 @@ class BoundedProtocol(H11Protocol):
         if self.head_since is not None and now - self.head_since > limits.head_s:
             if self.conn.trailing_data[0]:
                 self._end(408, f"the head of the request did not come within {limits.head_s:g} seconds: send it again")
-            else:  # a browser connects ahead of time, and expects no answer to what it did not ask
+            else:  # a browser may connect in advance, and expects no answer without a request
                 self.transport.close()
         elif self.conn.their_state is h11.SEND_BODY:
             if self.cycle.response_complete:
@@ -177,7 +177,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class _Connection(h11.Connection):
-    """Refuses a body in very many small pieces, each of which costs as much time as a large one."""
+    """Refuses a body in very many small pieces, because a small piece takes as much time as a large one."""
 
     pieces = piece_bytes = 0
 
