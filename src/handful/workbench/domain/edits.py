@@ -143,7 +143,7 @@ class Edits:
                 raise Refusal(f"there is no group {group} now: the last run, or its threshold, has changed them", 404)
             name = self._check_name(name)
             rows = state.row_answers.groups[group]
-            rows = rows[(state.labels[rows] == NONE) & state.pile.there[rows]][:examples]
+            rows = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]][:examples]
             if not len(rows):
                 raise Refusal(f"all pictures of group {group} have a label already: run again to see new groups", 409)
 

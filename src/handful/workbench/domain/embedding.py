@@ -49,8 +49,8 @@ def embed_missing(project: Embeddable, job: Job) -> None:
 
     pile = project.state.pile
     rows = np.argsort(pile.rank)
-    rows = rows[(pile.there & ~pile.ready)[rows]]
-    total, done = int(pile.there.sum()), int((pile.ready & pile.there).sum())
+    rows = rows[(pile.usable & ~pile.ready)[rows]]
+    total, done = int(pile.usable.sum()), int((pile.ready & pile.usable).sum())
     if not len(rows):
         return
     if project.source.is_table:

@@ -146,7 +146,7 @@ def _class_names(state: State) -> list[str]:
 def _rows(state: State) -> np.ndarray:
     """The rows of usable items, in the order of names."""
     rows = np.argsort(state.pile.rank)
-    return rows[state.pile.there[rows]]
+    return rows[state.pile.usable[rows]]
 
 
 def _labelled_rows(state: State) -> np.ndarray:

@@ -32,7 +32,7 @@ class Pile:
     ids: NDArray  # [n]
     table: FeatureTable  # names, features and hashes; features have no columns until the first are computed
     origins: list[str]
-    there: NDArray  # [n] bool: False if the picture cannot be used
+    usable: NDArray  # [n] bool: False if the picture cannot be read
     ready: NDArray  # [n] bool: features are computed
     rank: NDArray = field(init=False)  # [n], the position in the natural order of names
     folded: list[str] = field(init=False)  # names to search in
@@ -86,7 +86,7 @@ class Pile:
         )
         return Pile(
             np.concatenate([self.ids, new.ids]), table, self.origins + new.origins,
-            np.concatenate([self.there, new.there]), np.concatenate([self.ready, new.ready]),
+            np.concatenate([self.usable, new.usable]), np.concatenate([self.ready, new.ready]),
         )  # fmt: skip
 
     def with_room(self, dimension: int) -> Pile:

@@ -93,20 +93,20 @@ class Project(Edits):
         check_decision(method, outlier_share)
         state = self._state
         names = {number: name for number, (name, _) in state.classes.items()}
-        check_enough(state.labels[state.pile.there], names)
+        check_enough(state.labels[state.pile.usable], names)
         with self._lock:
             if self.worker.busy("solve"):
                 raise Refusal("a run is under way: wait for it, or cancel it first", 409)
             return self.worker.submit("solve", lambda job: self._solve(job, method, outlier_share))
 
     def _solve(self, job: Job, method: str, outlier_share: float | str) -> None:
-        if not self._state.pile.ready[self._state.pile.there].all():
+        if not self._state.pile.ready[self._state.pile.usable].all():
             job.kind = "embed"
             self._embed(job)
             job.kind = "solve"
         with self._lock:  # uploads may add features meanwhile: the solver gets a copy
             state = self._state
-            pile = replace(state.pile, ready=state.pile.ready.copy(), there=state.pile.there.copy())
+            pile = replace(state.pile, ready=state.pile.ready.copy(), usable=state.pile.usable.copy())
         names = {number: name for number, (name, _) in state.classes.items()}
         solved = solve_pile(
             pile, state.labels, names, state.run, method=method, outlier_share=outlier_share,
@@ -147,7 +147,7 @@ class Project(Edits):
         with self._lock:
             self.store.skip(reasons)
             pile = self._state.pile
-            pile.there[[pile.row[item] for item in reasons]] = False
+            pile.usable[[pile.row[item] for item in reasons]] = False
             more = tuple((pile.names[pile.row[item]], reason) for item, reason in reasons.items())
             self._state = replace(self._state, skipped=self._state.skipped + more)
             self._publish()
@@ -171,11 +171,11 @@ class Project(Edits):
     def summary(self) -> dict[str, Any]:
         """The body of GET /project."""
         state, job = self.state, self.worker.job
-        there, labels = state.pile.there, state.labels
-        examples, counts = _count_classes(labels[there]), _count_classes(_settled(state)[there])
+        usable, labels = state.pile.usable, state.labels
+        examples, counts = _count_classes(labels[usable]), _count_classes(_settled(state)[usable])
         return {
             "name": self.source.opened.resolve().name,
-            "items": int(there.sum()), "ready": int((state.pile.ready & there).sum()), "skipped": len(state.skipped),
+            "items": int(usable.sum()), "ready": int((state.pile.ready & usable).sum()), "skipped": len(state.skipped),
             "classes": [
                 {"id": i, "name": name, "key": key, "examples": examples.get(i, 0), "count": counts.get(i, 0)}
                 for i, (name, key) in state.classes.items()

@@ -162,10 +162,10 @@ def solve_pile(
     from handful.label.pile_report import flat_map
 
     step(0)
-    usable = pile.ready & pile.there
-    example_rows = np.flatnonzero(usable & (labels > UNKNOWN))
-    rest = np.flatnonzero(usable & (labels == NONE))
-    check_enough(labels[usable], classes)
+    is_input = pile.ready & pile.usable
+    example_rows = np.flatnonzero(is_input & (labels > UNKNOWN))
+    rest = np.flatnonzero(is_input & (labels == NONE))
+    check_enough(labels[is_input], classes)
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
     examples = pile.items(example_rows, [classes[code] for code in labels[example_rows].tolist()])

@@ -164,10 +164,10 @@ class Store:
             return change
 
     def _apply(self, tx: sqlite3.Connection, change: Change) -> None:
-        gone = [(item,) for item, _, after in change.labels if after is None]
-        there = [(item, after) for item, _, after in change.labels if after is not None]
-        tx.executemany("DELETE FROM labels WHERE item = ?", gone)
-        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", there)
+        removed_labels = [(item,) for item, _, after in change.labels if after is None]
+        new_labels = [(item, after) for item, _, after in change.labels if after is not None]
+        tx.executemany("DELETE FROM labels WHERE item = ?", removed_labels)
+        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", new_labels)
         for number, _, after in change.classes:
             if after is None:
                 tx.execute("DELETE FROM classes WHERE id = ?", (number,))

@@ -36,7 +36,7 @@ def rows_of(state: State, view: str = "all", search: str = "", similar: int | No
 def _view(state: State, view: str) -> NDArray:
     pile, labels, answers = state.pile, state.labels, state.row_answers
     by_name = np.argsort(pile.rank)
-    by_name = by_name[pile.there[by_name]]
+    by_name = by_name[pile.usable[by_name]]
     free = labels[by_name] == NONE
     if view == "all":
         return by_name
@@ -59,7 +59,7 @@ def _view(state: State, view: str) -> NDArray:
         if number not in answers.groups:
             raise Refusal(f"there is no group {number} now: the last run, or its threshold, has changed them", 404)
         group = answers.groups[number]
-        return np.asarray(group[pile.there[group]])
+        return np.asarray(group[pile.usable[group]])
     if number not in state.classes:
         raise Refusal(f"there is no class {number}: it may have been deleted", 404)
     is_decided = answers.decision == number
@@ -80,7 +80,7 @@ def _labelled_first(
 
 def row_of(state: State, item: int) -> int:
     row = state.pile.row.get(item)
-    if row is None or not state.pile.there[row]:
+    if row is None or not state.pile.usable[row]:
         raise Refusal(f"there is no picture with the number {item}", 404)
     return row
 
@@ -107,7 +107,7 @@ def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
 def nearest_examples(state: State, row: int) -> list[int]:
     """The most similar items that have a class by a person."""
     pile = state.pile
-    example_rows = np.flatnonzero((state.labels > UNKNOWN) & pile.ready & pile.there)
+    example_rows = np.flatnonzero((state.labels > UNKNOWN) & pile.ready & pile.usable)
     example_rows = example_rows[example_rows != row]
     if not pile.ready[row] or not len(example_rows):
         return []
@@ -133,9 +133,9 @@ def _number(value: float) -> float | None:
     return None if value != value else value
 
 
-def rows_that_are_there(state: State, items: list[int]) -> NDArray:
+def usable_rows(state: State, items: list[int]) -> NDArray:
     rows = [state.pile.row[item] for item in items if item in state.pile.row]
-    return np.array([row for row in rows if state.pile.there[row]], int)
+    return np.array([row for row in rows if state.pile.usable[row]], int)
 
 
 def places(state: State) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def groups(state: State) -> list[dict[str, Any]]:
     """The groups of unknowns at this threshold, without items that have got a label."""
     descriptions = []
     for number, rows in state.row_answers.groups.items():
-        free = rows[(state.labels[rows] == NONE) & state.pile.there[rows]]
+        free = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]]
         ids = state.pile.ids[free].tolist()
         if ids:
             own = {"number": number, "name": f"group {number}", "size": len(ids)}

@@ -74,7 +74,7 @@ def _items(project: Project) -> APIRouter:
             numbers = [int(item) for item in ids.split(",")]
             if len(numbers) > MAX_REQUESTED_ITEMS:
                 raise Refusal(f"{len(numbers)} items are asked for: ask for at most {MAX_REQUESTED_ITEMS}", 422)
-            rows = views.rows_that_are_there(state, numbers)
+            rows = views.usable_rows(state, numbers)
             return JSONResponse({"total": len(rows), "offset": 0, "items": views.describe(state, rows)})
         rows = views.rows_of(state, view, search, similar)
         items = views.describe(state, rows[offset : offset + limit])
@@ -90,7 +90,7 @@ def _items(project: Project) -> APIRouter:
     def get_item(item: Id) -> Any:
         state = project.state
         row = views.row_of(state, item)
-        (short,) = views.describe(state, views.rows_that_are_there(state, [item]))
+        (short,) = views.describe(state, views.usable_rows(state, [item]))
         more = {"probabilities": views.probabilities(state, row), "nearest": views.nearest_examples(state, row)}
         width, height = thumbnails.size_of(state.pile.origins[row], state.pile.names[row])
         return JSONResponse(short | more | {"width": width, "height": height})
