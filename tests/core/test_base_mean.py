@@ -16,7 +16,7 @@ from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.label import label_items
-from handful.label.base_files import told_of_base
+from handful.label.base_files import base_parameters
 from handful.label.record import read_record
 
 ON_BASE = "simpleshot"  # centres on the base mean
@@ -302,10 +302,10 @@ def test_records_of_before_have_no_base(tmp_path, handful):
 
 
 def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
-    assert told_of_base(ON_BASE, (None, None), None, 8) == {}
+    assert base_parameters(ON_BASE, (None, None), None, 8) == {}
     Base(np.ones(3)).save(tmp_path / "b.base.safetensors")
     with pytest.raises(ValueError, match="base classes with 3 features, and the items have 8"):
-        told_of_base(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
+        base_parameters(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
 
 
 def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):
