@@ -183,7 +183,7 @@ def test_on_a_disk_that_fills_up_no_picture_is_lost_and_no_part_is_left(kilobyte
         assert len(sorted_) == 9
     else:
         assert_refused(done, "")
-        assert any(word in done.stderr for word in ("No space left on device", "bytes, and"))
+        assert any(word in done.stderr for word in ("No space left on device", "bytes, but"))
     names = [path.name for path in disk_files(out.parent)]
     assert not [name for name in names if name.startswith(".") or name.endswith((".tmp", ".part"))]
     assert set(names) - {path.name for path in sorted_} <= {*RESULTS, "undo.jsonl"}
