@@ -24,7 +24,12 @@ to none? It works in three steps. **Prepare**: features are centred and scaled a
 models the unknown; a *closed-set* one knows classes only, and its doubt (minus the largest class probability) serves
 as outlier score; a *detector* gives an outlier score only, and takes its classes from SimpleShot.
 
+In these lines, `support`, `labels` and `query` are the features and labels of your examples and the features of your
+pile. `X` and `y` are examples and pile together, with -1 as the label of the pile. `X_new` are new items.
+
 ```python
+import handful
+
 result = handful.solve(support, labels, query)  # the method "auto", which is KDO
 result = handful.solve(support, labels, query, method="eol", outlier_share=0.3)
 result = handful.solve(support, labels, query, method="simpleshot+knn")  # classes of the first, scores of the second
