@@ -72,7 +72,7 @@ class Outcome:
         if is_told:
             return f"About {percent(share)} of the pile were said to be unknown (--outlier-share)."
         n = self.size - len(self.given)
-        if n < decide.ENOUGH:
+        if n < decide.MIN_PILE_ITEMS:
             small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
             return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
         estimate = f"{about(share).capitalize()} of the pile look unknown{span(share, interval)}"
