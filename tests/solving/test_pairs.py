@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import random_task
+from random_tasks import random_task
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
