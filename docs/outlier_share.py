@@ -3,8 +3,8 @@
     python docs/outlier_share.py            # under a minute; writes docs/outlier-share.png
     python docs/outlier_share.py --quick    # some seconds; writes into a temporary folder
 
-Left: the mean share that EOL predicts, beside the share that it is told. Middle: the pressure that holds a share, less
-the law. Right: the estimated share, beside the true one.
+Left: the mean share that EOL predicts, against the share that is asked for. Middle: the pressure that holds a share,
+less the law. Right: the estimated share, against the true one.
 """
 
 from __future__ import annotations
