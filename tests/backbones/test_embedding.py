@@ -41,7 +41,7 @@ class Grid(Backbone):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache_module, "FRESH", 0)  # or pictures made just now would be read again
+    monkeypatch.setattr(cache_module, "MIN_AGE_NS", 0)  # or pictures made just now would be read again
 
 
 def picture(path, seed):
@@ -298,7 +298,7 @@ def test_pictures_of_one_size_and_time_that_change_names_are_noticed(tmp_path):
 
 
 def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch):
-    monkeypatch.setattr(cache_module, "FRESH", 10**12)
+    monkeypatch.setattr(cache_module, "MIN_AGE_NS", 10**12)
     embed_pictures(pile, Grid())
     assert FeatureCache().known([str(path) for path in pile]) == {}
     backbone = Grid()
@@ -312,7 +312,7 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
     backbone = Grid("bb" if change == "fingerprint" else "aa")
     with monkeypatch.context() as patch:
         if change == "loading":
-            patch.setattr(embedding, "LOADING", embedding.LOADING + 1)
+            patch.setattr(embedding, "LOADING_VERSION", embedding.LOADING_VERSION + 1)
         assert embed_pictures(pile, backbone).source["cached"] == 0
     assert backbone.embedded == 20
     assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
@@ -321,7 +321,7 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
 def test_kept_features_of_another_length_are_not_used(pile):
     kept = FeatureCache()
     contents = [content_hash(path.read_bytes()) for path in pile]
-    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING}")
+    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING_VERSION}")
     found = embed_pictures(pile, Grid(), cache=kept)
     assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(pile))
@@ -369,7 +369,7 @@ warnings.simplefilter("error")
 sys.path.insert(0, sys.argv[1])
 from test_embedding import Grid
 from handful.backbones import cache, embedding, pictures
-cache.FRESH = 0
+cache.MIN_AGE_NS = 0
 backbone = Grid()
 print("ready", flush=True)
 sys.stdin.readline()
@@ -468,7 +468,7 @@ def test_a_cache_that_another_process_holds_is_done_without(pile, monkeypatch):
     kept = FeatureCache()
     kept.put({"00" * 20: np.ones(3, np.float32)}, "f")
     kept.close()
-    monkeypatch.setattr(cache_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(cache_module, "LOCK_TIMEOUT_S", 0.1)
     holder = sqlite3.connect(kept.path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     try:

@@ -474,7 +474,7 @@ def test_sizes_and_crops(tmp_path):
 
 
 def test_many_pictures_are_decoded_once(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "MANY", 3)
+    monkeypatch.setattr(gathering, "MIN_CACHED_PICTURES", 3)
     pixels = random_pixels(rng, 6, 84)
     for i in range(6):
         save(tmp_path / "pictures" / f"class{i % 2}" / f"{i}.png", pixels[i])
@@ -502,8 +502,8 @@ def test_many_pictures_are_decoded_once(tmp_path, rng, monkeypatch):
 
 
 def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "MANY", 0)
-    monkeypatch.setattr(gathering, "BLOCK", 1)
+    monkeypatch.setattr(gathering, "MIN_CACHED_PICTURES", 0)
+    monkeypatch.setattr(gathering, "BLOCK_PICTURES", 1)
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
     for i in range(3):
         save(tmp_path / "pictures" / "hen" / f"{i}.png", random_pixels(rng, 1, 84)[0])
@@ -521,7 +521,7 @@ def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, rng, monkeypatch
 
 
 def test_arrays_too_large_for_memory_go_through_the_cache(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "LARGE", 0)
+    monkeypatch.setattr(gathering, "MAX_MEMORY_BYTES", 0)
     expected = some_of_each(rng, MINI, 84)
     for split, name in FILES.items():
         content = mini_cache(*expected[split])

@@ -234,7 +234,7 @@ def test_the_digest_tells_pictures_and_labels_apart():
 def test_a_training_leaves_a_backbone_that_can_be_used(tmp_path):
     pictures = shapes(classes=40, each=12)
     rows = []
-    done = pretrain(pictures, tmp_path, Settings(**SMALL), threads=1, track="none", heads=(), told=rows.append)
+    done = pretrain(pictures, tmp_path, Settings(**SMALL), threads=1, track="none", heads=(), on_epoch=rows.append)
     assert [row["epoch"] for row in rows] == [1, 2, 3]
     assert done.best["figure"] == max(row["figure"] for row in rows)
     history = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
@@ -277,7 +277,7 @@ def test_training_stops_early_when_validation_does_not_improve(tmp_path):
     # weights that hardly move: whatever validation says first it goes on saying
     settings = Settings(**(SMALL | {"epochs": 30, "learning_rate": 1e-12, "weight_decay": 0.0, "patience": 2}))
     rows = []
-    pretrain(shapes(classes=40), tmp_path, settings, threads=1, track="none", heads=(), told=rows.append)
+    pretrain(shapes(classes=40), tmp_path, settings, threads=1, track="none", heads=(), on_epoch=rows.append)
     assert 3 <= len(rows) < 30
 
 
@@ -341,7 +341,7 @@ def test_curves_go_to_tensorboard(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     rows = []
-    pretrain(shapes(), tmp_path, Settings(**SMALL), threads=1, track="tensorboard", heads=(), told=rows.append)
+    pretrain(shapes(), tmp_path, Settings(**SMALL), threads=1, track="tensorboard", heads=(), on_epoch=rows.append)
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [e.value for e in events.Scalars("loss")] == pytest.approx([row["loss"] for row in rows], rel=1e-5)

@@ -36,9 +36,9 @@ class Backbone(ABC):
     def embed(self, batch: np.ndarray) -> np.ndarray:
         """Prepared pictures float32 [n, C, H, W] to features float32 [n, D]."""
         batch = np.asarray(batch, np.float32)
-        wanted = (len(self.preprocessing.mean), *self.input_size)
-        if batch.ndim != 4 or batch.shape[1:] != wanted:
-            shape = ", ".join(map(str, wanted))
+        input_shape = (len(self.preprocessing.mean), *self.input_size)
+        if batch.ndim != 4 or batch.shape[1:] != input_shape:
+            shape = ", ".join(map(str, input_shape))
             raise ValueError(
                 f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {shape}]: "
                 "stack what `prepare` gives"

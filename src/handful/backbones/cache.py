@@ -30,9 +30,9 @@ import numpy as np
 from handful.utils.cache_folder import cache_folder
 
 FILE = "features-1.sqlite"  # its number is the schema's: another version starts another file
-PATIENCE = 30.0  # seconds to wait for another process's write
-CHUNK = 500  # values in one query; old SQLite takes 999
-FRESH = 2_000_000_000  # ns; some drives keep times so coarsely that a file changed lately may change unseen
+LOCK_TIMEOUT_S = 30.0  # seconds to wait for another process's write
+MAX_QUERY_VALUES = 500  # values in one query; old SQLite takes 999
+MIN_AGE_NS = 2_000_000_000  # ns; some drives keep times so coarsely that a file changed lately may change unseen
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS features (
     fingerprint TEXT NOT NULL, hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (fingerprint, hash)
@@ -63,13 +63,13 @@ class FeatureCache:
         digests = [bytes.fromhex(h) for h in dict.fromkeys(hashes)]
 
         def select(connection: sqlite3.Connection) -> dict[str, np.ndarray]:
-            found = {}
-            for some in _chunks(digests):
-                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({_marks(some)})"
-                for digest, vector in connection.execute(query, (fingerprint, *some)):
+            vectors = {}
+            for batch in _batches(digests):
+                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({_marks(batch)})"
+                for digest, vector in connection.execute(query, (fingerprint, *batch)):
                     if len(vector) % 4 == 0:
-                        found[digest.hex()] = np.frombuffer(vector, "<f4").astype(np.float32)
-            return found
+                        vectors[digest.hex()] = np.frombuffer(vector, "<f4").astype(np.float32)
+            return vectors
 
         return self._do(select, {}) if digests else {}
 
@@ -81,27 +81,27 @@ class FeatureCache:
     def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] | None = None) -> dict[str, str]:
         """The content hashes of those files that have not changed since they were read, without reading them."""
         status_of = status_of or os.stat
-        now: dict[bytes, tuple[str, list[str]]] = {}  # path as kept -> status, and the paths as given
+        current: dict[bytes, tuple[str, list[str]]] = {}  # path as kept -> status, and the paths as given
         for path in paths:
             try:
-                now.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
+                current.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
             except (OSError, ValueError):  # whoever opens it will say what is wrong
                 continue
 
         def select(connection: sqlite3.Connection) -> dict[str, str]:
-            found: dict[str, str] = {}
-            for some in _chunks(list(now)):
-                query = f"SELECT path, status, hash FROM files WHERE path IN ({_marks(some)})"
-                for key, status, digest in connection.execute(query, some):
-                    if status == now[key][0]:
-                        found |= {path: digest.hex() for path in now[key][1]}
-            return found
+            hashes: dict[str, str] = {}
+            for batch in _batches(list(current)):
+                query = f"SELECT path, status, hash FROM files WHERE path IN ({_marks(batch)})"
+                for key, status, digest in connection.execute(query, batch):
+                    if status == current[key][0]:
+                        hashes |= {path: digest.hex() for path in current[key][1]}
+            return hashes
 
-        return self._do(select, {}) if now else {}
+        return self._do(select, {}) if current else {}
 
     def remember(self, files: Iterable[tuple[str, os.stat_result, str]]) -> None:
         """Keep (path, status after reading, content hash), for `known`."""
-        settled = time.time_ns() - FRESH
+        settled = time.time_ns() - MIN_AGE_NS
         rows = [
             (_key(path), _status(status), bytes.fromhex(digest))
             for path, status, digest in files
@@ -158,7 +158,7 @@ class FeatureCache:
         if self._connection is not None:  # a forked child: closing its parent's would drop the parent's locks
             _PARENTS.append(self._connection)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection)
         except BaseException:
@@ -194,7 +194,7 @@ _PARENTS: list[sqlite3.Connection] = []
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
             # Readers and a writer side by side. Changing to it does not wait for others as other statements do
@@ -215,7 +215,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def _sound(path: Path) -> bool:
     try:
-        connection = sqlite3.connect(path, timeout=PATIENCE)
+        connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S)
         try:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
         finally:
@@ -236,8 +236,8 @@ def _status(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
-def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
+def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (values[start : start + MAX_QUERY_VALUES] for start in range(0, len(values), MAX_QUERY_VALUES))
 
 
 def _marks(values: Sequence[Any]) -> str:

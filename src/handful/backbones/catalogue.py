@@ -105,41 +105,41 @@ def load_backbone(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
-    given = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
-    given = {key: value for key, value in given.items() if value is not None}
+    options = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
+    options = {key: value for key, value in options.items() if value is not None}
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
         from handful.backbones.torch_modules import module_backbone
 
-        return module_backbone(name, given, threads)
+        return module_backbone(name, options, threads)
     if not isinstance(name, str | Path):
         raise TypeError(f"a backbone is named by a string or is a torch.nn.Module, and this is a {type(name).__name__}")
     text = str(name)
     if text == OMNIGLOT:
-        _refuse(given, text)
+        _refuse(options, text)
         from handful.backbones.onnx_file import OnnxFile
 
         return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, trusted=True)
     if text.lower().endswith(".onnx"):
         from handful.backbones.onnx_file import OnnxFile
 
-        return OnnxFile(Path(text), given, threads)
+        return OnnxFile(Path(text), options, threads)
     if text.startswith(TIMM):
         from handful.backbones.torch_modules import timm_backbone
 
-        return timm_backbone(text, text.removeprefix(TIMM), given, threads)
+        return timm_backbone(text, text.removeprefix(TIMM), options, threads)
     network, colon, checkpoint = text.partition(":")
     if colon:
         from handful.backbones.networks import NETWORKS
         from handful.backbones.torch_modules import network_backbone
 
         if network in NETWORKS:
-            return network_backbone(text, network, Path(checkpoint), given, threads)
+            return network_backbone(text, network, Path(checkpoint), options, threads)
     if text == PIXELS:
-        return Pixels(given)
+        return Pixels(options)
     if text != DEFAULT:
         names = ", ".join(info.name for info in BACKBONES)
         raise ValueError(f"there is no backbone {text!r}: choose from {names}")
-    _refuse(given, DEFAULT)
+    _refuse(options, DEFAULT)
     return EfficientNetLite0(threads)
 
 
@@ -158,9 +158,9 @@ def model_file(name: str) -> Path | None:
     return Path(checkpoint) if colon and network in NETWORKS else None
 
 
-def _refuse(given: dict[str, Any], name: str) -> None:
-    if given:
-        raise ValueError(f"{' and '.join(given)} of {name} cannot be changed: its weights were trained for its own")
+def _refuse(options: dict[str, Any], name: str) -> None:
+    if options:
+        raise ValueError(f"{' and '.join(options)} of {name} cannot be changed: its weights were trained for its own")
 
 
 class EfficientNetLite0(Backbone):
@@ -184,9 +184,9 @@ class Pixels(Backbone):
 
     name = PIXELS
 
-    def __init__(self, given: dict[str, Any]):
+    def __init__(self, options: dict[str, Any]):
         whole = {"size": (16, 16), "mean": (0.0,), "std": (1.0,), "interpolation": "bilinear", "crop": None}
-        self.preprocessing = Preprocessing(**(whole | given))
+        self.preprocessing = Preprocessing(**(whole | options))
         if len(self.preprocessing.mean) != 1:
             raise ValueError(f"the backbone {PIXELS} is grey: mean and std are one number each")
         self.dimension = self.preprocessing.size[0] * self.preprocessing.size[1]

@@ -180,8 +180,8 @@ def verify(graph: bytes, source: Path) -> None:
     """Stop unless the graph computes what the published weights compute: another file would change every result."""
     features = open_session(graph).run(["features"], {"pictures": probe()})[0][0]
     expected = np.array(list(PROBE_FEATURES.values()), np.float32)
-    found = features[list(PROBE_FEATURES)] if features.shape == (DIMENSION,) else np.zeros_like(expected)
-    difference = np.abs(found - expected).max() / expected.max()
+    measured = features[list(PROBE_FEATURES)] if features.shape == (DIMENSION,) else np.zeros_like(expected)
+    difference = np.abs(measured - expected).max() / expected.max()
     if not difference <= 1e-3:  # NaN must not pass
         raise ValueError(
             f"{source} gives features that differ by {difference:.1%} from those of the published weights: it is "

@@ -20,9 +20,9 @@ from handful.features import FeatureTable
 if TYPE_CHECKING:
     from handful.backbones.backbone import Backbone
 
-LOADING = 1  # to be raised when loading gives other pixels for the same file: kept features are wrong then
-ENOUGH = 3  # times the backbone's input: 12 megapixels of JPEG in a quarter of the time, the input 0.2/255 apart
-THREADS = 8  # at most, unless asked for: each may hold a picture of 360 MB
+LOADING_VERSION = 1  # to be raised when loading gives other pixels for the same file: kept features are wrong then
+DECODE_SCALE = 3  # times the backbone's input: 12 megapixels of JPEG in a quarter of the time, the input 0.2/255 apart
+MAX_THREADS = 8  # at most, unless asked for: each may hold a picture of 360 MB
 
 
 def embed_pictures(
@@ -68,7 +68,7 @@ def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opene
     return file.getvalue()
 
 
-class _Looked(NamedTuple):
+class _Lookup(NamedTuple):
     """What a thread brings of one picture: neither a vector nor an input where its content is known already."""
 
     status: os.stat_result
@@ -102,7 +102,7 @@ class _Run:
         opener: Opener | None,
     ) -> None:
         self.paths, self.backbone, self.store, self.batch, self.strict = paths, backbone, store, batch, strict
-        self.key = f"{backbone.fingerprint}-{LOADING}"
+        self.key = f"{backbone.fingerprint}-{LOADING_VERSION}"
         self.progress = progress or (lambda done, total: None)
         self.opener = opener
         self.vectors: dict[str, np.ndarray] = {}  # by content hash, as all below
@@ -116,21 +116,23 @@ class _Run:
     def embed(self, threads: int) -> None:
         if self.store is not None:
             opener = self.opener
-            known = self.store.known(self.paths, None if opener is None else lambda path: status_of(path, opener))
-            self.hashes = [known.get(path) for path in self.paths]
-            self._take(self.store.get(known.values(), self.key))
+            stored_hashes = self.store.known(
+                self.paths, None if opener is None else lambda path: status_of(path, opener)
+            )
+            self.hashes = [stored_hashes.get(path) for path in self.paths]
+            self._take(self.store.get(stored_hashes.values(), self.key))
         todo = [i for i, content in enumerate(self.hashes) if content not in self.vectors]
         done = reported = len(self.paths) - len(todo)
         self.progress(done, len(self.paths))
         pool = ThreadPoolExecutor(threads, thread_name_prefix="handful-pictures")
         try:
-            ahead = iter(todo)
+            upcoming = iter(todo)
             # Bounded: so many prepared pictures at most, enough for the next batch while one is embedded
-            looking: deque[tuple[int, Future[_Looked]]] = deque()
+            lookups: deque[tuple[int, Future[_Lookup]]] = deque()
             for count, index in enumerate(todo, start=1):
-                for i in islice(ahead, self.batch + threads - len(looking)):
-                    looking.append((i, pool.submit(self._look, i)))
-                self._settle(index, looking.popleft()[1])
+                for i in islice(upcoming, self.batch + threads - len(lookups)):
+                    lookups.append((i, pool.submit(self._look, i)))
+                self._settle(index, lookups.popleft()[1])
                 if len(self.waiting) == self.batch or count == len(todo):
                     self._embed_waiting()
                 if (settled := done + count - len(self.waiting)) > reported:
@@ -139,38 +141,38 @@ class _Run:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _look(self, index: int) -> _Looked:
+    def _look(self, index: int) -> _Lookup:
         """Read a picture and prepare it, unless its content is known. In a thread: it changes nothing of the run."""
         path = self.paths[index]
         data, status = read(path, self.opener)
         content = content_hash(data)
         if content in self.vectors or content in self.waiting:
-            return _Looked(status, content, None, None)
+            return _Lookup(status, content, None, None)
         if self.store is not None and content != self.hashes[index]:  # the others were asked for all at once
-            kept = self.store.get([content], self.key).get(content)  # microseconds, beside the reading
-            if self._fits(kept):
-                return _Looked(status, content, kept, None)
-        image = decode(data, path, at_least=ENOUGH * max(self.backbone.input_size))
+            cached = self.store.get([content], self.key).get(content)  # microseconds, beside the reading
+            if self._fits(cached):
+                return _Lookup(status, content, cached, None)
+        image = decode(data, path, at_least=DECODE_SCALE * max(self.backbone.input_size))
         try:
-            return _Looked(status, content, None, self.backbone.prepare(image))
+            return _Lookup(status, content, None, self.backbone.prepare(image))
         except MemoryError:
             raise BadPicture(path, "does not fit into memory: make it smaller") from None
 
-    def _settle(self, index: int, looking: Future[_Looked]) -> None:
+    def _settle(self, index: int, future: Future[_Lookup]) -> None:
         try:
-            looked = looking.result()
+            lookup = future.result()
         except BadPicture as error:
             if self.strict:
                 raise
             self.hashes[index], self.bad[index] = None, error.reason
             return
-        path, content = self.paths[index], looked.hash
+        path, content = self.paths[index], lookup.hash
         self.hashes[index] = content
-        self.read.append((path, looked.status, content))
-        if looked.vector is not None:
-            self._take({content: looked.vector})
-        elif looked.input is not None and content not in self.vectors and content not in self.waiting:
-            self.waiting[content] = _Waiting(path, looked.input)
+        self.read.append((path, lookup.status, content))
+        if lookup.vector is not None:
+            self._take({content: lookup.vector})
+        elif lookup.input is not None and content not in self.vectors and content not in self.waiting:
+            self.waiting[content] = _Waiting(path, lookup.input)
         if len(self.read) >= 1000:
             self.remember()
 
@@ -233,4 +235,4 @@ class _Run:
 def _cores() -> int:
     """Those this process may use; containers and clusters allow fewer than there are."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(allowed, THREADS)
+    return min(allowed, MAX_THREADS)

@@ -33,9 +33,9 @@ def check_model(model: Any, path: Path) -> None:
     """Raise ValueError unless the operations are ONNX Runtime's own, without loops, and not too many."""
     checker = _Checker(model, path)
     size = checker.size(model.graph, 0)
-    for count, most, what in ((size.nodes, MAX_NODES, "operations"), (size.tensors, MAX_TENSORS, "constants")):
-        if count > most:
-            raise ValueError(f"{path} has {count:,} {what}: a backbone has at most {most:,}")
+    for count, limit, what in ((size.nodes, MAX_NODES, "operations"), (size.tensors, MAX_TENSORS, "constants")):
+        if count > limit:
+            raise ValueError(f"{path} has {count:,} {what}: a backbone has at most {limit:,}")
 
 
 def weight_files(model: Any, path: Path) -> list[Path]:

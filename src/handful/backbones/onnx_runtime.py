@@ -18,10 +18,10 @@ from handful.utils.interrupts import watched
 
 TIMEOUT_S = 120.0  # seconds for a network to be opened, and for each batch, unless one picture alone took long
 TIMEOUT_VARIABLE = "HANDFUL_ONNX_TIMEOUT_S"  # an environment variable with another number of seconds
-SLACK = 4  # times what one picture took: a batch of n may take n times that
+TIME_FACTOR = 4  # times what one picture took: a batch of n may take n times that
 MEMORY_SHARE = 0.5  # of the machine's memory: what a network may take for its weights and maps
 NOISE = r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S*onnxruntime\S* |\S*onnxruntime::\S*\(.*?\) "
-MAX_WORDS = 300  # characters of a message of ONNX Runtime that are worth reading
+MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime that are worth reading
 
 
 class Session:
@@ -41,17 +41,17 @@ class Session:
             options.terminate = True
 
         rows = max(1, *(len(batch) for batch in inputs.values()))
-        limit_s = max(timeout_s(), SLACK * rows * self._seconds_a_picture)
+        limit_s = max(timeout_s(), TIME_FACTOR * rows * self._seconds_a_picture)
         begun = time.monotonic()
         try:
-            found: list[Any] = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
+            results: list[Any] = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
         except TimeoutError:
             sentence = f"{self.name} took longer than {limit_s:g} seconds for a batch of {rows}"
             raise ValueError(_too_long(sentence)) from None
         except Exception as error:  # ONNX Runtime's own errors have no common class
-            raise ValueError(f"{self.name} fails on a batch of {rows}: {_words(error)}") from None
+            raise ValueError(f"{self.name} fails on a batch of {rows}: {_message(error)}") from None
         self._seconds_a_picture = self._seconds_a_picture or (time.monotonic() - begun) / rows
-        return found
+        return results
 
 
 def open_session(model: bytes | Path, threads: int | None = None, *, name: str = "", trusted: bool = True) -> Session:
@@ -84,17 +84,18 @@ def open_session(model: bytes | Path, threads: int | None = None, *, name: str =
         options.add_session_config_entry("session.use_env_allocators", "1")
     if threads is not None:
         options.intra_op_num_threads = threads
-    source, said = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
-    given: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
+    source, label = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
+    extra_options: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
     try:
         opened = watched(
-            lambda: runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"], **given), timeout_s()
+            lambda: runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"], **extra_options),
+            timeout_s(),
         )
     except TimeoutError:
-        raise ValueError(_too_long(f"{said} could not be opened in {timeout_s():g} seconds")) from None
+        raise ValueError(_too_long(f"{label} could not be opened in {timeout_s():g} seconds")) from None
     except Exception as error:  # ONNX Runtime's own errors have no common class
-        raise ValueError(f"{said} cannot be read as an ONNX network: {_words(error)}") from None
-    return Session(opened, runtime, said)
+        raise ValueError(f"{label} cannot be read as an ONNX network: {_message(error)}") from None
+    return Session(opened, runtime, label)
 
 
 def timeout_s() -> float:
@@ -135,9 +136,9 @@ def _too_long(sentence: str) -> str:
     return f"{sentence}: if it is a large network on a slow machine, set {TIMEOUT_VARIABLE} to more"
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """What ONNX Runtime says, without where in its source it says it; names in a stranger's file can be long."""
     if isinstance(error, MemoryError) or "bad_alloc" in str(error) or "requested bytes" in str(error):
         return "it needs more memory than there is"
-    text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_WORDS]).split())
-    return shown(text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]}…")
+    text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_MESSAGE_LENGTH]).split())
+    return shown(text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…")

@@ -176,8 +176,8 @@ def _check_regular(path: str | os.PathLike[str], status: os.stat_result) -> None
     if not status.st_size:
         raise BadPicture(path, "is an empty file: copy it anew or remove it")
     if status.st_size > MAX_BYTES:
-        size, most = status.st_size // 2**20, MAX_BYTES // 2**20
-        raise BadPicture(path, f"is {size} MB large, and {most} MB are read at most: make it smaller")
+        size, limit = status.st_size // 2**20, MAX_BYTES // 2**20
+        raise BadPicture(path, f"is {size} MB large, and {limit} MB are read at most: make it smaller")
 
 
 def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> Image.Image:
@@ -248,14 +248,14 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     if not os.path.isdir(top):
         problem = "is a file" if os.path.exists(top) else "does not exist"
         raise NotADirectoryError(f"{shown(top)} {problem}: give a folder of pictures")
-    found: list[Path] = []
+    pictures: list[Path] = []
     skipped: list[Skipped] = []
     others: Counter[str] = Counter()
     for parts, reason in sorted(_walk(top), key=lambda file: _as_a_person_sorts(file[0])):
         if reason is not None:
             skipped.append(Skipped(os.path.join(top, *parts), reason))
         elif _suffix(parts[-1]) in KNOWN_SUFFIXES:
-            found.append(Path(top, *parts))
+            pictures.append(Path(top, *parts))
         else:
             others[_suffix(parts[-1]) or "no suffix"] += 1
     if strict and skipped:
@@ -266,7 +266,7 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
         count = others.total()
         kind = "file that is not a picture" if count == 1 else "files that are not pictures"
         skipped.append(Skipped(top, f"holds {count} {kind}, by the suffix: {counts}{more} (pictures are {KINDS})"))
-    return found, skipped
+    return pictures, skipped
 
 
 def _walk(top: str) -> Iterator[tuple[tuple[str, ...], str | None]]:

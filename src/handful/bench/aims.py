@@ -90,9 +90,9 @@ def check_aims(results: Sequence[Results]) -> list[Aim]:
         Aim(
             f"The share is estimated within {limit:g} points at {shots} shot{'s' * (shots > 1)}, mean absolute error",
             [
-                _line(of, column, np.abs(of[column, AUTO]["share_error"]), limit)
-                for of in results
-                for column, protocol in protocols_of(of).items()
+                _line(result, column, np.abs(result[column, AUTO]["share_error"]), limit)
+                for result in results
+                for column, protocol in protocols_of(result).items()
                 if protocol.shots == shots
             ],
         )
@@ -101,9 +101,9 @@ def check_aims(results: Sequence[Results]) -> list[Aim]:
     alarms = Aim(
         f"At most {FALSE_UNKNOWN_WITHIN:g} % of the knowns are called unknown where nothing is unknown",
         [
-            _line(of, column, of[column, AUTO]["false_unknown"], FALSE_UNKNOWN_WITHIN)
-            for of in results
-            for column, protocol in protocols_of(of).items()
+            _line(result, column, result[column, AUTO]["false_unknown"], FALSE_UNKNOWN_WITHIN)
+            for result in results
+            for column, protocol in protocols_of(result).items()
             if not protocol.outliers
         ],
     )
@@ -127,11 +127,11 @@ def to_markdown(aims: Sequence[Aim]) -> str:
 def _leads(results: Sequence[Results], row: str, figure: str) -> list[Line]:
     """Auto over a row wherever the figure is defined; none if the row was not run."""
     return [
-        _line(of, column, lead(of, column, row, figure))
-        for of in results
-        if row in of.benchmark.contenders
-        for column in of.benchmark.columns
-        if not np.isnan(of[column, row][figure]).all()
+        _line(result, column, lead(result, column, row, figure))
+        for result in results
+        if row in result.benchmark.contenders
+        for column in result.benchmark.columns
+        if not np.isnan(result[column, row][figure]).all()
     ]
 
 

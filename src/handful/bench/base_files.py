@@ -74,23 +74,23 @@ def learn(
     learn_base: LearnBase | None,
 ) -> Base | None:
     """Return what contenders need that `learn_base` learns from the features `base`; a file in the store keeps it."""
-    wanting = needing(contenders)
+    dependent = needing(contenders)
     if isinstance(base, Base):
-        for contender in wanting:  # or it says what is missing, now
+        for contender in dependent:  # or it says what is missing, now
             needed_base(get_solver(contender.method), base, base.dimension)
-    if not wanting or isinstance(base, Base):
+    if not dependent or isinstance(base, Base):
         return None
     if base is None:
         raise ValueError(
-            f"{wanting[0].method} learns from base classes: give --base, features of the backbone's training classes "
+            f"{dependent[0].method} learns from base classes: give --base, features of the backbone's training classes "
             "or a base file that `handful base` or `handful train` wrote"
         )
     if learn_base is None:
         raise ValueError(
-            f"{wanting[0].method} needs heads that are learned from base classes, and there is nothing to learn them "
+            f"{dependent[0].method} needs heads that are learned from base classes, and there is nothing to learn them "
             "with: give a base file, or learn_base=handful.training.heads.learn_base"
         )
-    heads = sorted({part for c in wanting for part in get_solver(c.method).base_parts} - {NEGATIVES})
+    heads = sorted({part for c in dependent for part in get_solver(c.method).base_parts} - {NEGATIVES})
     mark = blake2b(
         f"{fingerprint(base)} {heads} {source_of([learn_base.__module__])}".encode(), digest_size=6
     ).hexdigest()

@@ -45,7 +45,7 @@ PARADIGMS = {
 RATES = np.arange(101) / 100  # where curves are averaged; rounded as k / n is, so that equal shares are equal
 SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
 PLACES = np.array([(away, *side) for away in (5, 9, 14, 20, 28, 38) for side in SIDES])  # of a name around its point
-AFTER = (0, 1, 2, 5)  # steps, and every fifth from there on
+FIRST_STOPS = (0, 1, 2, 5)  # steps, and every fifth from there on
 SHADE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
 DPI = 150
 
@@ -73,7 +73,9 @@ def sweep(results: Results) -> Figure:
         others = [row for row in rows if row.name not in b]
         x = np.array([b[row.name] for row in along])
         for name, axes in zip(FIGURES, panels, strict=True):
-            means, halves = (np.array([getattr(r, of)[name] for r in along]) for of in ("means", "half_widths"))
+            means, halves = (
+                np.array([getattr(r, attribute)[name] for r in along]) for attribute in ("means", "half_widths")
+            )
             _curve(axes, x, means, halves, BLUE, "-", "EOL", marker="o", markersize=3, zorder=3)
             if not np.isnan(means).all():  # all are where no query is an outlier
                 best = np.nanargmax(means)
@@ -94,23 +96,23 @@ def sweep(results: Results) -> Figure:
 def scatter(results: Results) -> Figure:
     """A labelled point for each method; the mean over the kinds of tasks if there are several."""
     columns = results.benchmark.columns
-    found = table(results, columns[0] if len(columns) == 1 else None)
+    means_table = table(results, columns[0] if len(columns) == 1 else None)
     figure, ((axes,),) = _panels(1, 1, (8, 5.5))
     means, halves = (
-        np.array([[getattr(row, of)[name] for name in ("accuracy", "auroc")] for row in found.rows])
-        for of in ("means", "half_widths")
+        np.array([[getattr(row, attribute)[name] for name in ("accuracy", "auroc")] for row in means_table.rows])
+        for attribute in ("means", "half_widths")
     )
     drawn = {}
-    for row, (x, y), (dx, dy) in zip(found.rows, means, halves, strict=True):
+    for row, (x, y), (dx, dy) in zip(means_table.rows, means, halves, strict=True):
         colour, marker = PARADIGMS[row.kind]
         drawn[row.kind] = axes.errorbar(x, y, dy, dx, fmt=marker, color=colour, markersize=6, elinewidth=0.7)
     axes.set(xlabel="Accuracy, %", ylabel="AUROC, %")
     axes.grid(color="0.92")
     axes.margins(0.08)
     kinds = [kind for kind in PARADIGMS if kind in drawn]
-    figure.suptitle(f"{found.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
+    figure.suptitle(f"{means_table.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
     figure.legend([drawn[kind] for kind in kinds], kinds, loc="outside right center", title="Paradigm", frameon=False)
-    _label(axes, [row.name for row in found.rows], means, halves)
+    _label(axes, [row.name for row in means_table.rows], means, halves)
     return figure
 
 
@@ -118,24 +120,30 @@ def shares(results: Sequence[Results]) -> Figure:
     """On the left what Auto took the share for, at each number of shots; then a panel of AUROC for each."""
     figure, ((left, *panels),) = _panels(1, 1 + len(results), (4 * (1 + len(results)), 4.6))
     left.plot((0, 100), (0, 100), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # as it is
-    apart = np.arange(len(results)) - (len(results) - 1) / 2  # the bars of different shots beside each other
-    for of, (colour, dash), aside in zip(results, _styles(len(results)), apart, strict=True):
-        truth = np.array([100 * p.outlier_share for p in protocols_of(of).values()])
-        found = np.stack([t + of[c, AUTO]["share_error"] for t, c in zip(truth, of.benchmark.columns, strict=True)])
-        low, mean, high = np.quantile(found, 0.05, axis=1), found.mean(axis=1), np.quantile(found, 0.95, axis=1)
+    offsets = np.arange(len(results)) - (len(results) - 1) / 2  # the bars of different shots beside each other
+    for result, (colour, dash), offset in zip(results, _styles(len(results)), offsets, strict=True):
+        truth = np.array([100 * p.outlier_share for p in protocols_of(result).values()])
+        estimates = np.stack(
+            [t + result[c, AUTO]["share_error"] for t, c in zip(truth, result.benchmark.columns, strict=True)]
+        )
+        low, mean, high = (
+            np.quantile(estimates, 0.05, axis=1),
+            estimates.mean(axis=1),
+            np.quantile(estimates, 0.95, axis=1),
+        )
         reach = np.maximum([mean - low, high - mean], 0)  # few tasks may have their mean outside
         style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 3, "elinewidth": 0.8}
-        name = f"{of.benchmark.cells[0].protocol.shots}-shot"
-        left.errorbar(truth + 1.2 * aside, mean, reach, label=name, capsize=2, **style)
+        name = f"{result.benchmark.cells[0].protocol.shots}-shot"
+        left.errorbar(truth + 1.2 * offset, mean, reach, label=name, capsize=2, **style)
     left.set(xlabel="True share of unknowns, %", ylabel="Estimate, %: mean, and 90 % of the tasks", title=AUTO)
     left.legend(frameon=False, fontsize=8)
-    for of, axes in zip(results, panels, strict=True):
-        rows, columns = figure_table(of, "auroc").rows, of.benchmark.columns[1:]  # not defined without unknowns
-        truth = np.array([100 * protocols_of(of)[column].outlier_share for column in columns])
+    for result, axes in zip(results, panels, strict=True):
+        rows, columns = figure_table(result, "auroc").rows, result.benchmark.columns[1:]  # not defined without unknowns
+        truth = np.array([100 * protocols_of(result)[column].outlier_share for column in columns])
         for row, style_of in zip(rows, _styles(len(rows)), strict=True):
             means, halves = (np.array([by[c] for c in columns]) for by in (row.means, row.half_widths))
             _curve(axes, truth, means, halves, *style_of, row.name, marker="o", markersize=3)
-        axes.set(xlabel="True share of unknowns, %", ylabel="AUROC, %", title=_size(of.benchmark.cells[0].protocol))
+        axes.set(xlabel="True share of unknowns, %", ylabel="AUROC, %", title=_size(result.benchmark.cells[0].protocol))
     first = results[0]
     words = f"{first.features}, {first.seeds * first.tasks:,} tasks of each kind"
     figure.suptitle(f"{first.benchmark.title}: {words}", fontsize=11)
@@ -164,11 +172,11 @@ def histogram(scores: np.ndarray, outlier: np.ndarray, title: str) -> Figure:
     scores, outlier = np.asarray(scores), np.asarray(outlier)
     figure, ((axes,),) = _panels(1, 1, (6, 3.6))
     edges = np.histogram_bin_edges(scores, bins=40)
-    for name, chosen, colour in (("known", ~outlier, BLUE), ("unknown", outlier, VERMILION)):
-        if chosen.any():
-            density, _ = np.histogram(scores[chosen], edges, density=True)
+    for name, is_kind, colour in (("known", ~outlier, BLUE), ("unknown", outlier, VERMILION)):
+        if is_kind.any():
+            density, _ = np.histogram(scores[is_kind], edges, density=True)
             axes.stairs(density, edges, fill=True, color=colour, alpha=0.25)
-            axes.stairs(density, edges, color=colour, linewidth=1.2, label=f"{name}, {chosen.sum():,} queries")
+            axes.stairs(density, edges, color=colour, linewidth=1.2, label=f"{name}, {is_kind.sum():,} queries")
     axes.set(xlabel="Outlier score", ylabel="Density", xlim=(edges[0], edges[-1]))
     axes.set_ylim(bottom=0)
     figure.suptitle(title, fontsize=11)
@@ -181,21 +189,21 @@ def optimisation(
 ) -> Figure:
     """Task number `task` of a seed. The figures are those of EOL stopped after so many steps."""
     episode = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=[task])
-    given = told(parse_methods(["eol"])[0], protocol).parameters
-    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **given}
+    parameters = told(parse_methods(["eol"])[0], protocol).parameters
+    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **parameters}
     loss = np.asarray(solve_task(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
     last = get_solver("eol").defaults["steps"]
-    stops = sorted({k for k in (*AFTER, *range(10, last, 5)) if k < last} | {last})
-    found = [solve_task(episode.task, method="eol", steps=k, **options) for k in stops]
-    measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in found]
+    stops = sorted({k for k in (*FIRST_STOPS, *range(10, last, 5)) if k < last} | {last})
+    results = [solve_task(episode.task, method="eol", steps=k, **options) for k in stops]
+    measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in results]
     figure, ((top,), (bottom,)) = _panels(2, 1, (7, 5.6), sharex=True)
     top.plot(np.arange(len(loss)), loss, color=BLACK)
     top.set_ylabel("Loss")
     for name, (colour, dash) in zip(FIGURES, _styles(len(FIGURES)), strict=True):
-        shown = [100 * float(m[name][0]) for m in measured]
-        bottom.plot(stops, shown, color=colour, linestyle=dash, marker="o", markersize=3, label=TITLES[name])
+        percentages = [100 * float(m[name][0]) for m in measured]
+        bottom.plot(stops, percentages, color=colour, linestyle=dash, marker="o", markersize=3, label=TITLES[name])
     bottom.set(xlabel="Steps", ylabel="%", xlim=(-0.5, last + 0.5))
-    b = f"b = {given['b']}"
+    b = f"b = {parameters['b']}"
     figure.suptitle(f"EOL on task {task} of seed {seed}: {features.name}, {_size(protocol)}, {b}", fontsize=11)
     figure.legend(loc="outside lower center", ncols=len(FIGURES), frameon=False)
     return figure
@@ -215,9 +223,9 @@ def gallery(
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
     for contender in parse_methods(methods):
-        given = told(contender, protocol).parameters
-        found = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **given)
-        scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
+        parameters = told(contender, protocol).parameters
+        result = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **parameters)
+        scores[contender.row] = np.asarray(result.outlier_scores), episodes.outlier
         parts = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(parts)).strip("-")
         histograms[f"histograms-{name}"] = histogram(*scores[contender.row], f"{contender.row}: {words}")
@@ -264,11 +272,11 @@ def _roc(scores: np.ndarray, outlier: np.ndarray) -> np.ndarray:
     """Share of the unknowns found at each of `RATES`, [B, rates]; nan for a task without knowns or unknowns."""
     from sklearn.metrics import roc_curve
 
-    found = np.full((len(scores), len(RATES)), np.nan)
+    rates = np.full((len(scores), len(RATES)), np.nan)
     for i, (s, o) in enumerate(zip(scores, outlier, strict=True)):
         if o.any() and not o.all():
-            found[i] = np.interp(RATES, *roc_curve(o, s, drop_intermediate=False)[:2])
-    return found
+            rates[i] = np.interp(RATES, *roc_curve(o, s, drop_intermediate=False)[:2])
+    return rates
 
 
 def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.ndarray) -> None:
@@ -290,8 +298,8 @@ def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.nda
         low, high = middle - half, middle + half  # [places, 2]
         outside = np.maximum(frame[:2] - low, 0) + np.maximum(high - frame[2:], 0)
         sides = np.minimum(high[:, None], taken[:, 2:]) - np.maximum(low[:, None], taken[:, :2])
-        covered = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)  # nan: no bar, no point
-        best = np.argmin(covered + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
+        overlap = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)  # nan: no bar, no point
+        best = np.argmin(overlap + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
         text.set_position(tuple((low[best] - place) / point))
         text.set_in_layout(False)
         taken = np.vstack([taken, np.r_[low[best], high[best]]])

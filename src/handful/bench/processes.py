@@ -22,7 +22,7 @@ from typing import Any
 from handful.utils.interrupts import cleanup
 
 Work = Callable[..., Iterator[int]]  # a function of a piece of work and arguments that yields as it gets on
-MENDABLE = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, RuntimeError, LookupError)
+REPORTABLE = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, RuntimeError, LookupError)
 DONE = "done"  # with a piece of work
 _in_worker = False
 
@@ -52,10 +52,10 @@ def spread(
             setup = script, sys.argv, function, arguments
             threading.Thread(target=_conduct, args=(crew[-1], setup, todo, news), daemon=True).start()
         finished = 0
-        for own in _own(todo, function, arguments):
-            if own is not None:
-                yield own
-            while not news.empty() or (own is None and finished < len(crew)):
+        for progress_here in _work_here(todo, function, arguments):
+            if progress_here is not None:
+                yield progress_here
+            while not news.empty() or (progress_here is None and finished < len(crew)):
                 message = news.get()
                 if message is DONE:
                     finished += 1
@@ -82,7 +82,7 @@ def _crew() -> Iterator[list[subprocess.Popen[bytes]]]:
             end()
 
 
-def _own(todo: queue.SimpleQueue[Any], function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
+def _work_here(todo: queue.SimpleQueue[Any], function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
     """What this process does of the work; None at the end, when only others are left to wait for."""
     with suppress(queue.Empty):
         while True:
@@ -166,7 +166,7 @@ def main() -> None:
             try:
                 for progress in function(piece, *arguments):
                     _say(answer, progress)
-            except MENDABLE as error:
+            except REPORTABLE as error:
                 if isinstance(error, BrokenPipeError):
                     raise
                 _say(answer, sayable(error))

@@ -24,7 +24,7 @@ from handful.features.episodes import check
 from handful.utils.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims", "share")
-TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # of a seed, unless said otherwise
+DEFAULT_TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # of a seed, unless said otherwise
 
 
 @dataclass
@@ -97,7 +97,7 @@ def perform(
     if name == "share":
         for benchmark in benchmarks:  # all of them before the first is run
             share.check_drawable(benchmark, features.counts)
-    tasks = TASKS[name] if tasks is None else tasks
+    tasks = DEFAULT_TASKS[name] if tasks is None else tasks
     store = Store(output)
     contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
     check_dimension(ground(base, features), features)
@@ -112,23 +112,23 @@ def perform(
                 progress=partial(progress, benchmark.name), engine=engine, learned=learned,
             )
         )  # fmt: skip
-    found = Outcome(name, [], [], results)
+    outcome = Outcome(name, [], [], results)
     if name == "claims":
-        found.claims = statements.check(*results)
+        outcome.claims = statements.check(*results)
     elif name == "share":
-        found.tables, found.aims = share.share_tables(results), aiming.check_aims(results)
+        outcome.tables, outcome.aims = share.share_tables(results), aiming.check_aims(results)
     else:
-        found.tables = tables(results[0], against, paper)
-    _write(found, Path(output), command)
+        outcome.tables = tables(results[0], against, paper)
+    _write(outcome, Path(output), command)
     if plots:
-        known = ground(base, features)
-        mean = None if known is None else known.base.mean
+        base_used = ground(base, features)
+        mean = None if base_used is None else base_used.base.mean
         for what, figure in pictures.gallery(features, mean, protocol).items():
             path = Path(output) / f"{what}.png"
             with in_words(path.parent):
                 write_whole(path, pictures.png(figure))
-            found.files[what] = path
-    return found
+            outcome.files[what] = path
+    return outcome
 
 
 def _benchmarks(
@@ -136,56 +136,56 @@ def _benchmarks(
 ) -> list[Benchmark]:
     """What is to be run, one after the other."""
     if name == "share":
-        chosen = tuple(dict.fromkeys(share.SHOTS if shots is None else shots))
-        if not chosen:
+        shot_counts = tuple(dict.fromkeys(share.SHOTS if shots is None else shots))
+        if not shot_counts:
             raise ValueError("no number of shots is given: name some, as in --shots 1,5,10")
         rows = share.contenders(methods)
-        return [share.benchmark(replace(protocol, shots=n), rows) for n in chosen]
+        return [share.benchmark(replace(protocol, shots=n), rows) for n in shot_counts]
     benchmarks = []
     for part in list(BENCHMARKS) if name == "claims" else [name]:
-        make, own = BENCHMARKS[part]
-        wanted = own if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        benchmarks.append(make(protocol, parse_methods(wanted) if wanted else ()))
+        make, default_methods = BENCHMARKS[part]
+        chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
+        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
     return benchmarks
 
 
-def _write(found: Outcome, folder: Path, command: str | None) -> None:
-    first = found.results[0]
+def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
+    first = outcome.results[0]
     about: dict[str, Any] = {
-        "benchmark": found.name, "features": first.features, "base": first.base, "seeds": first.seeds,
+        "benchmark": outcome.name, "features": first.features, "base": first.base, "seeds": first.seeds,
         "tasks": first.tasks, "command": command,
     }  # fmt: skip
-    if found.name == "claims":
+    if outcome.name == "claims":
         texts = {
-            "md": statements.to_markdown(found.claims, first, command),
-            "json": json.dumps(about | {"claims": [v.record() for v in found.claims]}, indent=2) + "\n",
+            "md": statements.to_markdown(outcome.claims, first, command),
+            "json": json.dumps(about | {"claims": [v.record() for v in outcome.claims]}, indent=2) + "\n",
         }
     else:
-        summary = aiming.to_markdown(found.aims) if found.aims else ""
-        if found.aims:
-            about["aims"] = [aim.record() for aim in found.aims]
+        summary = aiming.to_markdown(outcome.aims) if outcome.aims else ""
+        if outcome.aims:
+            about["aims"] = [aim.record() for aim in outcome.aims]
         texts = {
-            "md": write_markdown(found.tables, first.benchmark.title, command, summary),
-            "csv": write_csv(found.tables),
-            "tex": "\n".join(table.to_latex() for table in found.tables),
-            "json": write_json(found.tables, about),
+            "md": write_markdown(outcome.tables, first.benchmark.title, command, summary),
+            "csv": write_csv(outcome.tables),
+            "tex": "\n".join(table.to_latex() for table in outcome.tables),
+            "json": write_json(outcome.tables, about),
         }
     contents: dict[str, Any] = {suffix: text.encode() for suffix, text in texts.items()}
-    picture = _picture(found)
+    picture = _picture(outcome)
     if picture is not None:
         contents["png"] = picture
     for suffix, content in contents.items():
-        path = folder / f"{found.name}.{suffix}"
+        path = folder / f"{outcome.name}.{suffix}"
         with in_words(folder):
             write_whole(path, content)
-        found.files[suffix] = path
+        outcome.files[suffix] = path
 
 
-def _picture(found: Outcome) -> bytes | None:
+def _picture(outcome: Outcome) -> bytes | None:
     """The figure that belongs to the table, where matplotlib is installed."""
     if not pictures.available():
         return None
-    if found.name == "share":
-        return pictures.png(pictures.shares(found.results))
+    if outcome.name == "share":
+        return pictures.png(pictures.shares(outcome.results))
     draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
-    return pictures.png(draws[found.name](found.results[0])) if found.name in draws else None
+    return pictures.png(draws[outcome.name](outcome.results[0])) if outcome.name in draws else None

@@ -79,33 +79,37 @@ def run(
     (its mean at least) and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
     """
     features = features.labelled()
-    known = ground(base, features, learned)
-    check_dimension(known, features)
+    base_used = ground(base, features, learned)
+    check_dimension(base_used, features)
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()
-    mark, base_mark, whole = fingerprint(features), known.mark if known else None, known.base.mark if known else None
+    mark, base_mark, whole = (
+        fingerprint(features),
+        base_used.mark if base_used else None,
+        base_used.base.mark if base_used else None,
+    )
     abouts = {cell: describe(cell, mark, base_mark, benchmark.figures, whole) for cell in benchmark.cells}
     keys = {cell: key_of(about) for cell, about in abouts.items()}
     plan = blocks(seeds, tasks)
-    found = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
+    stored = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
     missing = [
         Work(protocol, block, tuple((c.contender, keys[c], abouts[c]) for c in cells), benchmark.figures)
         for block in plan
-        for protocol, cells in _by_protocol(c for c in benchmark.cells if found[c, block] is None)
+        for protocol, cells in _by_protocol(c for c in benchmark.cells if stored[c, block] is None)
     ]
     total = seeds * tasks * len(benchmark.cells)
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
     solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
-    given = known.base if known else None
-    with closing(solve_all(missing, features, given, store)) as solving:  # ended, whatever happens
+    solving_base = base_used.base if base_used else None
+    with closing(solve_all(missing, features, solving_base, store)) as solving:  # ended, whatever happens
         for solved in solving:
             done += solved
             progress(done, total)
     return Results(
-        benchmark, _gather(found, benchmark, plan, keys, store), seeds, tasks,
-        features.name, known.name if known else None,
+        benchmark, _gather(stored, benchmark, plan, keys, store), seeds, tasks,
+        features.name, base_used.name if base_used else None,
     )  # fmt: skip
 
 
@@ -125,34 +129,34 @@ def solve_cell(
     contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
 ) -> Figures:
     """The figures of one contender on a block of tasks, [tasks] by name."""
-    given = dict(contender.parameters)
+    parameters = dict(contender.parameters)
     if needing([contender]):
-        given["base"] = base
-    own = given.get("base") is not None  # then it brings its mean
+        parameters["base"] = base
+    has_own_base = parameters.get("base") is not None  # then it brings its mean
     if "outlier_share" not in get_solver(contender.method).defaults:
-        given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
-    found = solve_task(
+        parameters.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
+    result = solve_task(
         episodes.task,
         method=contender.method,
-        base_mean=None if own or base is None else base.mean,
+        base_mean=None if has_own_base or base is None else base.mean,
         threads=threads,
-        **given,
+        **parameters,
     )
-    return measure(found, episodes.truth, names)
+    return measure(result, episodes.truth, names)
 
 
-def measure(found: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
+def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
     """The figures of these names, [B] each: the paper's, those of the decisions, and those of the share of unknowns.
 
     share_error: the share that the method worked with, less the true one; covered: whether its interval, if it gives
     one, holds the true one.
     """
-    measured = figures(found.probabilities, found.outlier_scores, truth)
+    measured = figures(result.probabilities, result.outlier_scores, truth)
     if set(names) - set(measured):
-        measured |= decision_figures(found.probabilities, found.unknown, truth)
+        measured |= decision_figures(result.probabilities, result.unknown, truth)
         share = (truth == UNKNOWN).mean(axis=-1)
-        measured["share_error"] = np.asarray(found.outlier_share, np.float64) - share
-        interval = getattr(found, "outlier_share_interval", None)  # [B, 2]
+        measured["share_error"] = np.asarray(result.outlier_share, np.float64) - share
+        interval = getattr(result, "outlier_share_interval", None)  # [B, 2]
         low, high = (np.full_like(share, np.nan),) * 2 if interval is None else np.asarray(interval).T
         measured["covered"] = np.where(np.isnan(low), np.nan, (low <= share) & (share <= high))
     return {name: measured[name] for name in names}
@@ -166,13 +170,17 @@ def _by_protocol(cells: Iterable[Cell]) -> list[tuple[Protocol, list[Cell]]]:
 
 
 def _gather(
-    found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: list[Block], keys: Mapping[Cell, str], store: Store
+    stored: Mapping[Any, Figures | None],
+    benchmark: Benchmark,
+    plan: list[Block],
+    keys: Mapping[Cell, str],
+    store: Store,
 ) -> dict[tuple[str, str], Figures]:
     gathered = {}
     for cell in benchmark.cells:
         parts = []
         for block in plan:
-            part = found[cell, block] or store.read(keys[cell], block, benchmark.figures)
+            part = stored[cell, block] or store.read(keys[cell], block, benchmark.figures)
             if part is None:
                 raise OSError(f"{store.path(keys[cell], block)} is gone or damaged: run the same command again")
             parts.append(part)
@@ -185,12 +193,12 @@ def _gather(
 def _all(
     work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
-    fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
+    fused = all(contender.parameters.get("backend") == "fast" for unit in work for contender, *_ in unit.contenders)
     if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once
-        for each in work:
-            yield from solve_block(each, features.features, features.need_labels(), base, store, max(1, jobs))
+        for unit in work:
+            yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
         return
-    methods = {contender.method for each in work for contender, *_ in each.contenders}
+    methods = {contender.method for unit in work for contender, *_ in unit.contenders}
     modules = {module for method in methods for module in modules_of(method)}
     path = store.scratch("features.npy")  # the processes share it through the page cache
     try:

@@ -97,13 +97,13 @@ class Benchmark:
         """The row of that name, or of that method: "EOL", "eol", "knn:k=5"."""
         if text in self.contenders:
             return text
-        found = [row for row, contender in self.contenders.items() if contender.method == text]
+        rows = [row for row, contender in self.contenders.items() if contender.method == text]
         with suppress(ValueError):
-            found += [c.row for c in parse_methods(text) if c.row in self.contenders and c.row not in found]
-        if len(found) != 1:
-            which = "several" if found else "none"
+            rows += [c.row for c in parse_methods(text) if c.row in self.contenders and c.row not in rows]
+        if len(rows) != 1:
+            which = "several" if rows else "none"
             raise ValueError(f"{text!r} names {which} of the rows to compare with: {', '.join(self.contenders)}")
-        return found[0]
+        return rows[0]
 
 
 def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
@@ -112,24 +112,26 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     >>> [(c.row, c.parameters) for c in parse_methods("eol, knn:k=5")]
     [('EOL', {}), ('kNN distance (k=5)', {'k': 5})]
     """
-    given = methods.split(",") if isinstance(methods, str) else list(methods)
+    texts = methods.split(",") if isinstance(methods, str) else list(methods)
     contenders = []
-    for text in filter(None, (part.strip() for part in given)):
+    for text in filter(None, (part.strip() for part in texts)):
         name, *settings = text.split(":")
         method = get_solver(name)
-        parameters, shown = {}, []
+        parameters, settings_text = {}, []
         for setting in settings:
             key, equals, value = setting.partition("=")
             if key not in method.defaults:
-                known = ", ".join(method.defaults) or "none"
-                raise ValueError(f"{text!r}: {name} has no parameter {key!r}; it has: {known}")
+                names = ", ".join(method.defaults) or "none"
+                raise ValueError(f"{text!r}: {name} has no parameter {key!r}; it has: {names}")
             if not equals:
                 raise ValueError(f"{text!r}: {key} has no value: write {key}=...")
             parameters[key] = read_base(value) if key == "base" else _value(value)
-            shown.append(f"{key}={value if key == 'base' else parameters[key]}")
+            settings_text.append(f"{key}={value if key == 'base' else parameters[key]}")
         check(parameters, method.rules, name)
         as_published = text == "openmax:weibull=false"
-        row = short_title(method.info.title) + (f" ({', '.join(shown)})" if shown and not as_published else "")
+        row = short_title(method.info.title) + (
+            f" ({', '.join(settings_text)})" if settings_text and not as_published else ""
+        )
         contenders.append(Contender(row, name, parameters))
     rows = [c.row for c in contenders]
     if not rows:
@@ -182,10 +184,10 @@ def best_b(share: float) -> float:
     return (0.3, 0.5, 0.7)[min(range(3), key=lambda i: abs(share - (0.2, 0.5, 0.8)[i]))]
 
 
-def _ratio(base: Protocol, known: int, outlier: int) -> Protocol:
+def _ratio(base: Protocol, known_ratio: int, outlier_ratio: int) -> Protocol:
     """`base` with its queries, 2 x `queries` a class, in this ratio."""
     total = 2 * base.queries
-    queries = round(total * known / (known + outlier))
+    queries = round(total * known_ratio / (known_ratio + outlier_ratio))
     return replace(base, queries=queries, outlier_queries=total - queries)
 
 
@@ -208,21 +210,21 @@ def told(contender: Contender, protocol: Protocol) -> Contender:
     """
     if NOT_TOLD in contender.method.split("+"):
         return contender
-    defaults, given = get_solver(contender.method).defaults, contender.parameters
-    if "b" in defaults and not {"b", "outlier_share"} & set(given):
-        return replace(contender, parameters={**given, "b": best_b(protocol.outlier_share)})
-    if "outlier_share" in defaults and not {"b", "outlier_share"} & set(given):
-        return replace(contender, parameters={**given, "outlier_share": protocol.outlier_share})
+    defaults, parameters = get_solver(contender.method).defaults, contender.parameters
+    if "b" in defaults and not {"b", "outlier_share"} & set(parameters):
+        return replace(contender, parameters={**parameters, "b": best_b(protocol.outlier_share)})
+    if "outlier_share" in defaults and not {"b", "outlier_share"} & set(parameters):
+        return replace(contender, parameters={**parameters, "outlier_share": protocol.outlier_share})
     return contender
 
 
 def with_engine(contender: Contender) -> Contender:
     """Left to choose, a descent looks at what is loaded already: here its engine is the same in every process."""
-    method, given = get_solver(contender.method), contender.parameters
-    engine = "fast" if find_spec("numba") is not None and not given.get("history") else "array"
-    left = [name for name, default in method.defaults.items() if default == "auto" and name not in given]
-    chosen = {name: engine for name in left if name in method.rules and method.rules[name].accepts(engine)}
-    return replace(contender, parameters={**given, **chosen})
+    method, parameters = get_solver(contender.method), contender.parameters
+    engine = "fast" if find_spec("numba") is not None and not parameters.get("history") else "array"
+    open_names = [name for name, default in method.defaults.items() if default == "auto" and name not in parameters]
+    engines = {name: engine for name in open_names if name in method.rules and method.rules[name].accepts(engine)}
+    return replace(contender, parameters={**parameters, **engines})
 
 
 def _value(text: str) -> Any:

@@ -24,16 +24,16 @@ from handful.features.episodes import check
 from handful.solving import get_solver
 
 AUTO, TOLD, HALF = "Auto (not told)", "EOL (told)", "EOL (0.5)"
-OTHERS = ("oslo", "ostim", "knn", "simpleshot")
+OTHER_METHODS = ("oslo", "ostim", "knn", "simpleshot")
 SHOTS = (1, 5, 10)
 SHARES = tuple(Fraction(i, 6) for i in range(6))  # exact, so that rounding is
-ASKED = (0.01, 0.99)  # EOL takes no share of 0
+EOL_SHARE_LIMITS = (0.01, 0.99)  # EOL takes no share of 0
 DECISIONS = {
     "unknown_f1": "F1 of unknown",
     "balanced_accuracy": "Balanced accuracy",
     "false_unknown": "Knowns called unknown",
 }
-SHOWN = TITLES | DECISIONS
+FIGURE_TITLES = TITLES | DECISIONS
 MEASURED = (*FIGURES, *DECISIONS, "share_error", "covered")
 ESTIMATED = {
     "share": "Mean estimate",
@@ -49,7 +49,7 @@ ESTIMATED = {
 def contenders(methods: str | Iterable[str] | None = None) -> list[Contender]:
     """The one that is not told, the two EOLs, and `methods`, as they come: none is told anything."""
     auto = Contender(AUTO, NOT_TOLD, {})
-    others = [_half(c) for c in parse_methods(OTHERS if methods is None else methods)]
+    others = [_half(c) for c in parse_methods(OTHER_METHODS if methods is None else methods)]
     others = [c for c in others if (c.method, c.parameters) != (auto.method, auto.parameters)]
     return [auto, Contender(TOLD, "eol", {}), Contender(HALF, "eol", {"outlier_share": 0.5}), *others]
 
@@ -62,7 +62,9 @@ def benchmark(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
             f"{base.queries} queries a class are too few for {base.ways} known and {base.outlier_ways} outlier classes "
             "at shares of unknowns from 0 to 5/6: give more --queries (3 or more with as many outlier as known classes)"
         )
-    cells = tuple(Cell(name, p, with_engine(_told(c, p))) for name, p in protocols.items() for c in contenders)
+    cells = tuple(
+        Cell(name, p, with_engine(_with_true_share(c, p))) for name, p in protocols.items() for c in contenders
+    )
     return Benchmark(f"share, {base.shots}-shot", "The share of unknowns, not told", cells, MEASURED)
 
 
@@ -86,18 +88,18 @@ def queries_of(protocol: Protocol) -> str:
 def estimates(contender: Contender) -> bool:
     """Whether it finds the share of unknowns itself."""
     default = get_solver(contender.method).defaults.get("outlier_share")
-    given = contender.parameters.get("outlier_share", default)
-    finds = contender.method.split("+")[-1] == NOT_TOLD or (isinstance(given, str) and "b" not in contender.parameters)
+    share = contender.parameters.get("outlier_share", default)
+    finds = contender.method.split("+")[-1] == NOT_TOLD or (isinstance(share, str) and "b" not in contender.parameters)
     return finds or contender.row == AUTO
 
 
 def _at(base: Protocol, share: Fraction) -> Protocol:
     """`base` with so many of its queries unknown, to the nearest whole number a class; the rest known."""
     total = base.queries * (base.ways + base.outlier_ways)
-    known = round(total * (1 - share) / base.ways)
+    known_queries = round(total * (1 - share) / base.ways)
     if share == 0 or not base.outlier_ways:
-        return replace(base, queries=known, outlier_queries=0, outlier_ways=0)
-    return replace(base, queries=known, outlier_queries=round(total * share / base.outlier_ways))
+        return replace(base, queries=known_queries, outlier_queries=0, outlier_ways=0)
+    return replace(base, queries=known_queries, outlier_queries=round(total * share / base.outlier_ways))
 
 
 def _half(contender: Contender) -> Contender:
@@ -107,10 +109,10 @@ def _half(contender: Contender) -> Contender:
     return replace(contender, parameters={**contender.parameters, "outlier_share": 0.5})
 
 
-def _told(contender: Contender, protocol: Protocol) -> Contender:
+def _with_true_share(contender: Contender, protocol: Protocol) -> Contender:
     if contender.row != TOLD:
         return contender
-    return replace(contender, parameters={"outlier_share": float(np.clip(protocol.outlier_share, *ASKED))})
+    return replace(contender, parameters={"outlier_share": float(np.clip(protocol.outlier_share, *EOL_SHARE_LIMITS))})
 
 
 # What is said of it
@@ -134,8 +136,8 @@ class ShareTable(Table):
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
         """Return the text of a cell, with a star where a difference is not zero."""
-        shown = super().text(row, name, plus_minus)
-        return shown + (" *" if self.against and excludes_zero(row.means[name], row.half_widths[name]) else "")
+        cell_text = super().text(row, name, plus_minus)
+        return cell_text + (" *" if self.against and excludes_zero(row.means[name], row.half_widths[name]) else "")
 
     def records(self) -> list[dict[str, Any]]:
         """Return a dict for each cell."""
@@ -166,8 +168,8 @@ class EstimateTable(Table):
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
         """Return the text of a cell; errors carry their sign."""
-        shown = super().text(row, name, plus_minus)
-        return f"+{shown}" if name == "share_error" and row.means[name] >= 0 else shown
+        cell_text = super().text(row, name, plus_minus)
+        return f"+{cell_text}" if name == "share_error" and row.means[name] >= 0 else cell_text
 
     def records(self) -> list[dict[str, Any]]:
         """Return a dict for each cell."""
@@ -185,13 +187,13 @@ def excludes_zero(mean: float, half_width: float) -> bool:
 
 def share_tables(results: Sequence[Results]) -> list[Table]:
     """For each number of shots: the estimates, each figure of all methods, Auto's lead over each in each figure."""
-    found: list[Table] = []
-    for of in results:
-        rows = of.benchmark.contenders
-        found += [estimate_table(of, row) for row, contender in rows.items() if estimates(contender)]
-        found += [figure_table(of, figure) for figure in SHOWN]
-        found += [lead_table(of, figure) for figure in SHOWN]
-    return found
+    tables: list[Table] = []
+    for result in results:
+        rows = result.benchmark.contenders
+        tables += [estimate_table(result, row) for row, contender in rows.items() if estimates(contender)]
+        tables += [figure_table(result, figure) for figure in FIGURE_TITLES]
+        tables += [lead_table(result, figure) for figure in FIGURE_TITLES]
+    return tables
 
 
 def estimate_table(results: Results, row: str) -> EstimateTable:
@@ -201,8 +203,8 @@ def estimate_table(results: Results, row: str) -> EstimateTable:
     for column, protocol in protocols.items():
         error, covered = results[column, row]["share_error"], results[column, row]["covered"]
         truth = 100 * protocol.outlier_share
-        of = {"share": truth + error, "share_error": error, "absolute_error": np.abs(error), "covered": covered}
-        rows.append(Row(f"{truth:.1f}", queries_of(protocol), *_means(of)))
+        figures = {"share": truth + error, "share_error": error, "absolute_error": np.abs(error), "covered": covered}
+        rows.append(Row(f"{truth:.1f}", queries_of(protocol), *_means(figures)))
     has_interval = not all(np.isnan(row.means["covered"]) for row in rows)
     titles = {name: title for name, title in ESTIMATED.items() if name != "covered" or has_interval}
     return EstimateTable(
@@ -214,25 +216,25 @@ def estimate_table(results: Results, row: str) -> EstimateTable:
 
 def figure_table(results: Results, figure: str) -> ShareTable:
     """Return one figure of all methods at each share of unknowns."""
-    of = results.benchmark
+    benchmark = results.benchmark
     rows = [
-        Row(row, contender.kind, *_means({column: results[column, row][figure] for column in of.columns}))
-        for row, contender in of.contenders.items()
+        Row(row, contender.kind, *_means({column: results[column, row][figure] for column in benchmark.columns}))
+        for row, contender in benchmark.contenders.items()
     ]
-    title = f"{SHOWN[figure]} at each share of unknowns, {_size(results)}"
+    title = f"{FIGURE_TITLES[figure]} at each share of unknowns, {_size(results)}"
     return _share_table(results, figure, title, rows, _note(results, figure))
 
 
 def lead_table(results: Results, figure: str) -> ShareTable:
     """Return by how much the default method is ahead of each other one at each share of unknowns."""
-    of = results.benchmark
+    benchmark = results.benchmark
     rows = [
-        Row(row, contender.kind, *_means({column: lead(results, column, row, figure) for column in of.columns}))
-        for row, contender in of.contenders.items()
+        Row(row, contender.kind, *_means({column: lead(results, column, row, figure) for column in benchmark.columns}))
+        for row, contender in benchmark.contenders.items()
         if row != AUTO
     ]
     note = _note(results, figure).replace("mean", f"mean of {AUTO} minus the row, task by task,", 1)
-    title = f"{SHOWN[figure]} at each share of unknowns, {_size(results)}, {AUTO} minus each"
+    title = f"{FIGURE_TITLES[figure]} at each share of unknowns, {_size(results)}, {AUTO} minus each"
     return _share_table(results, figure, title, rows, note + " *: the interval excludes 0.", AUTO)
 
 
@@ -269,8 +271,8 @@ def _record(
 
 
 def _means(values: Mapping[str, np.ndarray]) -> tuple[dict[str, float], dict[str, float]]:
-    found = {name: mean_and_half_width(of) for name, of in values.items()}
-    return {n: float(m.mean) for n, m in found.items()}, {n: float(m.half_width_95) for n, m in found.items()}
+    summaries = {name: mean_and_half_width(array) for name, array in values.items()}
+    return {n: float(m.mean) for n, m in summaries.items()}, {n: float(m.half_width_95) for n, m in summaries.items()}
 
 
 def _note(results: Results, figure: str | None = None) -> str:

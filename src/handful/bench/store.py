@@ -33,9 +33,9 @@ from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.utils.files import scratch, write_whole
 
-BLOCK = 100  # tasks
+BLOCK_TASKS = 100  # tasks
 MEASURING = ("handful.solving.solve", "handful.solving.pairs", "handful.core.metrics", "handful.features.episodes")
-STALE = 3600  # seconds after which a temporary file is surely nobody's
+MAX_SCRATCH_AGE_S = 3600  # seconds after which a temporary file is surely nobody's
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Block:
 
 def blocks(seeds: int, tasks: int) -> list[Block]:
     """Return the blocks that the tasks of all seeds are computed in."""
-    return [Block(s, i, min(i + BLOCK, tasks)) for s in range(seeds) for i in range(0, tasks, BLOCK)]
+    return [Block(s, i, min(i + BLOCK_TASKS, tasks)) for s in range(seeds) for i in range(0, tasks, BLOCK_TASKS)]
 
 
 class Store:
@@ -73,17 +73,17 @@ class Store:
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno, f"results cannot be written there: {reason}", str(self.folder)) from None
-        for left in self.folder.rglob(".*.tmp"):
+        for leftover in self.folder.rglob(".*.tmp"):
             try:
-                if time.time() - left.stat().st_mtime > STALE:
-                    left.unlink()
+                if time.time() - leftover.stat().st_mtime > MAX_SCRATCH_AGE_S:
+                    leftover.unlink()
             except OSError:  # another run was quicker, or is reading it
                 pass
 
     def tidy(self) -> None:
         """Remove this run's temporary files: those of workers that had to be ended."""
-        for left in self.folder.rglob(f".*.{self.run}.*.tmp"):
-            left.unlink(missing_ok=True)
+        for leftover in self.folder.rglob(f".*.{self.run}.*.tmp"):
+            leftover.unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
         """A name of one's own for something that is not to last."""
@@ -100,11 +100,11 @@ class Store:
         try:
             with parquet.ParquetFile(self.path(key, block)) as file:  # not a dataset, for which pandas is imported
                 table = file.read()
-            found = {name: table[name].to_numpy() for name in ("seed", "task", *names)}
+            figures = {name: table[name].to_numpy() for name in ("seed", "task", *names)}
         except (FileNotFoundError, ArrowException, OSError, KeyError):
             return None
-        whole = np.array_equal(found.pop("task"), np.arange(block.first, block.last))
-        return found if whole and (found.pop("seed") == block.seed).all() else None
+        whole = np.array_equal(figures.pop("task"), np.arange(block.first, block.last))
+        return figures if whole and (figures.pop("seed") == block.seed).all() else None
 
     def write(self, key: str, about: Mapping[str, Any], block: Block, figures: Mapping[str, np.ndarray]) -> None:
         """Write the figures of a block's tasks to its file, which appears whole or not at all."""
@@ -130,8 +130,8 @@ def in_words(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or f"{error} (is the disk full?)"  # NumPy only counts what it could write
-        kept = "what was finished is kept, the same command goes on from there"
-        raise OSError(error.errno or EIO, f"the results were not written: {reason}: {kept}", str(folder)) from None
+        advice = "what was finished is kept, the same command goes on from there"
+        raise OSError(error.errno or EIO, f"the results were not written: {reason}: {advice}", str(folder)) from None
 
 
 def describe(
@@ -151,7 +151,7 @@ def describe(
         "features": features,
         "base": base,
         "protocol": asdict(cell.protocol),
-        "block": BLOCK,
+        "block": BLOCK_TASKS,
         "method": method.name,
         "parameters": {**method.defaults, **cell.contender.parameters},
         "by_shots": {name: dict(values) for name, values in method.info.by_shots.items()},
@@ -170,10 +170,10 @@ def fingerprint(features: FeatureTable) -> str:
     """Return a digest of the features and labels of a set."""
     labels = np.empty(0, str) if features.labels is None else features.labels
     about = features.features.dtype.str, features.features.shape, labels.dtype.kind  # 10 > 2, but "10" < "2"
-    found = blake2b(repr(about).encode(), digest_size=16)
-    found.update(np.ascontiguousarray(features.features).data)
-    found.update("\0".join(map(str, labels)).encode())
-    return found.hexdigest()
+    hasher = blake2b(repr(about).encode(), digest_size=16)
+    hasher.update(np.ascontiguousarray(features.features).data)
+    hasher.update("\0".join(map(str, labels)).encode())
+    return hasher.hexdigest()
 
 
 def modules_of(name: str) -> list[str]:
@@ -198,10 +198,10 @@ def source_of(modules: Iterable[str]) -> str:
         if file is None or not Path(file).is_file():
             return uuid4().hex
         _follow(start, Path(file), files)
-    found = blake2b(digest_size=10)
+    hasher = blake2b(digest_size=10)
     for file in sorted(files, key=lambda f: (f.name, f)):
-        found.update(file.name.encode() + file.read_bytes())
-    return found.hexdigest()
+        hasher.update(file.name.encode() + file.read_bytes())
+    return hasher.hexdigest()
 
 
 def _follow(name: str, file: Path, files: set[Path]) -> None:
@@ -221,15 +221,15 @@ def _follow(name: str, file: Path, files: set[Path]) -> None:
 def _imports(file: Path, name: str) -> tuple[str, ...]:
     """Names that may be modules; `name` is what relative imports start from."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    found = []
+    names = []
     for node in _statements(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             home = ".".join([*above, *filter(None, [node.module])])
-            found += [home, *(f"{home}.{alias.name}" for alias in node.names)]
-    return tuple(found)
+            names += [home, *(f"{home}.{alias.name}" for alias in node.names)]
+    return tuple(names)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

@@ -54,30 +54,30 @@ class Table:
     @property
     def best(self) -> dict[str, float]:
         """The highest mean of each figure, of those that can be called best."""
-        found = {}
+        best_means = {}
         for name in self.titles:
             means = [row.means[name] for row in self.rows if not np.isnan(row.means[name])]
-            found[name] = max(means) if means and not self.against else np.nan
-        return found
+            best_means[name] = max(means) if means and not self.against else np.nan
+        return best_means
 
     def cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
         """Each row as text, the best figures by the pattern `bold`."""
         for row in self.rows:
-            shown = [row.name, row.kind]
+            texts = [row.name, row.kind]
             for name in self.titles:
                 text = self.text(row, name, plus_minus)
-                shown.append(bold.format(text) if row.means[name] == self.best[name] else text)
+                texts.append(bold.format(text) if row.means[name] == self.best[name] else text)
             if row.paper is not None:
-                shown += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in self.titles]
+                texts += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in self.titles]
             elif self.has_paper:
-                shown += [""] * len(self.titles)
-            yield shown
+                texts += [""] * len(self.titles)
+            yield texts
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
         """One figure of a row."""
         mean, half = row.means[name], row.half_widths[name]
-        shown = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
-        return shown + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
+        number = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
+        return number + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
 
     @property
     def has_paper(self) -> bool:
@@ -94,19 +94,19 @@ class Table:
         """For the terminal; the paper's figure stands behind ours, after a stroke."""
         from rich.table import Table as RichTable
 
-        shown = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        rich_table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         behind = " / paper" if self.has_paper else ""
         for i, name in enumerate(self.header[: 2 + len(self.titles)]):
-            shown.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
+            rich_table.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
         kind = None
         for row, cells in zip(self.rows, self.cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
             if self.sections and kind not in (None, row.kind):
-                shown.add_section()
+                rich_table.add_section()
             kind = row.kind
             ours, theirs = cells[2 : 2 + len(self.titles)], cells[2 + len(self.titles) :]
             joined = [f"{a} / {b}" if b else a for a, b in zip(ours, theirs, strict=True)] if theirs else ours
-            shown.add_row(*cells[:2], *joined)
-        return shown
+            rich_table.add_row(*cells[:2], *joined)
+        return rich_table
 
     def to_markdown(self) -> str:
         """Return the table with its title and note as Markdown."""
@@ -143,7 +143,7 @@ class Table:
 
 
 def table(
-    results: Results, column: str | None = None, beside: Mapping[str, Sequence[float | None]] | None = None
+    results: Results, column: str | None = None, paper_figures: Mapping[str, Sequence[float | None]] | None = None
 ) -> Table:
     """The figures of one kind of tasks; without `column`, their mean over all kinds.
 
@@ -154,12 +154,12 @@ def table(
         means, halves = {}, {}
         for name in FIGURES:
             means[name], halves[name] = map(float, mean_and_half_width(values(results, column, row, name)))
-        theirs = (beside.get(row) or beside.get(contender.method)) if beside else None
+        paper_row = (paper_figures.get(row) or paper_figures.get(contender.method)) if paper_figures else None
         rows.append(
-            Row(row, contender.kind, means, halves, dict(zip(FIGURES, theirs, strict=True)) if theirs else None)
+            Row(row, contender.kind, means, halves, dict(zip(FIGURES, paper_row, strict=True)) if paper_row else None)
         )
     title, note = words(results, column)
-    if beside:
+    if paper_figures:
         note += f" The paper's: {paper()['setting']}."
     return Table(title, column or "mean", rows, note)
 
@@ -173,8 +173,8 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
             continue
         means, halves = {}, {}
         for name in FIGURES:
-            apart = values(results, column, row, name) - values(results, column, other, name)
-            means[name], halves[name] = map(float, mean_and_half_width(apart))
+            difference = values(results, column, row, name) - values(results, column, other, name)
+            means[name], halves[name] = map(float, mean_and_half_width(difference))
         rows.append(Row(row, contenders[row].kind, means, halves))
     title, note = words(results, column)
     note = note.replace("mean", f"mean of the difference to {other}, task by task,", 1)
@@ -191,17 +191,19 @@ def paper() -> dict[str, Any]:
 def tables(results: Results, against: str | None = None, with_paper: bool = False) -> list[Table]:
     """All that a benchmark says: the mean over its kinds of tasks if there are several, each kind, differences."""
     columns = results.benchmark.columns
-    wanted: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
-    found = [table(results, column, _beside(results, column) if with_paper else None) for column in wanted]
+    selected: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
+    result_tables = [
+        table(results, column, _paper_figures(results, column) if with_paper else None) for column in selected
+    ]
     if against:
-        found += [differences(results, against, column) for column in wanted]
-    return found
+        result_tables += [differences(results, against, column) for column in selected]
+    return result_tables
 
 
 def write_markdown(tables: Iterable[Table], title: str, command: str | None = None, summary: str = "") -> str:
     """Return a Markdown page of several tables."""
-    made = f"\n    {command}\n" if command else ""
-    return f"# {title}\n{made}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
+    command_lines = f"\n    {command}\n" if command else ""
+    return f"# {title}\n{command_lines}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
 
 
 def write_csv(tables: Iterable[Table]) -> str:
@@ -240,7 +242,7 @@ def words(results: Results, column: str | None) -> tuple[str, str]:
     return f"{benchmark.title}, {size}, {kind}", note
 
 
-def _beside(results: Results, column: str | None) -> Mapping[str, Any] | None:
+def _paper_figures(results: Results, column: str | None) -> Mapping[str, Any] | None:
     """The paper's table of the same tasks, if it has one."""
     name = results.benchmark.name
     if name == "imbalanced":

@@ -46,7 +46,7 @@ def _warp(x: Tensor, maps: np.ndarray) -> Tensor:
 
 
 def _bends(n: int, rng: np.random.Generator) -> np.ndarray:
-    turn, shear = (np.deg2rad(rng.uniform(-most, most, n)) for most in (TURN, SHEAR))
+    turn, shear = (np.deg2rad(rng.uniform(-limit, limit, n)) for limit in (TURN, SHEAR))
     wide, high = np.exp(rng.uniform(-STRETCH, STRETCH, (2, n)))
     maps = np.empty((n, 2, 3))
     maps[:, 0, 0], maps[:, 0, 1] = wide * np.cos(turn), -high * np.sin(turn + shear)

@@ -38,8 +38,8 @@ class Checkpoint:
 def alone(folder: Path) -> Iterator[None]:
     """Two trainings in one folder would overwrite each other; what a killed one left half written is removed."""
     with locked(folder / LOCK, "folder"):
-        for left in folder.glob(".*.tmp"):
-            left.unlink()
+        for leftover in folder.glob(".*.tmp"):
+            leftover.unlink()
         yield
 
 

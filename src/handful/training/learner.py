@@ -25,9 +25,9 @@ from handful.training.datasets import PictureSet
 from handful.training.settings import BFLOAT16, CLASSES, PREDICT, Settings
 
 MOMENTUM = 0.9
-WARMING = 0.03  # of the steps, over which the learning rate rises to its height
-SAMPLED = 5000 * 28 * 28  # pixels
-ORDER, BENDING = 1, 2  # streams of random numbers
+WARM_UP_SHARE = 0.03  # of the steps, over which the learning rate rises to its height
+SAMPLE_PIXELS = 5000 * 28 * 28  # pixels
+ORDER, AUGMENTATION = 1, 2  # streams of random numbers
 
 
 class Learner:
@@ -90,7 +90,7 @@ class Learner:
         """Learn from batch `number`; the loss before."""
         s = self.settings
         rows = self._rows(number)
-        rng = np.random.default_rng([s.seed, BENDING, number])
+        rng = np.random.default_rng([s.seed, AUGMENTATION, number])
         torch.manual_seed((s.seed << 32) + number)  # of dropout
         x = augment(self._scaled(self.pixels[rows]), s.augment, rng)
         y = self.codes[rows].to(self.device)
@@ -159,7 +159,7 @@ class Learner:
 
     def _pace(self, number: int) -> float:
         """The part of the learning rate at a step: up in a line, down along a cosine."""
-        warm = max(1, round(WARMING * self.steps))
+        warm = max(1, round(WARM_UP_SHARE * self.steps))
         if number < warm:
             return (number + 1) / warm
         return 0.5 * (1 + math.cos(math.pi * (number - warm) / max(1, self.steps - warm)))
@@ -178,9 +178,9 @@ class Learner:
 
 def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each channel, of pixels scaled to 0..1, over some of the pictures: 100 MB at most."""
-    most = max(100, SAMPLED // (pixels.shape[1] * pixels.shape[2]))
-    some = pixels[:: max(1, len(pixels) // most)].reshape(-1, pixels.shape[-1]) / 255.0
-    return some.mean(axis=0), np.maximum(some.std(axis=0), 1e-3)
+    max_pictures = max(100, SAMPLE_PIXELS // (pixels.shape[1] * pixels.shape[2]))
+    sample = pixels[:: max(1, len(pixels) // max_pictures)].reshape(-1, pixels.shape[-1]) / 255.0
+    return sample.mean(axis=0), np.maximum(sample.std(axis=0), 1e-3)
 
 
 def native_bfloat16(device: str) -> bool:
@@ -196,7 +196,7 @@ def bfloat16_works() -> bool:
 
     Some virtual machines advertise the instructions for it (AMX) and refuse them when they come, which ends a process.
     """
-    if not any(name.startswith("amx") and there for name, there in _capabilities().items()):
+    if not any(name.startswith("amx") and present for name, present in _capabilities().items()):
         return True
     program = "import torch\nwith torch.autocast('cpu', torch.bfloat16): torch.nn.Linear(64, 16)(torch.ones(32, 64))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0

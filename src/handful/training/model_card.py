@@ -95,8 +95,8 @@ def _gains(heads: Mapping[str, Any]) -> list[str]:
     if not heads:
         return []
     rows = [
-        f"| {name} | {of['before']['accuracy']:.2f} -> {of['after']['accuracy']:.2f} "
-        f"| {of['before']['auroc']:.2f} -> {of['after']['auroc']:.2f} |"
-        for name, of in heads.items()
+        f"| {name} | {figures['before']['accuracy']:.2f} -> {figures['after']['accuracy']:.2f} "
+        f"| {figures['before']['auroc']:.2f} -> {figures['after']['auroc']:.2f} |"
+        for name, figures in heads.items()
     ]
     return ["| head, before and after learning | accuracy | AUROC |", "|---|---|---|", *rows, ""]

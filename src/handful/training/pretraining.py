@@ -40,10 +40,10 @@ from handful.utils.extras import need
 from handful.utils.files import write_whole
 from handful.utils.threads import available_threads
 
-FEWEST = 10  # classes for validation, if so many can be spared: 5 known and 5 unknown
-SPARED = 4  # at most one class in so many
-SAMPLE = 2000  # base pictures for the mean feature while training; at the end all of them are asked
-SAVE_EVERY = 60.0  # seconds
+MIN_VALIDATION_CLASSES = 10  # classes for validation, if so many can be spared: 5 known and 5 unknown
+CLASSES_PER_HELD_OUT = 4  # at most one class in so many
+MEAN_SAMPLE_PICTURES = 2000  # base pictures for the mean feature while training; at the end all of them are asked
+SAVE_EVERY_S = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ def pretrain(
     *,
     threads: int | None = None,
     device: str = AUTO,
-    save_every: float = SAVE_EVERY,
+    save_every: float = SAVE_EVERY_S,
     track: str = AUTO,
     heads: Sequence[str] = HEADS,
     command: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, total: None,
-    told: Callable[[dict[str, Any]], object] = lambda row: None,
+    on_epoch: Callable[[dict[str, Any]], object] = lambda row: None,
 ) -> Trained:
     """Train on the split "base" of some pictures; "val", or base classes held out, choose the epoch.
 
@@ -105,7 +105,7 @@ def pretrain(
         if at.state:
             learner.restore(at.state)
         with tracker(track, folder, settings.plain()) as tracked:
-            _learn(learner, at, held_out, folder, save_every, tracked, progress, told)
+            _learn(learner, at, held_out, folder, save_every, tracked, progress, on_epoch)
         return _finish(learner, at, pictures, learning, held_out, folder, heads, command, progress)
 
 
@@ -129,7 +129,7 @@ def _learn(
     save_every: float,
     tracked: Callable[..., None],
     progress: Callable[[str, int, int], object],
-    told: Callable[[dict[str, Any]], object],
+    on_epoch: Callable[[dict[str, Any]], object],
 ) -> None:
     """Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is whole."""
     begun, before = time.monotonic(), at.seconds
@@ -140,7 +140,7 @@ def _learn(
         checkpoint.write(at, folder)
 
     progress("training", at.step, learner.steps)
-    while at.step < learner.steps and not _enough(at, learner.settings.patience):
+    while at.step < learner.steps and not _is_finished(at, learner.settings.patience):
         at.losses.append(learner.step(at.step))
         at.step += 1
         progress("training", at.step, learner.steps)
@@ -152,7 +152,7 @@ def _learn(
             if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equals the later has seen more
                 at.best, at.weights = row, learner.weights()
             tracked(row, row["epoch"])
-            told(row)
+            on_epoch(row)
             _write_history(at, folder)
         elif time.monotonic() - saved < save_every:
             continue
@@ -160,7 +160,7 @@ def _learn(
         saved = time.monotonic()
 
 
-def _enough(at: Checkpoint, patience: int) -> bool:
+def _is_finished(at: Checkpoint, patience: int) -> bool:
     """So many epochs without a better figure than before: an equal one is none."""
     if not (patience and at.best.get("figure")):
         return False
@@ -171,9 +171,9 @@ def _enough(at: Checkpoint, patience: int) -> bool:
 def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float]:
     if held_out is None:
         return {}
-    some = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // SAMPLE)])
+    sample = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // MEAN_SAMPLE_PICTURES)])
     features = FeatureTable(learner.embed(held_out.pixels), held_out.labels)
-    return validate(features, some.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
+    return validate(features, sample.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
 
 
 def _finish(
@@ -233,35 +233,39 @@ def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, Picture
     if "val" in pictures.splits:
         return base, pictures.select("val")
     n = len(base.classes)
-    out = min(max(round(settings.held_out * n), FEWEST), n // SPARED) if settings.held_out else 0
-    if out < 4:  # two known and two unknown
+    count = (
+        min(max(round(settings.held_out * n), MIN_VALIDATION_CLASSES), n // CLASSES_PER_HELD_OUT)
+        if settings.held_out
+        else 0
+    )
+    if count < 4:  # two known and two unknown
         return base, None
-    chosen = np.random.default_rng([settings.seed]).choice(base.classes, out, replace=False)
-    apart = np.isin(base.labels, chosen)
-    return base.take(np.flatnonzero(~apart)), base.take(np.flatnonzero(apart))
+    held_out_classes = np.random.default_rng([settings.seed]).choice(base.classes, count, replace=False)
+    is_held_out = np.isin(base.labels, held_out_classes)
+    return base.take(np.flatnonzero(~is_held_out)), base.take(np.flatnonzero(is_held_out))
 
 
 def digest(pictures: PictureSet | None) -> str:
     """The same for the same pictures with the same labels in the same order."""
-    found = blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     if pictures is not None:
-        found.update(f"{pictures.pixels.shape}".encode())
+        hasher.update(f"{pictures.pixels.shape}".encode())
         for i in range(0, len(pictures.pixels), 4096):
-            found.update(np.ascontiguousarray(pictures.pixels[i : i + 4096]).data)
-        found.update("\n".join(pictures.labels.tolist()).encode())
-    return found.hexdigest()
+            hasher.update(np.ascontiguousarray(pictures.pixels[i : i + 4096]).data)
+        hasher.update("\n".join(pictures.labels.tolist()).encode())
+    return hasher.hexdigest()
 
 
 def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    differing = [
+    differences = [
         f"{name} {before['settings'].get(name)} there and {value} here"
         for name, value in now["settings"].items()
         if before["settings"].get(name) != value
     ]
-    differing += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
-    if differing:
+    differences += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
+    if differences:
         raise ValueError(
-            f"{folder} holds a training that was made otherwise ({'; '.join(differing)}): go on with the same "
+            f"{folder} holds a training that was made otherwise ({'; '.join(differences)}): go on with the same "
             "settings, or give another folder"
         )
 

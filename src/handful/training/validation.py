@@ -8,7 +8,7 @@ from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, draw
 from handful.solving import solve_task
 
-TASKS = 200
+VALIDATION_TASKS = 200
 SHOTS = 1, 5
 
 
@@ -25,14 +25,14 @@ def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[s
 
     The same tasks at every call, so that one epoch can be compared with another.
     """
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for shots in SHOTS:
         if (protocol := fitting_protocol(features.need_labels(), shots)) is None:
             continue
-        episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=TASKS)
+        episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=VALIDATION_TASKS)
         result = solve_task(episodes.task, method="simpleshot", base_mean=base_mean)
-        of = figures(result.probabilities, result.outlier_scores, episodes.truth)
-        found[f"accuracy_{shots}"], found[f"auroc_{shots}"] = (
-            100 * float(np.mean(of[k])) for k in ("accuracy", "auroc")
+        values = figures(result.probabilities, result.outlier_scores, episodes.truth)
+        means[f"accuracy_{shots}"], means[f"auroc_{shots}"] = (
+            100 * float(np.mean(values[k])) for k in ("accuracy", "auroc")
         )
-    return found | ({"figure": float(np.mean(list(found.values())))} if found else {})
+    return means | ({"figure": float(np.mean(list(means.values())))} if means else {})

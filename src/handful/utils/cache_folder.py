@@ -9,8 +9,8 @@ from pathlib import Path
 
 def cache_folder() -> Path:
     """The user's cache folder of handful: $HANDFUL_CACHE, else the platform's usual place. It may not exist yet."""
-    if own := os.environ.get("HANDFUL_CACHE"):
-        return Path(own).expanduser()
+    if override := os.environ.get("HANDFUL_CACHE"):
+        return Path(override).expanduser()
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "handful" / "Cache"

@@ -84,14 +84,18 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def in_brief(name: str | os.PathLike[str], most: int = 120) -> str:
+def in_brief(name: str | os.PathLike[str], max_length: int = 120) -> str:
     r"""A name in quotes, on one line and not longer than `most` characters, for a sentence.
 
     >>> in_brief("a\nb" + "x" * 200, 11)
     "'a\\n...xxx'"
     """
     text = repr(os.fspath(name))
-    return text if len(text) <= most else f"{text[: most // 2 - 1]}...{text[-(most - most // 2 - 2) :]}"
+    return (
+        text
+        if len(text) <= max_length
+        else f"{text[: max_length // 2 - 1]}...{text[-(max_length - max_length // 2 - 2) :]}"
+    )
 
 
 def first_folder(name: str) -> str:

@@ -174,12 +174,12 @@ def bounded() -> Iterator[None]:
     os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     hook, sys.unraisablehook = sys.unraisablehook, _without_ctrl_c
-    heard = threading.Event()
-    threading.Thread(target=_watch, args=(reading, heard), name="handful-ctrl-c", daemon=True).start()
+    interrupted = threading.Event()
+    threading.Thread(target=_watch, args=(reading, interrupted), name="handful-ctrl-c", daemon=True).start()
     try:
         yield
     finally:
-        if not heard.is_set():
+        if not interrupted.is_set():
             sys.unraisablehook = hook
             signal.set_wakeup_fd(before)
             os.close(writing)  # which ends the thread
@@ -191,13 +191,13 @@ def _without_ctrl_c(unraisable: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def _watch(reading: int, heard: threading.Event) -> None:
+def _watch(reading: int, interrupted: threading.Event) -> None:
     """Wait for Ctrl-C; then until the process has had its time, or for another."""
     while signal.SIGINT not in (signals := os.read(reading, 64)):
         if not signals:
             os.close(reading)
             return
-    heard.set()
+    interrupted.set()
     begun = time.monotonic()
     while (left_s := begun + _grace_s - time.monotonic()) > 0:
         if select.select([reading], [], [], left_s)[0] and os.read(reading, 64).count(signal.SIGINT) and not _repeated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LEAST = 0.02  # an estimate cannot tell less from nothing
+MIN_SHARE = 0.02  # an estimate cannot tell less from nothing
 
 
 def percent(share: float) -> str:
@@ -23,7 +23,7 @@ def about(share: float) -> str:
     >>> about(0.314), about(0.01)
     ('about 31 %', 'fewer than 2 %')
     """
-    return f"fewer than {percent(LEAST)}" if share < LEAST else f"about {percent(share)}"
+    return f"fewer than {percent(MIN_SHARE)}" if share < MIN_SHARE else f"about {percent(share)}"
 
 
 def span(share: float, interval: Sequence[float]) -> str:
@@ -33,7 +33,7 @@ def span(share: float, interval: Sequence[float]) -> str:
     (' (between 22 and 40 %)', ' (at most 7 %)', ' (at least 80 %)', '')
     """
     low, high = (round(100 * end) for end in interval)
-    if not interval[0] <= share <= interval[1] or low == high or high <= 100 * LEAST:
+    if not interval[0] <= share <= interval[1] or low == high or high <= 100 * MIN_SHARE:
         return ""
     if low == 0:
         return "" if high == 100 else f" (at most {high} %)"

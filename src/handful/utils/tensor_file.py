@@ -66,9 +66,11 @@ def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], size
         shape, letters = arrays[name].shape, text.split()
         lengths = [int(letter) if letter.isdecimal() else sizes.get(letter) for letter in letters]
         if len(shape) != len(letters) or any(b not in (None, a) for a, b in zip(shape, lengths, strict=True)):
-            known = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes)
+            lengths_text = ", ".join(
+                f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes
+            )
             raise ValueError(
                 f"{name!r} has shape {shortened(str(shape))}, but [{', '.join(letters)}]"
-                f"{' with ' * bool(known)}{known} is needed"
+                f"{' with ' * bool(lengths_text)}{lengths_text} is needed"
             )
         sizes.update({letter: side for letter, side in zip(letters, shape, strict=True) if not letter.isdecimal()})

@@ -12,8 +12,8 @@ from typing import Any
 def available_threads() -> int:
     """The cores this process may use, or fewer if OMP_NUM_THREADS says so."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) else cores
+    requested = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(requested)) if requested.isdigit() and int(requested) else cores
 
 
 def one_blas_thread() -> Any:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
-DEEPEST = 3  # containers within containers that are looked through for state dicts
+MAX_DEPTH = 3  # containers within containers that are looked through for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts steps of training, takes no part in features
 HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
-SHOWN = 6
+MAX_LISTED_NAMES = 6
 MAX_PARAMETERS = 4_000  # of one state dict; a WRN-28-10 has 170
 MAX_NAME = 300  # characters of a parameter's name
 MAX_PREFIX = 8  # parts of a name that may stand in front of the network's
@@ -59,7 +59,7 @@ class _Reading:
     state: State
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {ours: tuple(self.state[name].shape) for ours, name in self.names.items()}
+        return {own_name: tuple(self.state[name].shape) for own_name, name in self.names.items()}
 
 
 def load_network(
@@ -69,13 +69,15 @@ def load_network(
 
     What is not told is read off the file; `options` are those of the network, for what a file cannot tell.
     """
-    found, read = network_of(path)
-    if name not in (None, found):
-        raise ValueError(f"{path} holds a {found}, not a {name}")
-    if channels not in (None, read["channels"]):
-        raise ValueError(f"{path} takes pictures of {read['channels']} channels, not {channels}: see its first kernels")
-    network = build(found, **(read | options))
-    return network.eval(), found, load_checkpoint(network, path)
+    kind, file_options = network_of(path)
+    if name not in (None, kind):
+        raise ValueError(f"{path} holds a {kind}, not a {name}")
+    if channels not in (None, file_options["channels"]):
+        raise ValueError(
+            f"{path} takes pictures of {file_options['channels']} channels, not {channels}: see its first kernels"
+        )
+    network = build(kind, **(file_options | options))
+    return network.eval(), kind, load_checkpoint(network, path)
 
 
 def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
@@ -83,14 +85,14 @@ def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
 
     A file of `handful train` also says what shapes do not tell; where both tell, shapes are believed.
     """
-    found = _recognise(_state_dicts(Path(path)))
-    if found is None:
+    match = _recognise(_state_dicts(Path(path)))
+    if match is None:
         raise ValueError(
             f"{path} holds no network that is known here ({', '.join(NETWORKS)}): export it to ONNX with the code that "
             "made it, and give handful the .onnx file"
         )
-    name, options = found
-    return name, _said(Path(path), name) | options
+    name, options = match
+    return name, _saved_options(Path(path), name) | options
 
 
 def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
@@ -100,33 +102,33 @@ def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
     network as it was.
     """
     kind, states = _kind(network), _state_dicts(Path(path))
-    wanted = network.state_dict()
+    parameters = network.state_dict()
     readings = [r for r in _readings(states) if r.layout.network == kind]
-    best = max(readings, key=lambda r: len(r.names.keys() & wanted.keys()), default=None)
+    best = max(readings, key=lambda r: len(r.names.keys() & parameters.keys()), default=None)
     if best is None:
         raise ValueError(f"{path} holds no parameters of a {kind}{_hint(states)}")
-    missing = [name for name in wanted if name not in best.names]
+    missing = [name for name in parameters if name not in best.names]
     lacking = [name for name in missing if not name.endswith(COUNTER)]
-    too_much = [name for ours, name in best.names.items() if ours not in wanted]
+    too_much = [name for name_here, name in best.names.items() if name_here not in parameters]
     shapes = best.shapes()
-    common = [name for name in wanted if name in best.names]
-    other = [
-        f"{best.names[name]} {list(shapes[name])}, not {list(wanted[name].shape)}"
+    common = [name for name in parameters if name in best.names]
+    mismatched = [
+        f"{best.names[name]} {list(shapes[name])}, not {list(parameters[name].shape)}"
         for name in common
-        if shapes[name] != tuple(wanted[name].shape)
+        if shapes[name] != tuple(parameters[name].shape)
     ]
     for wrong, what in (
-        (other, "has parameters of another shape"),
+        (mismatched, "has parameters of another shape"),
         (lacking, f"lacks parameters of the {kind}"),
         (too_much, f"is of a network with more parts than the {kind}"),
     ):
         if wrong:
-            raise ValueError(f"{path} {what}: {_some(wrong)}{_hint(states)}")
+            raise ValueError(f"{path} {what}: {_listed(wrong)}{_hint(states)}")
     network.load_state_dict({name: _tensor(best.state[best.names[name]]) for name in common}, strict=False)
-    left = [name for name in best.state if name not in set(best.names.values())]
-    twins = {name for name in left if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
-    ignored = [name for name in left if name in twins or HEADS.search(name)]
-    unexpected = [name for name in left if name not in ignored]
+    leftover = [name for name in best.state if name not in set(best.names.values())]
+    twins = {name for name in leftover if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
+    ignored = [name for name in leftover if name in twins or HEADS.search(name)]
+    unexpected = [name for name in leftover if name not in ignored]
     return Loaded(missing, unexpected, ignored, len(common), best.prefix, best.layout.name, best.place)
 
 
@@ -143,27 +145,29 @@ def _state_dicts(path: Path) -> dict[str, State]:
         raise FileNotFoundError(f"there is no checkpoint {path}")
     torch = need("torch", "a checkpoint", TORCH)
     content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
-    found: dict[str, State] = {}
+    states: dict[str, State] = {}
     seen: set[int] = set()  # a container may hold itself, a thousand times
 
-    def look(at: Any, place: str, depth: int) -> None:
-        if not isinstance(at, Mapping) or id(at) in seen:
+    def search(container: Any, place: str, depth: int) -> None:
+        if not isinstance(container, Mapping) or id(container) in seen:
             return
-        seen.add(id(at))
-        tensors = {key: value for key, value in at.items() if isinstance(key, str) and _has_numbers(torch, value)}
+        seen.add(id(container))
+        tensors = {
+            key: value for key, value in container.items() if isinstance(key, str) and _has_numbers(torch, value)
+        }
         if tensors:
             _check_names(path, tensors)
-            found[place] = tensors
-        if depth < DEEPEST:
-            for key, value in at.items():
-                look(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
+            states[place] = tensors
+        if depth < MAX_DEPTH:
+            for key, value in container.items():
+                search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
 
-    look(content, "", 0)
-    if not found:
+    search(content, "", 0)
+    if not states:
         raise ValueError(
             f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
         )
-    return found
+    return states
 
 
 def _has_numbers(torch: Any, value: Any) -> bool:
@@ -187,7 +191,7 @@ def _check_names(path: Path, names: Iterable[str]) -> None:
         )
 
 
-def _said(path: Path, network: str) -> dict[str, Any]:
+def _saved_options(path: Path, network: str) -> dict[str, Any]:
     """The options that a file of `handful train` keeps of its network; none of other files."""
     if path.suffix.lower() != ".safetensors":
         return {}
@@ -235,8 +239,8 @@ def _readings(states: dict[str, State]) -> Iterator[_Reading]:
             for layout in LAYOUTS:
                 names: dict[str, str] = {}
                 for name in inside[prefix]:
-                    if (ours := layout.rename(name[len(prefix) :])) is not None:
-                        names.setdefault(ours, name)
+                    if (own_name := layout.rename(name[len(prefix) :])) is not None:
+                        names.setdefault(own_name, name)
                 if names:
                     yield _Reading(place, prefix, layout, names, state)
 
@@ -251,13 +255,13 @@ def _recognise(states: dict[str, State]) -> tuple[str, dict[str, Any]] | None:
 
 
 def _hint(states: dict[str, State]) -> str:
-    found = _recognise(states)
-    if found is None:
+    match = _recognise(states)
+    if match is None:
         return ""
-    said = ", ".join(f"{key}={value!r}" for key, value in found[1].items())
-    return f"; by its shapes it is build({found[0]!r}, {said})"
+    options = ", ".join(f"{key}={value!r}" for key, value in match[1].items())
+    return f"; by its shapes it is build({match[0]!r}, {options})"
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(names[:MAX_LISTED_NAMES]) + more

@@ -29,7 +29,7 @@ INPUT, OUTPUT = "pictures", "features"
 TOLERANCE = 1e-4
 OPSET, IR_VERSION = 17, 8  # what every ONNX Runtime we allow can read
 NORM = ("weight", "bias", "running_mean", "running_var")  # in the order of ONNX
-TRIALS = 2  # pictures that the graph is compared on
+TRIAL_PICTURES = 2  # pictures that the graph is compared on
 
 
 class Agreement(NamedTuple):
@@ -60,31 +60,31 @@ def write_onnx(
     shape = len(preprocessing.mean), *preprocessing.size
     if shape[0] != (takes := getattr(network, "channels", shape[0])):
         raise ValueError(f"mean and std are of {shape[0]} channels, and the network takes {takes}")
-    still = copy.deepcopy(network).cpu().float().eval()  # the caller's goes on training as it was
-    graph = build_graph(still, shape, about)
-    found = agreement(still, graph, shape)
-    if not found.relative <= TOLERANCE:  # NaN must not pass
+    frozen = copy.deepcopy(network).cpu().float().eval()  # the caller's goes on training as it was
+    graph = build_graph(frozen, shape, about)
+    measured = agreement(frozen, graph, shape)
+    if not measured.relative <= TOLERANCE:  # NaN must not pass
         raise ValueError(
-            f"{path} was not written: its features would differ by {found.relative:.1e} of the largest from those of "
-            f"torch, and {TOLERANCE:g} is allowed. Are the weights finite?"
+            f"{path} was not written: its features would differ from those of torch by {measured.relative:.1e} of the "
+            f"largest, and {TOLERANCE:g} is allowed. Are the weights finite?"
         )
-    said = asdict(preprocessing) | {"output": OUTPUT}
+    description = asdict(preprocessing) | {"output": OUTPUT}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, graph)
-    write_whole(path.with_suffix(".json"), (json.dumps(said, indent=2) + "\n").encode())
-    return found
+    write_whole(path.with_suffix(".json"), (json.dumps(description, indent=2) + "\n").encode())
+    return measured
 
 
 def agreement(network: nn.Module, graph: bytes | Path, shape: tuple[int, ...], seed: int = 0) -> Agreement:
     """Of torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and alone."""
-    pictures = np.random.default_rng(seed).standard_normal((TRIALS, *shape), dtype=np.float32)
+    pictures = np.random.default_rng(seed).standard_normal((TRIAL_PICTURES, *shape), dtype=np.float32)
     session = open_session(graph)
     with torch.inference_mode():
-        wanted = network(torch.from_numpy(pictures)).numpy()
+        expected = network(torch.from_numpy(pictures)).numpy()
     batch = session.run([OUTPUT], {INPUT: pictures})[0]
     alone = np.concatenate([session.run([OUTPUT], {INPUT: picture[None]})[0] for picture in pictures])
-    difference = np.maximum(np.abs(batch - wanted), np.abs(alone - wanted))
-    size = np.abs(wanted)
+    difference = np.maximum(np.abs(batch - expected), np.abs(alone - expected))
+    size = np.abs(expected)
     share = difference / np.maximum(size, 1e-30)
     return Agreement(float(difference.max() / max(size.max(), 1e-30)), float(share.max()))
 
@@ -185,23 +185,23 @@ class _Writer:
 
     def function(self, node: fx.Node) -> str:
         x, *others = node.args
-        given = dict(node.kwargs)
+        keywords = dict(node.kwargs)
         match node.target:
             case F.relu:
                 return self.emit("Relu", [x])
             case F.leaky_relu:
-                slope = others[0] if others else given.get("negative_slope", 0.01)
+                slope = others[0] if others else keywords.get("negative_slope", 0.01)
                 return self.emit("LeakyRelu", [x], alpha=slope)
-            case F.max_pool2d if len(others) == 1 and isinstance(others[0], int) and _defaults(given):
+            case F.max_pool2d if len(others) == 1 and isinstance(others[0], int) and _defaults(keywords):
                 return self.emit("MaxPool", [x], kernel_shape=others * 2, strides=others * 2)
             case operator.add:
                 return self.emit("Add", [x, *others])
             case "flatten" if others == [1]:
                 return self.emit("Flatten", [x], axis=1)
-            case "mean" | "amax" if given == {"dim": (2, 3)}:
+            case "mean" | "amax" if keywords == {"dim": (2, 3)}:
                 pool = "GlobalAveragePool" if node.target == "mean" else "GlobalMaxPool"
                 return self.emit("Flatten", [self.emit(pool, [x])], axis=1)
-        raise _unknown(f"{node.target} with {node.args[1:]} {given}")
+        raise _unknown(f"{node.target} with {node.args[1:]} {keywords}")
 
 
 def _affine(norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
@@ -211,10 +211,10 @@ def _affine(norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
     return scale, bias - mean * scale
 
 
-def _defaults(given: dict[str, Any]) -> bool:
+def _defaults(keywords: dict[str, Any]) -> bool:
     """Whether a pooling is told nothing but its size; torch's own code spells out the rest."""
     usual = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
-    return all(usual.get(name, ...) == value for name, value in given.items())
+    return all(usual.get(name, ...) == value for name, value in keywords.items())
 
 
 def _unknown(what: str) -> ValueError:

@@ -26,20 +26,20 @@ class Layout:
 
     def rename(self, name: str) -> str | None:
         """Our name; None for one that is not of this layout."""
-        found = re.fullmatch(self.pattern, name)
-        if found is None:
+        match = re.fullmatch(self.pattern, name)
+        if match is None:
             return None
-        return found.expand(self.ours) if isinstance(self.ours, str) else self.ours(found)
+        return match.expand(self.ours) if isinstance(self.ours, str) else self.ours(match)
 
 
-def _easy(found: re.Match[str]) -> str:
-    return f"layer{int(found[1]) + 1}.0.{found[2].replace('shortcut', 'downsample')}"
+def _easy(match: re.Match[str]) -> str:
+    return f"layer{int(match[1]) + 1}.0.{match[2].replace('shortcut', 'downsample')}"
 
 
-def _wrn_of_feat(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return found[0]
-    return f"block{found[1]}.layer.{found[2]}.{found[3].replace('shortcut.0', 'convShortcut')}"
+def _wrn_of_feat(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[0]
+    return f"block{match[1]}.layer.{match[2]}.{match[3].replace('shortcut.0', 'convShortcut')}"
 
 
 _S2M2_WRN = r"(block\d\.layer\.\d+\..+|conv1\.(?:weight|bias)|bn1\..+)"
@@ -82,10 +82,10 @@ def options_of(network: str, shapes: Shapes) -> dict[str, Any] | None:
 
 def _resnet12(shapes: Shapes) -> dict[str, Any] | None:
     kernels = [shapes[f"layer{i}.0.conv{k}.weight"] for i in range(1, 5) for k in (1, 2, 3)]
-    around = [shapes[f"layer{i}.0.downsample.0.weight"] for i in range(1, 5)]
-    if any(shape[2:] != (3, 3) for shape in kernels) or any(shape[2:] != (1, 1) for shape in around):
+    shortcuts = [shapes[f"layer{i}.0.downsample.0.weight"] for i in range(1, 5)]
+    if any(shape[2:] != (3, 3) for shape in kernels) or any(shape[2:] != (1, 1) for shape in shortcuts):
         return None
-    return {"channels": kernels[0][1], "widths": [shape[0] for shape in around]}
+    return {"channels": kernels[0][1], "widths": [shape[0] for shape in shortcuts]}
 
 
 def _wrn(shapes: Shapes) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 WIDTHS = (64, 160, 320, 640)
 SLOPE = 0.1
-BLOCK = 5  # places a side that DropBlock drops together
+DROP_SIDE = 5  # places a side that DropBlock drops together
 
 
 class ResNet12(nn.Module):
@@ -35,7 +35,7 @@ class ResNet12(nn.Module):
         self.options = {"widths": list(widths)}
         before = [channels, *widths[:-1]]
         for i, (into, out) in enumerate(zip(before, widths, strict=True), start=1):
-            setattr(self, f"layer{i}", nn.Sequential(Block(into, out, block=BLOCK if i > 2 else 1)))
+            setattr(self, f"layer{i}", nn.Sequential(Block(into, out, block=DROP_SIDE if i > 2 else 1)))
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
                 nn.init.kaiming_normal_(part.weight, a=SLOPE, mode="fan_out", nonlinearity="leaky_relu")
@@ -89,5 +89,5 @@ def drop_block(x: Tensor, rate: float, block: int) -> Tensor:
     gamma = min(1.0, rate / block**2 * (h * w) / free)
     centres = (torch.rand(n, c, h - block + 1, w - block + 1, device=x.device) < gamma).to(x.dtype)
     dropped = F.max_pool2d(F.pad(centres, [block - 1] * 4), block, stride=1)  # [n, c, h, w]
-    kept = 1 - dropped
-    return x * kept * (kept.numel() / kept.sum().clamp(min=1))
+    mask = 1 - dropped
+    return x * mask * (mask.numel() / mask.sum().clamp(min=1))

@@ -82,7 +82,7 @@ class Block(nn.Module):
 
     def __init__(self, into: int, out: int, stride: int):
         super().__init__()
-        first, second = (stride if here else 1 for here in self.strides)
+        first, second = (stride if halves else 1 for halves in self.strides)
         self.bn1 = nn.BatchNorm2d(into)
         self.conv1 = nn.Conv2d(into, out, 3, stride=first, padding=1, bias=self.bias)
         self.bn2 = nn.BatchNorm2d(out)
@@ -94,11 +94,11 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after the block."""
         y: Tensor = F.relu(self.bn1(x))
-        around = x if self.convShortcut is None else self.convShortcut(y)
+        shortcut = x if self.convShortcut is None else self.convShortcut(y)
         y = F.relu(self.bn2(self.conv1(y)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
-        y = self.conv2(y) + around
+        y = self.conv2(y) + shortcut
         return y
 
 

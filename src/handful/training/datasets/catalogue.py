@@ -55,8 +55,8 @@ def dataset_info(name: str) -> DatasetInfo:
 def check_archives(path: str | os.PathLike[str], info: DatasetInfo) -> dict[str, bool]:
     """{name: whether its MD5 is the published one} of the data set's archives that lie in a folder, or of one."""
     path = Path(path)
-    found = {name: path if path.name == name else path / name for name in info.archives}
-    return {name: _md5(file) == info.archives[name] for name, file in found.items() if file.is_file()}
+    paths = {name: path if path.name == name else path / name for name in info.archives}
+    return {name: _md5(file) == info.archives[name] for name, file in paths.items() if file.is_file()}
 
 
 def _md5(path: Path) -> str:

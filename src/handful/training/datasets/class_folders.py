@@ -43,8 +43,8 @@ def class_root(path: Path, dataset: str) -> Path:
 def _fits(name: str, dataset: str) -> bool:
     if dataset == "cub":
         return bool(CUB_CLASS.fullmatch(name))
-    known = published(dataset)
-    return known is None or name in known
+    published_splits = published(dataset)
+    return published_splits is None or name in published_splits
 
 
 def class_folders(root: Path) -> Iterator[tuple[str | None, str, Path]]:
@@ -59,25 +59,25 @@ def class_folders(root: Path) -> Iterator[tuple[str | None, str, Path]]:
             yield None, name, root / name
 
 
-def read_class_folders(path: Path, dataset: str, own: dict[str, str] | None) -> tuple[list[Part], list[Skipped]]:
+def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | None) -> tuple[list[Part], list[Skipped]]:
     """Pictures of the classes that have a split: by `own`, as published, by their folder, or else all base."""
     root = class_root(path, dataset)
-    found = list(class_folders(root))
-    if not found:
+    folders = list(class_folders(root))
+    if not folders:
         raise ValueError(
             f"{path} has no class folders: one folder for each class is needed, with its pictures, or "
             "train/, val/ and test/ with those"
         )
-    known = own or _usual_split(root, dataset, found)
+    splits = own_splits or _usual_split(root, dataset, folders)
     files: list[tuple[str, str, Path]] = []
     skipped: list[Skipped] = []
-    left: list[str] = []
-    for by_folder, name, folder in found:
-        split = (by_folder or "base") if known is None else known.get(name)
+    unsplit: list[str] = []
+    for by_folder, name, folder in folders:
+        split = (by_folder or "base") if splits is None else splits.get(name)
         if split is None:
-            left.append(name)
+            unsplit.append(name)
             continue
-        if own is None and by_folder not in (None, split):
+        if own_splits is None and by_folder not in (None, split):
             raise ValueError(
                 f"{folder}: class {name} is in {split} as published for {dataset}, not in {by_folder}: "
                 "move it, or read the folder with dataset 'folder'"
@@ -90,23 +90,27 @@ def read_class_folders(path: Path, dataset: str, own: dict[str, str] | None) -> 
                 "of ImageNet. Put train.csv, val.csv and test.csv, that list its pictures, into the folder"
             )
         files += [(name, split, picture) for picture in pictures]
-    if own and (absent := sorted(set(own) - {name for _, name, _ in found})):
+    if own_splits and (absent := sorted(set(own_splits) - {name for _, name, _ in folders})):
         raise ValueError(f"the split file names class {absent[0]!r}, but {root} has no folder of that name")
-    if left:
-        skipped.append(Skipped(os.fspath(root), f"has {len(left)} classes without a split, left out: {_some(left)}"))
+    if unsplit:
+        skipped.append(
+            Skipped(os.fspath(root), f"has {len(unsplit)} classes without a split, left out: {_first_names(unsplit)}")
+        )
     if not files:
-        raise ValueError(f"{root}: no picture of a class with a split was found; its folders are {_some(left)}")
+        raise ValueError(
+            f"{root}: no picture of a class with a split was found; its folders are {_first_names(unsplit)}"
+        )
     files.sort(key=lambda file: list(NAMES).index(file[1]))  # each split in one piece: it can be taken without a copy
     return [from_files(files)], skipped
 
 
-def _usual_split(root: Path, dataset: str, found: list[tuple[str | None, str, Path]]) -> dict[str, str] | None:
+def _usual_split(root: Path, dataset: str, folders: list[tuple[str | None, str, Path]]) -> dict[str, str] | None:
     """{class: split} as published, or None where the folders alone decide."""
     if dataset != "cub":
         return published(dataset)
-    if any(split for split, _, _ in found):
+    if any(split for split, _, _ in folders):
         return None
-    birds = [name for _, name, _ in found if CUB_CLASS.fullmatch(name)]
+    birds = [name for _, name, _ in folders if CUB_CLASS.fullmatch(name)]
     if len(birds) != 200:
         raise ValueError(
             f"{root} has {len(birds)} folders like 001.Black_footed_Albatross, but CUB has 200, and the split goes by "
@@ -115,7 +119,7 @@ def _usual_split(root: Path, dataset: str, found: list[tuple[str | None, str, Pa
     return cub_split(birds)
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
@@ -125,9 +129,9 @@ def _some(names: list[str]) -> str:
 def split_lists(path: Path) -> dict[str, Path]:
     """{split: CSV file} of train.csv, val.csv and test.csv, in the folder or in one of its usual subfolders."""
     for folder in (path, path / "split", path / "splits", path / "csv_files"):
-        found = {split: folder / f"{name}.csv" for name, split in NAMES.items() if (folder / f"{name}.csv").is_file()}
-        if found:
-            return found
+        lists = {split: folder / f"{name}.csv" for name, split in NAMES.items() if (folder / f"{name}.csv").is_file()}
+        if lists:
+            return lists
     return {}
 
 

@@ -25,12 +25,12 @@ from handful.utils.cache_folder import cache_folder
 from handful.utils.files import scratch, write_whole
 from handful.utils.threads import available_threads
 
-KEPT = 1  # to be raised when reading gives other pixels for the same files
-MANY = 5000  # pictures to decode; fewer are decoded anew each time
-LARGE = 2**32  # bytes of pixels that came as several arrays; less is put together in memory
-BLOCK = 256  # pictures decoded between two writes
-THREADS = 8  # at most: each may hold a picture of 360 MB
-ENOUGH = 3  # times the size: large JPEGs are decoded at a fraction, see images.embedding
+CACHE_VERSION = 1  # to be raised when reading gives other pixels for the same files
+MIN_CACHED_PICTURES = 5000  # pictures to decode; fewer are decoded anew each time
+MAX_MEMORY_BYTES = 2**32  # bytes of pixels that came as several arrays; less is put together in memory
+BLOCK_PICTURES = 256  # pictures decoded between two writes
+MAX_THREADS = 8  # at most: each may hold a picture of 360 MB
+DECODE_SCALE = 3  # times the size: large JPEGs are decoded at a fraction, see images.embedding
 
 Pictures = np.ndarray | Sequence[str] | Sequence[bytes]  # pixels [n, H, W, 3 or 1], paths, or bytes of files
 Progress = Callable[[int, int], object]
@@ -58,17 +58,17 @@ def gather(
     shape = (len(labels), how.size, how.size, how.channels)
     looks = how.interpolation, how.crop
     encoded = any(part.encoded for part in parts)
-    if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= LARGE):
+    if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= MAX_MEMORY_BYTES):
         blocks = [how.array(np.asanyarray(_loaded(part))) for part in parts]
         return PictureSet(
             name, blocks[0] if len(blocks) == 1 else np.concatenate(blocks), labels, splits, skipped, *looks
         )
     bad: dict[int, Skipped] = {}  # by row
     blocks_of = _Blocks(parts, how, bad, progress, len(labels))
-    if encoded and len(labels) <= MANY:
+    if encoded and len(labels) <= MIN_CACHED_PICTURES:
         pixels = np.concatenate(list(blocks_of))
     else:
-        pixels = _kept(f"{name}-{_key(parts, how)}", blocks_of, shape, bad)
+        pixels = _cached_pixels(f"{name}-{_key(parts, how)}", blocks_of, shape, bad)
     good = np.ones(len(labels), bool)
     good[list(bad)] = False
     if not good.any():
@@ -92,29 +92,29 @@ class _Blocks:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         done = 0
-        with ThreadPoolExecutor(min(available_threads(), THREADS), thread_name_prefix="handful-pictures") as pool:
+        with ThreadPoolExecutor(min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures") as pool:
             for part in self.parts:
                 pictures = _loaded(part)
-                for start in range(0, len(pictures), BLOCK):
-                    some: Any = pictures[start : start + BLOCK]
-                    if isinstance(some, np.ndarray):
-                        yield self.how.array(some)
+                for start in range(0, len(pictures), BLOCK_PICTURES):
+                    block: Any = pictures[start : start + BLOCK_PICTURES]
+                    if isinstance(block, np.ndarray):
+                        yield self.how.array(block)
                     else:
-                        names = [_name(picture, part, start + i) for i, picture in enumerate(some)]
-                        rows = list(pool.map(self._decoded, some, names))
+                        names = [_name(picture, part, start + i) for i, picture in enumerate(block)]
+                        rows = list(pool.map(self._decoded, block, names))
                         for i, row in enumerate(rows):
                             if isinstance(row, BadPicture):
                                 self.bad[done + i] = Skipped(row.path, row.reason)
                         whole = [row for row in rows if not isinstance(row, BadPicture)]
                         yield np.stack(whole) if whole else np.empty((0, *[self.how.size] * 2, self.how.channels), "u1")
-                    done += len(some)
+                    done += len(block)
                     self.progress(done, self.total)
                 del pictures
 
     def _decoded(self, picture: str | bytes, name: str) -> np.ndarray | BadPicture:
         try:
             data = picture if isinstance(picture, bytes) else read(picture)[0]
-            return self.how.picture(decode(data, name, at_least=ENOUGH * self.how.size))
+            return self.how.picture(decode(data, name, at_least=DECODE_SCALE * self.how.size))
         except BadPicture as error:
             return error
         except MemoryError:
@@ -139,7 +139,7 @@ def _loaded(part: Part) -> Pictures:
 
 def _key(parts: Sequence[Part], how: Preparation) -> str:
     """The same for the same files, in name, size and time, and the same preparation."""
-    digest = hashlib.blake2b(f"{KEPT} {how.describe()}".encode(), digest_size=12)
+    digest = hashlib.blake2b(f"{CACHE_VERSION} {how.describe()}".encode(), digest_size=12)
     for part in parts:
         digest.update(f"\0\0{len(part.labels)} {sorted(set(part.splits))}".encode())
         for source in part.sources:
@@ -149,16 +149,16 @@ def _key(parts: Sequence[Part], how: Preparation) -> str:
     return digest.hexdigest()
 
 
-def _kept(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Skipped]) -> np.ndarray:
+def _cached_pixels(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Skipped]) -> np.ndarray:
     """What was kept, or what is now, mapped; in memory where nothing can be written."""
     folder = cache_folder() / "pictures"
     path = folder / f"{name}.npy"
     notes = path.with_suffix(".json")
     with suppress(OSError, ValueError, TypeError):
-        told = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
+        skipped = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
         pixels: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-        if pixels.shape == (shape[0] - len(told), *shape[1:]) and pixels.dtype == np.uint8:
-            bad.update(told)
+        if pixels.shape == (shape[0] - len(skipped), *shape[1:]) and pixels.dtype == np.uint8:
+            bad.update(skipped)
             blocks.progress(shape[0], shape[0])
             return pixels
     temporary = scratch(path)

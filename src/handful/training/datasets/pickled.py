@@ -28,38 +28,38 @@ PATTERNS = {
 }
 CIFAR_100 = ("train", "test", "meta")
 MAX_NAME = 200  # characters of a class's name
-MAX_KEYS_TOLD = 10  # in a message
+MAX_LISTED_KEYS = 10  # in a message
 ADVICE = "get the file from where it was published, or use folders of pictures"
 
 
 def files_of(path: Path, dataset: str) -> dict[str, Path]:
     """{split: file} of the data set's files in a folder, or of one file."""
     candidates = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for file in candidates:
         match = re.fullmatch(PATTERNS.get(dataset, "(?!)"), file.name, re.IGNORECASE)
         if match:
             split = NAMES[next(group for group in match.groups() if group).lower()]
-            if split in found and file.suffix == ".pkl":  # the .npz of the same pictures is quicker
+            if split in files and file.suffix == ".pkl":  # the .npz of the same pictures is quicker
                 continue
-            found[split] = file
-    return {split: found[split] for split in ("base", "val", "novel") if split in found}
+            files[split] = file
+    return {split: files[split] for split in ("base", "val", "novel") if split in files}
 
 
-def read_files(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
+def read_files(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
     """One part for each file; those of other splits than wanted are not opened where its name decides."""
     parts = []
     for split, file in files_of(path, dataset).items():
         if dataset == "tieredimagenet":
-            if wanted is None or split in wanted:
+            if split_names is None or split in split_names:
                 parts.append(_tiered(file, split))
         elif "cache" in file.name.lower():
             parts.append(_cache(file, split))
-        elif wanted is None or split in wanted:
+        elif split_names is None or split in split_names:
             parts.append(_data_and_labels(file, split))
     if not parts:
-        there = ", ".join(files_of(path, dataset))
-        raise ValueError(f"{path} has no split {' or '.join(sorted(wanted or ()))}: there is {there}")
+        available = ", ".join(files_of(path, dataset))
+        raise ValueError(f"{path} has no split {' or '.join(sorted(split_names or ()))}: there is {available}")
     return parts
 
 
@@ -80,9 +80,9 @@ def _cache(path: Path, split: str) -> Part:
         labels[numbers] = _text(name, path)
     if "" in labels:
         raise ValueError(f"{path}: picture {labels.tolist().index('')} is in no class of class_dict")
-    known = published("miniimagenet") or {}
-    listed = set(labels) <= set(known)
-    return _part(path, labels.tolist(), [known[name] if listed else split for name in labels], pixels)
+    published_splits = published("miniimagenet") or {}
+    listed = set(labels) <= set(published_splits)
+    return _part(path, labels.tolist(), [published_splits[name] if listed else split for name in labels], pixels)
 
 
 def _data_and_labels(path: Path, split: str) -> Part:
@@ -102,15 +102,15 @@ def _data_and_labels(path: Path, split: str) -> Part:
 
 def _tiered(path: Path, split: str) -> Part:
     """PNG files in a list, or `images` of an .npz, beside <split>_labels.pkl."""
-    beside = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
-    if not beside.is_file():
-        raise ValueError(f"{path} needs {beside.name} beside it, which has its labels")
-    content = _content(beside)
+    labels_file = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
+    if not labels_file.is_file():
+        raise ValueError(f"{path} needs {labels_file.name} beside it, which has its labels")
+    content = _content(labels_file)
     specific = "label_specific" in content
-    numbers = _numbers(_get(content, beside, "label_specific" if specific else "labels"), beside)
-    names = [_text(name, beside) for name in _listed(content.get("label_specific_str", []), beside)]
+    numbers = _numbers(_get(content, labels_file, "label_specific" if specific else "labels"), labels_file)
+    names = [_text(name, labels_file) for name in _listed(content.get("label_specific_str", []), labels_file)]
     if names and len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
-        raise ValueError(f"{beside}: a label is beyond its {len(names)} names")
+        raise ValueError(f"{labels_file}: a label is beyond its {len(names)} names")
     if len(set(names)) != len(names):  # two synsets of one name
         names = [f"{name} ({i})" for i, name in enumerate(names)]
     labels = [names[n] if names else f"{split}-{n:03d}" for n in numbers.tolist()]
@@ -124,10 +124,10 @@ def _tiered(path: Path, split: str) -> Part:
         _check_memory(path, sum(item.nbytes for item in items if isinstance(item, np.ndarray)))
         return [_bytes(item, path) for item in items]
 
-    return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(beside)])
+    return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(labels_file)])
 
 
-def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
+def read_cifar_100(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
     """CIFAR-100 as published for Python, with the data set's split of its classes: train and test together."""
     names = _get(_content(path / "meta"), path / "meta", "fine_label_names")
     classes = [_text(name, path) for name in _listed(names, path / "meta")]
@@ -146,11 +146,11 @@ def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Pa
         pixels.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         labels += [classes[number] for number in numbers.tolist()]
     both = np.concatenate(pixels)
-    of = np.array([splits[label] for label in labels])
+    split_of_row = np.array([splits[label] for label in labels])
     parts = []
     for split in ("base", "val", "novel"):
-        if wanted is None or split in wanted:
-            rows = np.flatnonzero(of == split)
+        if split_names is None or split in split_names:
+            rows = np.flatnonzero(split_of_row == split)
             parts.append(_part(path / "train", [labels[i] for i in rows], [split] * len(rows), both[rows]))
     return parts
 
@@ -179,8 +179,8 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _get(content: dict[str, Any], path: Path, key: str) -> Any:
     if key not in content:
-        there = ", ".join(map(quoted, list(content)[:MAX_KEYS_TOLD])) or "nothing"
-        raise ValueError(f"{path} has {there}, but {key!r} is needed")
+        available = ", ".join(map(quoted, list(content)[:MAX_LISTED_KEYS])) or "nothing"
+        raise ValueError(f"{path} has {available}, but {key!r} is needed")
     return content[key]
 
 

@@ -40,8 +40,8 @@ class PictureSet:
         names, codes = np.unique(self.splits, return_inverse=True)
         if wrong := sorted(set(names.tolist()) - set(SPLITS)):
             raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: {', '.join(SPLITS)} are")
-        classes, of = np.unique(self.labels, return_inverse=True)
-        pairs = np.unique(of * len(SPLITS) + codes)  # one for each class and split that occur together
+        classes, class_codes = np.unique(self.labels, return_inverse=True)
+        pairs = np.unique(class_codes * len(SPLITS) + codes)  # one for each class and split that occur together
         of_pairs = pairs // len(SPLITS)
         twice = of_pairs[1:][np.diff(of_pairs) == 0]
         if len(twice):
@@ -63,8 +63,8 @@ class PictureSet:
         """The pictures of one split; without a copy where they stand together."""
         rows = np.flatnonzero(self.splits == split)
         if not len(rows):
-            there = [name for name in SPLITS if name in self.splits]
-            raise ValueError(f"{self.name} has no split {split!r}: there is {', '.join(there) or 'none'}")
+            available = [name for name in SPLITS if name in self.splits]
+            raise ValueError(f"{self.name} has no split {split!r}: there is {', '.join(available) or 'none'}")
         together = rows[-1] - rows[0] + 1 == len(rows)
         part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
         return self._part(part)

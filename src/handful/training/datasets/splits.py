@@ -51,16 +51,18 @@ def read_split_file(path: Path) -> dict[str, str]:
     except UnicodeDecodeError:
         raise ValueError(f"{path} is no text: give a JSON or CSV file of splits") from None
     pairs = _json_pairs(path, text) if path.suffix.lower() == ".json" else _csv_pairs(path, text)
-    found: dict[str, str] = {}
-    for name, said in pairs:
-        split = NAMES.get(said.strip().lower())
+    splits: dict[str, str] = {}
+    for name, split_name in pairs:
+        split = NAMES.get(split_name.strip().lower())
         if split is None:
-            raise ValueError(f"{path}: class {name!r} has the split {said!r}: {', '.join(SPLITS)} are splits")
-        if found.setdefault(name, split) != split:
-            raise ValueError(f"{path}: class {name!r} is in {found[name]} and in {split}: a class belongs to one split")
-    if not found:
+            raise ValueError(f"{path}: class {name!r} has the split {split_name!r}: {', '.join(SPLITS)} are splits")
+        if splits.setdefault(name, split) != split:
+            raise ValueError(
+                f"{path}: class {name!r} is in {splits[name]} and in {split}: a class belongs to one split"
+            )
+    if not splits:
         raise ValueError(f'{path} names no class: give {{"base": [classes], ...}} or lines of class,split')
-    return found
+    return splits
 
 
 def _json_pairs(path: Path, text: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from handful.utils.unpickling.machine import Machine
 
 STOP = ord(".")
-RUN = 1_024  # numbers decoded at once; Python writes lists in pieces of 1,000
+MAX_NUMBER_RUN = 1_024  # numbers decoded at once; Python writes lists in pieces of 1,000
 # Bytes that an object takes, with its place in another: what `sys.getsizeof` says, rounded up.
 LIST, DICT, SET, TUPLE, SLOT, PAIR, MEMBER, MEMO = 72, 80, 224, 56, 8, 100, 80, 100
 REFUSED = {
@@ -56,7 +56,7 @@ def _numbers(code: bytes, kind: str) -> None:
     def push(m: Machine) -> None:
         start = m.at - 1
         if start + far < len(m.buffer) and m.buffer[start + far] == code[0]:
-            count = min(RUN, (len(m.buffer) - start) // width)
+            count = min(MAX_NUMBER_RUN, (len(m.buffer) - start) // width)
             rows = np.frombuffer(m.buffer, record, count, start)
             others = rows["code"] != code[0]
             count = int(others.argmax()) if others.any() else count
