@@ -170,7 +170,7 @@ def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
     np.testing.assert_array_equal(found.features, one_by_one(pile))
     assert [s.path for s in found.skipped] == [str(path) for path in bad]
     assert all(
-        word in s.reason for word, s in zip(["empty", "cannot be read", "is no JPEG"], found.skipped, strict=True)
+        word in s.reason for word, s in zip(["empty", "cannot be read", "is not a JPEG"], found.skipped, strict=True)
     )
 
 
@@ -426,7 +426,7 @@ def test_a_file_that_is_no_cache_is_set_aside(tmp_path, pile):
     file = FeatureCache().path
     file.parent.mkdir()
     file.write_bytes(b"this is no database" * 1000)
-    with pytest.warns(UserWarning, match="is damaged .*a new one is begun"):
+    with pytest.warns(UserWarning, match="is damaged .*a new one was started"):
         embed_pictures(pile, Grid())
     assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"this is no database")
     with warnings.catch_warnings():
@@ -503,5 +503,5 @@ def test_a_small_picture_stays_small_and_a_thin_one_keeps_a_pixel(tmp_path):
 
 def test_a_thumbnail_has_the_same_limits(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"text")
-    with pytest.raises(BadPicture, match="is no JPEG"):
+    with pytest.raises(BadPicture, match="is not a JPEG"):
         thumbnail(tmp_path / "a.jpg")

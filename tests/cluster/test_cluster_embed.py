@@ -262,7 +262,7 @@ def test_bad_pictures_are_skipped_and_told_of_as_on_one_machine_then_and_later(n
 def test_strict_stops_at_the_first_of_them_with_the_same_words(nodes, flawed, handful):
     (flawed / "zz.jpg").write_text("text")
     here = handful("embed", "pile", "-o", "here.npz", "--no-cache", *PIXELS, "--strict")
-    assert_refused(here, "bad.jpg is no JPEG")
+    assert_refused(here, "bad.jpg is not a JPEG")
     command = ("embed", "pile", "-o", "out", "--shard-size", 1, *PIXELS, *RAY)
     assert handful(*command, "--strict").stderr == here.stderr
     assert handful(*command).returncode == 0

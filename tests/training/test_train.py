@@ -313,7 +313,7 @@ def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
         ({"rotations": "often"}, "rotations of the training must be one of"),
         ({"batch": 5000}, "give a smaller batch"),
         ({"network": "resnet13"}, "choose from resnet12, conv4, wrn28_10"),
-        ({"options": {"depth": 3}}, "cannot be built so"),
+        ({"options": {"depth": 3}}, "cannot be built with these options"),
         ({"options": {"widths": [4, 4]}}, "a ResNet-12 has four"),
         ({"learning_rate": 1e30}, "give a smaller learning rate"),
         ({"device": "abacus"}, "there is no device 'abacus' here.*give cpu, or auto"),

@@ -1,4 +1,4 @@
-"""A user's own network: any ONNX file that takes pictures and gives features."""
+"""The user's own network: any ONNX file that takes pictures and returns features."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class OnnxFile(Backbone):
-    """One input [n, C, H, W] or [n, H, W, C] with C = 1 or 3; features [n, D], or a map [n, D, H, W] to be averaged.
+    """A network in an ONNX file.
 
-    `model.base.safetensors` beside `model.onnx` is what its base classes left behind.
+    It has one input [n, C, H, W] or [n, H, W, C] with C = 1 or 3. It returns features [n, D], or a map [n, D, H, W],
+    which is averaged. If `model.base.safetensors` is next to `model.onnx`, it is the base file of the network.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class OnnxFile(Backbone):
         self.dimension = self._trial()
 
     def _read_input(self, settings: dict[str, Any]) -> None:
-        """Fill in the size, check the channels, and say what is missing."""
+        """Fill in the size and check the channels. Raise ValueError if something is missing."""
         inputs = self._session.inputs
         if len(inputs) != 1:
             names = ", ".join(i.name for i in inputs)
@@ -73,19 +74,19 @@ class OnnxFile(Backbone):
         self._input, self._type = entry.name, TYPES[entry.type]
         self._channels_last = shape[1] not in (1, 3) and shape[3] in (1, 3)
         channels, *sides = (shape[3], *shape[1:3]) if self._channels_last else shape[1:]
-        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take n pictures and no other number
+        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take only batches of one size
         fixed = [side if isinstance(side, int) else None for side in sides]
         settings.setdefault("size", tuple(fixed) if None not in fixed else None)
         if settings["size"] is None:
             raise ValueError(
-                f"the input size of {self.name} is not in the file ({shape}): give size=, or write "
+                f"the file {self.name} does not contain the input size ({shape}): give size=, or write "
                 f'{Path(self.name).with_suffix(".json")} with {{"size": 224, "mean": [..], "std": [..]}}'
             )
         if any(f not in (None, side) for f, side in zip(fixed, settings["size"], strict=True)):
             raise ValueError(f"{self.name} takes pictures of {fixed[0]} x {fixed[1]}, and size says {settings['size']}")
         if missing := [key for key in ("mean", "std") if key not in settings]:
             raise ValueError(
-                f"how {self.name} wants its pixels is not known: give {' and '.join(missing)}, or write "
+                f"the scale of the pixels for {self.name} is not known: give {' and '.join(missing)}, or write "
                 f'{Path(self.name).with_suffix(".json")} with {{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, '
                 "0.225]}, the numbers of most networks trained with torch on ImageNet"
             )
@@ -109,7 +110,7 @@ class OnnxFile(Backbone):
         return requested
 
     def _trial(self) -> int:
-        """How many features a picture gets; whatever is wrong with the network shows here, not after an hour."""
+        """Return the number of features. Running one picture now shows errors of the network before a long run."""
         check_bytes(4 * len(self.preprocessing.mean) * math.prod(self.input_size), f"a picture for {self.name}")
         features = self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32))
         return int(features.shape[1])
@@ -139,7 +140,7 @@ class OnnxFile(Backbone):
 
 
 def _read_sidecar(path: Path) -> dict[str, Any]:
-    """What `model.json` says of `model.onnx`; nothing without it."""
+    """Return the settings in `model.json`, the file next to `model.onnx`; {} if there is none."""
     sidecar = path.with_suffix(".json")
     if not sidecar.is_file():
         return {}
@@ -148,7 +149,7 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     try:
         settings = json.loads(sidecar.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{sidecar} is no JSON: {shortened(str(error), 200)}") from None
+        raise ValueError(f"{sidecar} is not JSON: {shortened(str(error), 200)}") from None
     if not isinstance(settings, dict) or (unknown := [key for key in settings if key not in KEYS]):
         wrong = (
             shortened(", ".join(map(repr, unknown)), 200)
@@ -166,7 +167,7 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
 
 
 def _weights_hash(path: Path) -> str:
-    """Of the file and of the files that it keeps its weights in."""
+    """Return a hash of the ONNX file and of the other files that hold its weights."""
     onnx = need("onnx", "an ONNX backbone")
     check_bytes(path.stat().st_size, str(path))
     try:

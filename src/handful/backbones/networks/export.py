@@ -1,7 +1,7 @@
-"""A network as an ONNX file, which runs without torch.
+"""Export of a network to an ONNX file, which runs without torch.
 
-The graph is traced by torch.fx and written node by node: the few operations that these networks are made of. Batch
-norms behind a convolution are folded into it. The same network gives the same bytes.
+torch.fx traces the graph, and it is written node by node. Only the few operations of these networks are supported.
+A batch norm after a convolution is folded into it. The same network gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 INPUT, OUTPUT = "pictures", "features"
 TOLERANCE = 1e-4
-OPSET, IR_VERSION = 17, 8  # what every ONNX Runtime we allow can read
+OPSET, IR_VERSION = 17, 8  # every version of ONNX Runtime that handful allows can read these
 NORM = ("weight", "bias", "running_mean", "running_var")  # in the order of ONNX
 TRIAL_PICTURES = 2  # pictures that the graph is compared on
 
 
 class Agreement(NamedTuple):
-    """How far apart two ways to the same features are."""
+    """How far the features of torch and of ONNX Runtime are apart."""
 
     relative: float  # largest difference, as a share of the largest feature
     elementwise: float  # largest difference as a share of the feature itself: rounding alone makes it large near 0
@@ -42,10 +42,10 @@ class Agreement(NamedTuple):
 def export_onnx(
     network: nn.Module, path: str | Path, preprocessing: Preprocessing, *, about: dict[str, Any] | None = None
 ) -> Path:
-    """Write `network` to `path` (.onnx), and how its pictures are made ready to the .json beside it.
+    """Write `network` to `path` (.onnx), and its preprocessing to a .json file next to it.
 
-    Any number of pictures, of the size in `preprocessing`. `about` is kept in the file, as JSON, for whoever asks where
-    it came from. The graph is run before anything is written: a ValueError if its features are not those of torch.
+    The graph takes any number of pictures of the size in `preprocessing`. `about` is stored in the file as JSON, to
+    record its origin. The graph is run before anything is written: ValueError if its features differ from torch's.
     """
     write_onnx(network, Path(path), preprocessing, about)
     return Path(path)
@@ -54,13 +54,13 @@ def export_onnx(
 def write_onnx(
     network: nn.Module, path: Path, preprocessing: Preprocessing, about: dict[str, Any] | None = None
 ) -> Agreement:
-    """The same, told by how well the file agrees with torch."""
+    """Write the files as `export_onnx` does, and return how well the graph agrees with torch."""
     if path.suffix.lower() != ".onnx":
         raise ValueError(f"{path}: the name of an ONNX file ends in .onnx")
     shape = len(preprocessing.mean), *preprocessing.size
     if shape[0] != (takes := getattr(network, "channels", shape[0])):
         raise ValueError(f"mean and std are of {shape[0]} channels, and the network takes {takes}")
-    frozen = copy.deepcopy(network).cpu().float().eval()  # the caller's goes on training as it was
+    frozen = copy.deepcopy(network).cpu().float().eval()  # a copy: the caller may go on training its own
     graph = build_graph(frozen, shape, about)
     measured = agreement(frozen, graph, shape)
     if not measured.relative <= TOLERANCE:  # NaN must not pass
@@ -76,7 +76,7 @@ def write_onnx(
 
 
 def agreement(network: nn.Module, graph: bytes | Path, shape: tuple[int, ...], seed: int = 0) -> Agreement:
-    """Of torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and alone."""
+    """Compare torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and one by one."""
     pictures = np.random.default_rng(seed).standard_normal((TRIAL_PICTURES, *shape), dtype=np.float32)
     session = open_session(graph)
     with torch.inference_mode():
@@ -90,7 +90,7 @@ def agreement(network: nn.Module, graph: bytes | Path, shape: tuple[int, ...], s
 
 
 def build_graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any] | None = None) -> bytes:
-    """Pictures [n, C, H, W] to features [n, D], as the bytes of an ONNX file; `network` is in evaluation mode."""
+    """Return the bytes of an ONNX file for a network in evaluation mode: pictures [n, C, H, W] to features [n, D]."""
     onnx = need("onnx", "an ONNX file")
     helper = onnx.helper
     with torch.inference_mode():
@@ -116,14 +116,14 @@ def build_graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any
 
 
 class _Writer:
-    """ONNX nodes of fx nodes, one by one in their order."""
+    """Turns fx nodes into ONNX nodes, one by one in their order."""
 
     def __init__(self, onnx: Any, traced: fx.GraphModule):
         self.onnx, self.modules = onnx, dict(traced.named_modules())
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.names: dict[fx.Node, str] = {}  # what an fx node's value is called in the graph
-        self.folded: set[fx.Node] = set()  # batch norms that a convolution has done already
+        self.names: dict[fx.Node, str] = {}  # the name of an fx node's value in the ONNX graph
+        self.folded: set[fx.Node] = set()  # batch norms that were folded into a convolution
 
     def add(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -165,7 +165,7 @@ class _Writer:
         raise _unknown(f"the module {at}, a {type(module).__name__}")
 
     def kernel(self, node: fx.Node, conv: nn.Conv2d) -> tuple[np.ndarray, np.ndarray]:
-        """Kernel [out, in, k, k] and bias [out], with the work of the batch norm behind, if there is one."""
+        """Return kernel [out, in, k, k] and bias [out], with the following batch norm folded in, if there is one."""
         if (
             conv.groups != 1
             or set(conv.dilation) != {1}
@@ -205,14 +205,14 @@ class _Writer:
 
 
 def _affine(norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
-    """A batch norm at rest is scale * x + shift in each channel, float64."""
+    """Return scale and shift, float64: in evaluation mode a batch norm is scale * x + shift in each channel."""
     weight, bias, mean, variance = (getattr(norm, part).detach().double().numpy() for part in NORM)
     scale = weight / np.sqrt(variance + norm.eps)
     return scale, bias - mean * scale
 
 
 def _defaults(keywords: dict[str, Any]) -> bool:
-    """Whether a pooling is told nothing but its size; torch's own code spells out the rest."""
+    """Return whether all options of a pooling, except its size, have their default values."""
     usual = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
     return all(usual.get(name, ...) == value for name, value in keywords.items())
 

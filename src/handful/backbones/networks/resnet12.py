@@ -1,8 +1,8 @@
 """ResNet-12 as few-shot learning uses it (Lee et al., 2019; Ye et al., 2020; Tian et al., 2020).
 
-Four blocks of three 3x3 convolutions, each with batch normalisation and a leaky ReLU, a 1x1 convolution around
-them, and pooling by 2 behind; then the mean over all places: 640 features at the published widths. Dropout is whole
-places of a channel (DropBlock, Ghiasi et al., 2018) in the last two blocks. Parameters are named as in the published
+Four blocks of three 3x3 convolutions, each with batch normalisation and a leaky ReLU, a 1x1 convolution as shortcut,
+and pooling by 2 at the end; then the mean over the map: 640 features at the published widths. In the last two blocks,
+dropout removes whole squares of a channel (DropBlock, Ghiasi et al., 2018). Parameters are named as in the published
 code, so that its checkpoints fit.
 """
 
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 WIDTHS = (64, 160, 320, 640)
 SLOPE = 0.1
-DROP_SIDE = 5  # places a side that DropBlock drops together
+DROP_SIDE = 5  # side of the squares that DropBlock removes
 
 
 class ResNet12(nn.Module):
@@ -41,7 +41,7 @@ class ResNet12(nn.Module):
                 nn.init.kaiming_normal_(part.weight, a=SLOPE, mode="fan_out", nonlinearity="leaky_relu")
 
     def drop(self, rate: float) -> None:
-        """How much of each block's output is dropped in training: raised slowly, or little is learned at first."""
+        """Set the share of each block's output that is dropped in training. Raise it slowly during training."""
         for part in self.modules():
             if isinstance(part, Block):
                 part.rate = rate
@@ -78,10 +78,10 @@ class Block(nn.Module):
 
 
 def drop_block(x: Tensor, rate: float, block: int) -> Tensor:
-    """Zero squares of `block` places a side in each channel, about `rate` of all places; the rest grows to make up.
+    """Set squares of side `block` to zero in each channel, about `rate` of the map, and scale up the rest.
 
-    With gamma = rate / block^2 * (h w) / ((h - block + 1)(w - block + 1)) centres are drawn among those places around
-    which a whole square fits. A map smaller than the square is dropped whole.
+    Centres are drawn with gamma = rate / block^2 * (h w) / ((h - block + 1)(w - block + 1)) among the positions around
+    which a whole square fits. A map smaller than the square is dropped as a whole.
     """
     n, c, h, w = x.shape
     block = min(block, h, w)
