@@ -326,7 +326,7 @@ def test_texts_in_a_png_that_unpack_to_much_are_left_out(tmp_path):
 
 def test_a_file_that_is_not_there_a_folder_and_an_impossible_name(tmp_path):
     assert "cannot be read (No such file" in reason_of(tmp_path / "a.jpg")
-    assert "no regular file" in reason_of(tmp_path)
+    assert "not a regular file" in reason_of(tmp_path)
     assert "name" in reason_of("a\0b.jpg")
 
 
@@ -343,13 +343,13 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 def test_pipes_and_devices_are_never_opened(tmp_path):
     os.mkfifo(tmp_path / "a.jpg")  # opening it would wait for ever
-    assert "no regular file" in reason_of(tmp_path / "a.jpg")
-    assert "no regular file" in reason_of("/dev/zero")
+    assert "not a regular file" in reason_of(tmp_path / "a.jpg")
+    assert "not a regular file" in reason_of("/dev/zero")
     (tmp_path / "b.jpg").symlink_to("/dev/zero")
-    assert "no regular file" in reason_of(tmp_path / "b.jpg")
+    assert "not a regular file" in reason_of(tmp_path / "b.jpg")
     found, skipped = find_pictures(tmp_path)
     assert not found
-    assert [(os.path.basename(s.path), "no regular file" in s.reason) for s in skipped] == [
+    assert [(os.path.basename(s.path), "not a regular file" in s.reason) for s in skipped] == [
         ("a.jpg", True),
         ("b.jpg", True),
     ]

@@ -580,7 +580,7 @@ def test_claims_from_the_command_line(embedded, tmp_path):
         for compared in claim["comparisons"]:
             assert f"{compared['difference']:+.1f} ± {compared['half_width_95']:.1f}" in shown
     absent = {claim["statement"]: claim for claim in said["claims"]}["kNN is the best of the plain detectors"]
-    assert (absent["holds"], absent["remark"]) == (None, "The methods it speaks of were not run.")
+    assert (absent["holds"], absent["remark"]) == (None, "The methods of this statement were not run.")
     assert "claims.md" in done.stdout
     assert not os.path.exists(tmp_path / "out" / "balanced.md")
 

@@ -411,7 +411,7 @@ def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
         np.testing.assert_array_equal(by_file.results[0][cell]["auroc"], figures["auroc"])
     with pytest.raises(ValueError, match="feat learns from base classes: give --base"):
         perform("balanced", features, output=tmp_path / "3", methods=methods, **SMALL)
-    with pytest.raises(ValueError, match="nothing to learn them with: give a base file"):
+    with pytest.raises(ValueError, match="no function to learn them was given: give a base file"):
         perform("balanced", features, base, output=tmp_path / "3", methods=methods, **SMALL)
     with pytest.raises(ValueError, match="has no head 'feat'"):
         perform("balanced", features, Base(base.mean), output=tmp_path / "3", methods=methods, **SMALL)

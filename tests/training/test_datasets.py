@@ -592,7 +592,7 @@ def test_damaged_files_are_told_of(tmp_path, drawings):
         read_pictures(tmp_path / "images_background.zip")
     npz = packed(tmp_path / "small.npz", *drawings)
     npz.write_bytes(npz.read_bytes()[:-2000])
-    with pytest.raises(ValueError, match="no file of a known data set|damaged"):
+    with pytest.raises(ValueError, match="not a file of a known data set|damaged"):
         read_pictures(npz)
     (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps({"label_specific": [0, 0]}))
     np.savez(tmp_path / "train_images.npz", images=np.zeros((3, 84, 84, 3), np.uint8))
@@ -615,9 +615,9 @@ def test_paths_and_names_that_are_wrong(tmp_path, rng):
     with pytest.raises(ValueError, match="no data set 'imagenet'; there are: omniglot"):
         read_pictures(tmp_path, "imagenet")
     (tmp_path / "x.txt").write_text("x")
-    with pytest.raises(ValueError, match="no file of a known data set"):
+    with pytest.raises(ValueError, match="not a file of a known data set"):
         read_pictures(tmp_path / "x.txt")
-    with pytest.raises(ValueError, match="no file of cub"):
+    with pytest.raises(ValueError, match="not a file of cub"):
         read_pictures(tmp_path / "x.txt", "cub")
     save(tmp_path / "hen" / "x.png", random_pixels(rng, 1, 84)[0])
     with pytest.raises(ValueError, match="choose some of base, val, novel"):

@@ -301,7 +301,7 @@ def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed
 
 def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
     (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="damaged.*remove it to start anew"):
+    with pytest.raises(ValueError, match="damaged.*remove it to start again"):
         pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
     assert (tmp_path / checkpoint.NAME).read_bytes() == b"nonsense"
 

@@ -181,7 +181,8 @@ class FeatureCache:
             self._do_without(failure)
             return
         _warn(
-            f"the cache of features {self.path} is damaged ({error}): it was renamed to {aside.name}, and a new one was started"
+            f"the cache of features {self.path} is damaged ({error}): it was renamed to {aside.name}, and a "
+            "new one was started"
         )
 
     def _do_without(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What base classes give a benchmark: a mean to centre on and, for methods that need one, a `Base`, learned once."""
+"""The base of a benchmark: a mean to centre on and, for methods that need one, a `Base` that is learned once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handful.solving.solver import needed_base
 class LearnBase(Protocol):
     """A function that learns what methods need from base classes: `handful.training.heads.learn_base`."""
 
-    __module__: str  # its source decides what is learned
+    __module__: str  # its source is part of the key under which the base is stored
 
     def __call__(
         self, features: FeatureTable, /, *, heads: Sequence[str], progress: Callable[[int, int], object]
@@ -30,7 +30,7 @@ class LearnBase(Protocol):
 
 @dataclass(frozen=True)
 class Ground:
-    """The base that tasks are solved with, at least its mean, and a digest of what decides that mean."""
+    """The base with which tasks are solved (at least its mean), and a digest of the data behind that mean."""
 
     base: Base
     mark: str
@@ -38,9 +38,9 @@ class Ground:
 
 
 def ground(base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None) -> Ground | None:
-    """What is known of the base classes: as given, or by the mean that the features bring with them.
+    """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features.
 
-    learned: what was learned from the features that are `base`.
+    learned: what was learned from `base`, if `base` is a table of features.
     """
     if isinstance(base, FeatureTable):
         return Ground(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
@@ -62,7 +62,7 @@ def check_dimension(base: Ground | None, features: FeatureTable) -> None:
 
 
 def needing(contenders: Iterable[Contender]) -> list[Contender]:
-    """Those that need a base and have not been given one of their own."""
+    """Return the contenders that need a base and have none among their parameters."""
     return [c for c in contenders if get_solver(c.method).info.needs == "base" and c.parameters.get("base") is None]
 
 
@@ -73,10 +73,13 @@ def learn(
     progress: Callable[[str, int, int], object],
     learn_base: LearnBase | None,
 ) -> Base | None:
-    """Return what contenders need that `learn_base` learns from the features `base`; a file in the store keeps it."""
+    """Learn from the features `base` what the contenders need, once: a file in the store keeps it.
+
+    Returns None if no contender needs it, or if `base` is already a `Base`.
+    """
     dependent = needing(contenders)
     if isinstance(base, Base):
-        for contender in dependent:  # or it says what is missing, now
+        for contender in dependent:  # raises now if something is missing
             needed_base(get_solver(contender.method), base, base.dimension)
     if not dependent or isinstance(base, Base):
         return None
@@ -87,8 +90,8 @@ def learn(
         )
     if learn_base is None:
         raise ValueError(
-            f"{dependent[0].method} needs heads that are learned from base classes, and there is nothing to learn them "
-            "with: give a base file, or learn_base=handful.training.heads.learn_base"
+            f"{dependent[0].method} needs heads that are learned from base classes, but no function to learn them was "
+            "given: give a base file, or learn_base=handful.training.heads.learn_base"
         )
     heads = sorted({part for c in dependent for part in get_solver(c.method).base_parts} - {NEGATIVES})
     mark = blake2b(

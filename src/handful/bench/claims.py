@@ -1,9 +1,9 @@
-"""The paper's statements, each as a test on the features at hand.
+"""The statements of the paper, each tested on the user's features.
 
-A statement is broken into comparisons; each is a mean difference over the same tasks, in percent points, with the
-half-width of its 95 % interval. A comparison holds if the whole interval is above zero, fails if it is below, and is
-open between; a statement holds if all its comparisons do and fails if one fails. The few about the place of a maximum
-say in words what was found.
+A statement consists of comparisons. Each is a mean difference over the same tasks, in percent points, with the
+half-width of its 95 % interval. A comparison holds if the whole interval is above zero, fails if it is below zero, and
+is open otherwise. A statement holds if all its comparisons hold, and fails if one fails. A few statements are about the
+place of a maximum: these have a remark instead of comparisons.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ TRANSDUCTIVE = ("FSL-T", "OSFSL-T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two results on the same tasks, which speaks for or against a statement."""
+    """The difference of two results on the same tasks, which supports or contradicts a statement."""
 
     what: str
-    difference: float  # of the means, in percent points: above 0 speaks for the statement
+    difference: float  # of the means, in percent points: above 0 supports the statement
     half_width: float  # of the 95 % interval
 
     @property
     def holds(self) -> bool | None:
-        """None: the interval has both signs."""
+        """Whether the comparison holds; None if the interval contains zero."""
         if self.difference - self.half_width > 0:
             return True
         return False if self.difference + self.half_width < 0 else None
 
     @property
     def weight(self) -> float:
-        """How much it speaks for the statement: the difference in half-widths, so above 1 it holds, below -1 fails."""
+        """The difference in units of the half-width: above 1 the comparison holds, below -1 it fails."""
         if self.half_width > 0:
             return self.difference / self.half_width
         return 0.0 if self.holds is None else float(np.copysign(np.inf, self.difference))
@@ -68,7 +68,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """As in "does not hold (7 of 12 comparisons hold, 3 are open)"."""
+        """The verdict as text, such as "does not hold (7 of 12 comparisons hold, 3 are open)"."""
         if not self.comparisons or self.holds:
             return WORDS[self.holds]
         verdicts = [c.holds for c in self.comparisons]
@@ -77,11 +77,11 @@ class Verdict:
 
     @property
     def narrowest(self) -> Comparison | None:
-        """The comparison that speaks least for the statement."""
+        """The comparison that supports the statement least."""
         return min(self.comparisons, key=lambda c: c.weight, default=None)
 
     def record(self) -> dict[str, Any]:
-        """Return the statement with its comparisons as JSON takes it."""
+        """Return the statement with its comparisons as plain data for JSON."""
         comparisons = [
             {"what": c.what, "difference": plain(c.difference), "half_width_95": plain(c.half_width), "holds": c.holds}
             for c in self.comparisons
@@ -90,7 +90,7 @@ class Verdict:
 
 
 def check(balanced: Results, imbalanced: Results, sweep: Results, ablation: Results) -> list[Verdict]:
-    """All statements, on the results of the four benchmarks."""
+    """Return the verdicts on all statements, from the results of the four benchmarks."""
     verdicts = [
         _best("EOL is best on all four figures, balanced", balanced, balanced.benchmark.columns[0]),
         _best("EOL is best on all four figures, averaged over the three ratios", imbalanced, None),
@@ -122,7 +122,7 @@ def to_markdown(verdicts: Iterable[Verdict], results: Results, command: str | No
 
 
 def _best(statement: str, results: Results, column: str | None) -> Verdict:
-    """EOL against the best of the others, for each figure: whichever has the highest mean."""
+    """Compare EOL, for each figure, with the method that has the highest mean of the others."""
     eol, others = _rows(results, ["eol"]), [r for r, c in results.benchmark.contenders.items() if c.method != "eol"]
     comparisons = []
     for figure in FIGURES if eol and others else ():
@@ -176,7 +176,7 @@ def _knn(balanced: Results) -> Verdict:
     detectors = [r for r, c in balanced.benchmark.contenders.items() if c.kind == "OOD" and c.method != "knn"]
     knn = _rows(balanced, ["knn"])
     comparisons = []
-    for figure in FIGURES[1:]:  # the detectors' classes are SimpleShot's, all the same
+    for figure in FIGURES[1:]:  # not accuracy: all detectors take their classes from SimpleShot
         if knn and detectors:
             second = max(detectors, key=lambda row: balanced[column, row][figure].mean())
             difference = balanced[column, knn[0]][figure] - balanced[column, second][figure]
@@ -185,7 +185,7 @@ def _knn(balanced: Results) -> Verdict:
 
 
 def _open_set(balanced: Results) -> Verdict:
-    """The weakest transductive open-set method against the best inductive one, whatever its kind."""
+    """Compare the weakest transductive open-set method with the best inductive method of any kind."""
     column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
     above = [r for r, c in contenders.items() if c.kind == "OSFSL-T"]
     below = [r for r, c in contenders.items() if c.kind in ("OOD", "FSL", "OSFSL")]
@@ -201,7 +201,7 @@ def _open_set(balanced: Results) -> Verdict:
 
 
 def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
-    """What each loses from balanced tasks to the mean of the three ratios."""
+    """Compare what methods lose from balanced tasks to the mean of the three ratios."""
     column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
 
     def loss(rows: Sequence[str], figure: str) -> np.ndarray:
@@ -228,7 +228,7 @@ def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
     return verdicts
 
 
-_ABSENT = "The methods it speaks of were not run."
+_ABSENT = "The methods of this statement were not run."
 
 
 def _rows(results: Results, methods: Sequence[str]) -> list[str]:

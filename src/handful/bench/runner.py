@@ -1,7 +1,7 @@
-"""The runner: every contender on the same tasks, block by block, in one process, several, or by another engine.
+"""The runner: every contender on the same tasks, block by block, in one or more processes, or with another engine.
 
-Results do not depend on how many: a block is always the same one hundred tasks, and a task is always solved by one
-thread.
+The results do not depend on the number of processes: a block is always the same one hundred tasks, and one thread
+solves a task.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from handful.solving import Result, get_solver, solve_task
 from handful.utils.interrupts import cleanup
 
 Figures = dict[str, np.ndarray]
-Progress = Callable[[int, int], None]  # tasks solved, of how many
+Progress = Callable[[int, int], None]  # called with the number of solved tasks and of all tasks
 
 
 class Work(NamedTuple):
-    """Contenders that are to solve one block of tasks, with where each one's figures go."""
+    """Contenders that must solve one block of tasks, each with the key and description under which it is stored."""
 
     protocol: Protocol
     block: Block
@@ -45,7 +45,7 @@ Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int,
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of every cell, [seeds * tasks] by name, tasks in order; in percent."""
+    """The figures of every cell in percent: arrays [seeds * tasks] by name, tasks in order."""
 
     benchmark: Benchmark
     figures: dict[tuple[str, str], Figures]  # by column and row
@@ -71,12 +71,33 @@ def run(
     engine: Engine | None = None,
     learned: Base | None = None,
 ) -> Results:
-    """Solve what the store does not hold yet, then read all of it.
+    """Solve the tasks that the store does not hold yet, then read all results.
 
-    base: features of the base classes, whose mean methods centre on, or what was learned from them, which some need;
-    learned: that, beside the features.
-    engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the base
-    (its mean at least) and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
+    Parameters
+    ----------
+    benchmark : Benchmark
+        The cells to fill.
+    features : FeatureTable
+        Features with labels, from which the tasks are drawn.
+    base : FeatureTable or Base, optional
+        Features of the base classes, on whose mean methods centre, or a `Base`, which some methods need.
+    store : Store
+        The folder of the results.
+    seeds, tasks : int
+        The number of seeds, and of tasks of each seed.
+    jobs : int
+        The number of processes on this machine.
+    progress : callable
+        Called with the number of solved tasks and the number of all tasks.
+    engine : callable, optional
+        Solves the tasks instead of `jobs` processes. It is called with the work, the features, the base and the store.
+        It writes the figures to the store and yields the number of solved tasks each time.
+    learned : Base, optional
+        What was learned from `base`, if `base` is a table of features.
+
+    Returns
+    -------
+    Results
     """
     features = features.labelled()
     base_used = ground(base, features, learned)
@@ -103,7 +124,7 @@ def run(
     progress(done, total)
     solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
     solving_base = base_used.base if base_used else None
-    with closing(solve_all(missing, features, solving_base, store)) as solving:  # ended, whatever happens
+    with closing(solve_all(missing, features, solving_base, store)) as solving:  # closed even after an error
         for solved in solving:
             done += solved
             progress(done, total)
@@ -116,11 +137,13 @@ def run(
 def solve_block(
     work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
 ) -> Iterator[int]:
-    """Draw the tasks once, let each contender solve them, write its figures; yields the number of tasks each time."""
+    """Draw the tasks once, solve them with each contender, write its figures; yield the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
-        if not store.path(key, block).exists() or store.read(key, block, work.figures) is None:  # nor by another since
+        if (
+            not store.path(key, block).exists() or store.read(key, block, work.figures) is None
+        ):  # another run may have written it
             store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
         yield block.size
 
@@ -128,13 +151,15 @@ def solve_block(
 def solve_cell(
     contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
 ) -> Figures:
-    """The figures of one contender on a block of tasks, [tasks] by name."""
+    """Return the figures of one contender on a block of tasks, [tasks] by name."""
     parameters = dict(contender.parameters)
     if needing([contender]):
         parameters["base"] = base
-    has_own_base = parameters.get("base") is not None  # then it brings its mean
+    has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
-        parameters.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
+        parameters.setdefault(
+            "outlier_share", 0.5
+        )  # the share does not change its ranking, so it need not be estimated
     result = solve_task(
         episodes.task,
         method=contender.method,
@@ -146,10 +171,10 @@ def solve_cell(
 
 
 def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
-    """The figures of these names, [B] each: the paper's, those of the decisions, and those of the share of unknowns.
+    """Return the figures with these names, [B] each: of the paper, of the decisions, and of the share of unknowns.
 
-    share_error: the share that the method worked with, less the true one; covered: whether its interval, if it gives
-    one, holds the true one.
+    share_error: the share that the method used minus the true share. covered: whether its interval, if it gives one,
+    contains the true share.
     """
     measured = figures(result.probabilities, result.outlier_scores, truth)
     if set(names) - set(measured):
@@ -194,7 +219,7 @@ def _all(
     work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
     fused = all(contender.parameters.get("backend") == "fast" for unit in work for contender, *_ in unit.contenders)
-    if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once
+    if jobs <= 1 or fused:  # the compiled kernel releases the GIL: threads are enough, and they start at once
         for unit in work:
             yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
         return

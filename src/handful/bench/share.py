@@ -1,9 +1,9 @@
-"""How well does a method do that is not told the share of unknowns? At shares from none to five sixths.
+"""The benchmark of methods that estimate the share of unknowns, at shares from 0 to five sixths.
 
-The queries of a task stay as many while more and more of them are unknown: with 15 queries a class, 30 + 0, 25 + 5,
-20 + 10, 15 + 15, 10 + 20 and 5 + 25 for each of 5 known and 5 outlier classes. Beside the method that finds the share
-itself stand EOL that is told it, EOL that is told one half whatever it is, and methods that never ask. Task i has the
-same known classes at every share and for every method, so differences are taken task by task.
+The number of queries of a task is fixed while more and more of them are unknown. With 15 queries of each class they are
+30 + 0, 25 + 5, 20 + 10, 15 + 15, 10 + 20 and 5 + 25 for each of 5 known and 5 outlier classes. The method that
+estimates the share is compared with EOL that knows the true share, with EOL that always assumes one half, and with
+methods that need no share. Task i has the same known classes at every share and for every method, so differences are paired.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from handful.solving import get_solver
 AUTO, TOLD, HALF = "Auto (not told)", "EOL (told)", "EOL (0.5)"
 OTHER_METHODS = ("oslo", "ostim", "knn", "simpleshot")
 SHOTS = (1, 5, 10)
-SHARES = tuple(Fraction(i, 6) for i in range(6))  # exact, so that rounding is
-EOL_SHARE_LIMITS = (0.01, 0.99)  # EOL takes no share of 0
+SHARES = tuple(Fraction(i, 6) for i in range(6))  # exact fractions, so that rounding is exact
+EOL_SHARE_LIMITS = (0.01, 0.99)  # EOL needs a share between 0 and 1
 DECISIONS = {
     "unknown_f1": "F1 of unknown",
     "balanced_accuracy": "Balanced accuracy",
@@ -43,11 +43,11 @@ ESTIMATED = {
 }
 
 
-# What is run
+# The methods and tasks
 
 
 def contenders(methods: str | Iterable[str] | None = None) -> list[Contender]:
-    """The one that is not told, the two EOLs, and `methods`, as they come: none is told anything."""
+    """Return Auto, the two versions of EOL, and `methods` without the true share."""
     auto = Contender(AUTO, NOT_TOLD, {})
     others = [_half(c) for c in parse_methods(OTHER_METHODS if methods is None else methods)]
     others = [c for c in others if (c.method, c.parameters) != (auto.method, auto.parameters)]
@@ -55,7 +55,7 @@ def contenders(methods: str | Iterable[str] | None = None) -> list[Contender]:
 
 
 def benchmark(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
-    """All the shares at the shots of `base`, whose `queries` is the mean number of queries of a class."""
+    """Return the benchmark of all shares at the shots of `base`. Its `queries` is the mean number for a class."""
     protocols = {f"{p.outlier_share:.0%}": p for p in (_at(base, share) for share in SHARES)}
     if len(protocols) < len(SHARES) or not all(p.inliers for p in protocols.values()):
         raise ValueError(
@@ -69,7 +69,7 @@ def benchmark(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
 
 
 def check_drawable(benchmark: Benchmark, counts: dict[Any, int]) -> None:
-    """Raise, saying at which share, unless all tasks can be drawn from classes with so many items."""
+    """Raise ValueError, with the share, unless all tasks can be drawn from classes with these numbers of items."""
     for column, protocol in {cell.column: cell.protocol for cell in benchmark.cells}.items():
         try:
             check(protocol, counts)
@@ -86,7 +86,7 @@ def queries_of(protocol: Protocol) -> str:
 
 
 def estimates(contender: Contender) -> bool:
-    """Whether it finds the share of unknowns itself."""
+    """Return whether the method estimates the share of unknowns itself."""
     default = get_solver(contender.method).defaults.get("outlier_share")
     share = contender.parameters.get("outlier_share", default)
     finds = contender.method.split("+")[-1] == NOT_TOLD or (isinstance(share, str) and "b" not in contender.parameters)
@@ -94,7 +94,7 @@ def estimates(contender: Contender) -> bool:
 
 
 def _at(base: Protocol, share: Fraction) -> Protocol:
-    """`base` with so many of its queries unknown, to the nearest whole number a class; the rest known."""
+    """Return `base` with this share of unknown queries, to the nearest whole number for each class."""
     total = base.queries * (base.ways + base.outlier_ways)
     known_queries = round(total * (1 - share) / base.ways)
     if share == 0 or not base.outlier_ways:
@@ -103,7 +103,7 @@ def _at(base: Protocol, share: Fraction) -> Protocol:
 
 
 def _half(contender: Contender) -> Contender:
-    """A method that only ranks has no share of its own: half of the pile is called unknown."""
+    """Return the contender; one that only ranks gets the share 0.5: half of the pile is called unknown."""
     if "outlier_share" in get_solver(contender.method).defaults:
         return contender
     return replace(contender, parameters={**contender.parameters, "outlier_share": 0.5})
@@ -115,7 +115,7 @@ def _with_true_share(contender: Contender, protocol: Protocol) -> Contender:
     return replace(contender, parameters={"outlier_share": float(np.clip(protocol.outlier_share, *EOL_SHARE_LIMITS))})
 
 
-# What is said of it
+# The tables
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class ShareTable(Table):
 
 @dataclass(frozen=True)
 class EstimateTable(Table):
-    """The share that one method found, a row for each true share."""
+    """The share that one method estimated, a row for each true share."""
 
     shots: int = 0
     method: str = ""
@@ -163,7 +163,7 @@ class EstimateTable(Table):
 
     @property
     def best(self) -> dict[str, float]:
-        """No mean of an estimate is best, so that none is printed bold."""
+        """NaN for each figure: no estimate is best, so none is printed bold."""
         return dict.fromkeys(self.titles, np.nan)
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
@@ -181,12 +181,12 @@ class EstimateTable(Table):
 
 
 def excludes_zero(mean: float, half_width: float) -> bool:
-    """Whether 0 is outside the interval; never without an interval."""
+    """Return whether 0 is outside the interval; False without an interval."""
     return bool(abs(mean) > half_width)
 
 
 def share_tables(results: Sequence[Results]) -> list[Table]:
-    """For each number of shots: the estimates, each figure of all methods, Auto's lead over each in each figure."""
+    """Return, for each number of shots, the estimates, each figure of all methods, and Auto's lead in each figure."""
     tables: list[Table] = []
     for result in results:
         rows = result.benchmark.contenders
@@ -239,7 +239,7 @@ def lead_table(results: Results, figure: str) -> ShareTable:
 
 
 def lead(results: Results, column: str, row: str, figure: str) -> np.ndarray:
-    """How far Auto is above the row in each task, [seeds * tasks]."""
+    """Return how far Auto is above the row in each task, [seeds * tasks]."""
     return results[column, AUTO][figure] - results[column, row][figure]
 
 

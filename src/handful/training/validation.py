@@ -1,4 +1,4 @@
-"""How good is the network so far? Few-shot open-set tasks of classes that it is not trained on."""
+"""Validation of a network during training, on few-shot open-set tasks of classes that it is not trained on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SHOTS = 1, 5
 
 
 def fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
-    """As near to the paper's tasks (5 ways, 5 outlier classes, 15 queries) as these classes allow; None: not at all."""
+    """Return the protocol closest to the paper's (5 ways, 5 outlier classes, 15 queries) that these classes allow.
+
+    None if they allow no task at all.
+    """
     counts = np.unique(labels, return_counts=True)[1]
     ways = min(5, len(counts) // 2) if len(counts) < 10 else 5
     queries = min(15, int(counts.min()) - shots)
@@ -21,9 +24,9 @@ def fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
 
 
 def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[str, float]:
-    """Accuracy and AUROC of SimpleShot in per cent, and `figure`, their mean: what early stopping goes by.
+    """Return accuracy and AUROC of SimpleShot in percent, and `figure`, their mean, which early stopping uses.
 
-    The same tasks at every call, so that one epoch can be compared with another.
+    The tasks are the same at every call, so that epochs can be compared.
     """
     means: dict[str, float] = {}
     for shots in SHOTS:

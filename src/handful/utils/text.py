@@ -1,10 +1,10 @@
-"""Text of a file or of a user, made fit for a message."""
+"""Text of a file or of a user, prepared for a message."""
 
 from __future__ import annotations
 
 
 def shortened(text: str, max_length: int = 80) -> str:
-    r"""Text of a file for a message: on one line, and not longer than `most` characters.
+    r"""Return text for a message: on one line, and not longer than `max_length` characters.
 
     >>> shortened("a\nb"), shortened("x" * 1000, 8)
     ('a\\nb', 'xxxxx...')

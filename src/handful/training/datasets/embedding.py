@@ -1,4 +1,4 @@
-"""The pictures of a data set as features, by the same way that a folder of pictures takes."""
+"""From the pictures of a data set to features, with the same steps as for a folder of pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 def embed_set(
     pictures: PictureSet, backbone: Backbone, progress: Callable[[int, int], object] = lambda done, total: None
 ) -> FeatureTable:
-    """Features of all pictures, with their classes and splits."""
+    """Return the features of all pictures, with their classes and splits."""
     n = len(pictures)
     features = np.empty((n, backbone.dimension), np.float32)
 

@@ -1,7 +1,7 @@
 """Data sets as files of arrays: pickles and .npz, one for each split. `handful.utils.unpickling` reads pickles.
 
-The split is in the file's name. Classes keep their names where the file has them; numbers become base-007 and the
-like, as some of these files number the classes of each split from 0.
+The split is part of the file name. Classes keep their names if the file has them. Numbers become names such as
+base-007, because some of these files number the classes of each split from 0.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ ADVICE = "get the file from where it was published, or use folders of pictures"
 
 
 def files_of(path: Path, dataset: str) -> dict[str, Path]:
-    """{split: file} of the data set's files in a folder, or of one file."""
+    """Return {split: file} of the data set's files in a folder, or of one file."""
     candidates = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     files: dict[str, Path] = {}
     for file in candidates:
         match = re.fullmatch(PATTERNS.get(dataset, "(?!)"), file.name, re.IGNORECASE)
         if match:
             split = NAMES[next(group for group in match.groups() if group).lower()]
-            if split in files and file.suffix == ".pkl":  # the .npz of the same pictures is quicker
+            if split in files and file.suffix == ".pkl":  # the .npz with the same pictures is faster
                 continue
             files[split] = file
     return {split: files[split] for split in ("base", "val", "novel") if split in files}
 
 
 def read_files(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
-    """One part for each file; those of other splits than wanted are not opened where its name decides."""
+    """Return one part for each file. Files of other splits are not opened if their names show the split."""
     parts = []
     for split, file in files_of(path, dataset).items():
         if dataset == "tieredimagenet":
@@ -66,7 +66,7 @@ def read_files(path: Path, dataset: str, split_names: set[str] | None) -> list[P
 def _cache(path: Path, split: str) -> Part:
     """Read a file of the form {"image_data": pixels, "class_dict": {class: rows}}.
 
-    In some copies val and test have changed places: where all classes are of the published list, the list decides.
+    In some copies val and test are exchanged. If all classes are in the published list, the list decides.
     """
     content = _content(path)
     pixels, rows_of = _pixels(_get(content, path, "image_data"), path), _get(content, path, "class_dict")
@@ -86,7 +86,7 @@ def _cache(path: Path, split: str) -> Part:
 
 
 def _data_and_labels(path: Path, split: str) -> Part:
-    """{"data": pixels, "labels": numbers}, perhaps with {"catname2label": {class: number}}."""
+    """Read {"data": pixels, "labels": numbers}, with or without {"catname2label": {class: number}}."""
     content = _content(path)
     pixels = _pixels(_get(content, path, "data"), path)
     numbers = _numbers(_get(content, path, "labels"), path)
@@ -101,7 +101,7 @@ def _data_and_labels(path: Path, split: str) -> Part:
 
 
 def _tiered(path: Path, split: str) -> Part:
-    """PNG files in a list, or `images` of an .npz, beside <split>_labels.pkl."""
+    """Read a list of PNG files, or `images` of an .npz, with <split>_labels.pkl in the same folder."""
     labels_file = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
     if not labels_file.is_file():
         raise ValueError(f"{path} needs {labels_file.name} beside it, which has its labels")
@@ -116,7 +116,7 @@ def _tiered(path: Path, split: str) -> Part:
     labels = [names[n] if names else f"{split}-{n:03d}" for n in numbers.tolist()]
     if path.suffix.lower() == ".npz":
         pixels = _mapped(path)
-        # The program of the paper wrote the .npz by OpenCV, blue first; another, that says "labels", red first
+        # The code of the paper wrote the .npz with OpenCV, blue first; another code, with "labels", red first.
         return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if specific else pixels)
 
     def load() -> Pictures:
@@ -128,7 +128,7 @@ def _tiered(path: Path, split: str) -> Part:
 
 
 def read_cifar_100(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
-    """CIFAR-100 as published for Python, with the data set's split of its classes: train and test together."""
+    """Read CIFAR-100 as published for Python, train and test together, with the class split of the data set."""
     names = _get(_content(path / "meta"), path / "meta", "fine_label_names")
     classes = [_text(name, path) for name in _listed(names, path / "meta")]
     splits = published(dataset) or {}
@@ -155,7 +155,7 @@ def read_cifar_100(path: Path, dataset: str, split_names: set[str] | None) -> li
     return parts
 
 
-# ---- what files hold
+# ---- the content of files
 
 
 def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
@@ -219,7 +219,7 @@ def _bytes(value: Any, path: Path) -> bytes:
 
 
 def _text(value: Any, path: Path) -> str:
-    """The name of a class."""
+    """Return the name of a class."""
     if not isinstance(value, str | bytes | int) or (isinstance(value, str | bytes) and len(value) > MAX_NAME):
         raise ValueError(f"{path}: a class is called {quoted(value)}: names have at most {MAX_NAME} characters")
     return _decoded(value)
@@ -230,7 +230,7 @@ def _decoded(value: str | bytes | int) -> str:
 
 
 def _check_memory(path: Path, count: int) -> None:
-    """Raise ValueError if copies take more memory than those of honest files: one array can have many places."""
+    """Raise ValueError if copies take more memory than in honest files: one array can occur many times."""
     try:
         Budget(path.stat().st_size).take(count)
     except ValueError as error:
@@ -238,7 +238,7 @@ def _check_memory(path: Path, count: int) -> None:
 
 
 def _mapped(path: Path) -> np.ndarray:
-    """`images` of an .npz, mapped where it is not compressed: tieredImageNet's take 16 GB."""
+    """Return `images` of an .npz, memory-mapped if it is not compressed: those of tieredImageNet take 16 GB."""
     try:
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo("images.npy")

@@ -15,15 +15,15 @@ SPLITS = ("base", "val", "novel")
 
 @dataclass(frozen=True, eq=False)
 class PictureSet:
-    """Pictures of one size. Base classes are learned from, novel ones are never seen before the tasks."""
+    """Pictures of one size. Networks learn from base classes; novel classes occur only in tasks."""
 
     name: str
     pixels: np.ndarray  # uint8 [n, H, W, C], C = 1 or 3; perhaps memory-mapped
     labels: np.ndarray  # [n] str, names of classes
     splits: np.ndarray  # [n] str: "base", "val" or "novel"
-    skipped: Sequence[Skipped] = field(default=(), repr=False)  # what was passed over when it was read
-    interpolation: str = "bicubic"  # how they were resized, and of what part, as in `Preprocessing`: what a network
-    crop: float | None = None  # learns from these pictures wants others to be prepared alike
+    skipped: Sequence[Skipped] = field(default=(), repr=False)  # files that could not be read
+    interpolation: str = "bicubic"  # this and `crop`: how the pictures were resized, as in `Preprocessing`;
+    crop: float | None = None  # a network that learns from them needs other pictures prepared in the same way
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape
@@ -60,7 +60,7 @@ class PictureSet:
         return [str(name) for name in np.unique(self.labels)]
 
     def select(self, split: str) -> PictureSet:
-        """The pictures of one split; without a copy where they stand together."""
+        """Return the pictures of one split, without a copy if their rows are together."""
         rows = np.flatnonzero(self.splits == split)
         if not len(rows):
             available = [name for name in SPLITS if name in self.splits]
@@ -70,14 +70,14 @@ class PictureSet:
         return self._part(part)
 
     def take(self, rows: np.ndarray) -> PictureSet:
-        """The pictures of these rows, in their order."""
+        """Return the pictures of these rows, in this order."""
         return self._part(rows)
 
     def _part(self, rows: slice | np.ndarray) -> PictureSet:
         return replace(self, pixels=self.pixels[rows], labels=self.labels[rows], splits=self.splits[rows], skipped=())
 
     def describe(self) -> dict[str, Any]:
-        """Counts and sizes, for people and for JSON."""
+        """Return counts and sizes as plain data."""
         splits = {}
         for split in SPLITS:
             counts = np.unique(self.labels[self.splits == split], return_counts=True)[1]

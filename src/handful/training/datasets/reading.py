@@ -1,4 +1,4 @@
-"""One way in: a path, and what lies there."""
+"""Read any data set from a path, and recognise which one it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from handful.training.datasets.picture_set import SPLITS, PictureSet
 from handful.training.datasets.preparation import Preparation
 from handful.training.datasets.splits import published, read_split_file
 
-CROPS = {"cub": 84 / 96, "folder": 1.0}  # the rest is squeezed whole, as its papers do
+CROPS = {"cub": 84 / 96, "folder": 1.0}  # other sets are resized without cropping, as in their papers
 
 
 def read_pictures(
@@ -40,15 +40,31 @@ def read_pictures(
     split_file: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> PictureSet:
-    """Read a data set of pictures from the files or folders it is published as; see `handful datasets`.
+    """Read a data set of pictures from the files or folders in which it is published; see `handful datasets`.
 
-    `dataset` is recognised where that can be. `size`: pictures become size x size; None: as usual for the data set.
-    `splits`: only these of base, val and novel, as far as they are there. `split_file`: a class split of one's own for
-    folders of class folders, JSON {"base": [classes], "val": [...], "novel": [...]} or CSV class,split.
-    `progress(done, total)` is called as pictures are decoded. More than 5,000 decoded pictures are kept in the cache
-    folder, where they are mapped from.
+    More than 5,000 decoded pictures are stored in the cache folder and memory-mapped from there. ::
 
         novel = read_pictures("omniglot.npz").select("novel")
+
+    Parameters
+    ----------
+    path : path
+        The folder or file of the data set.
+    dataset : str, optional
+        Its name. None: it is recognised by its files, if possible.
+    size : int, optional
+        Pictures become size x size. None: the usual size of the data set.
+    splits : sequence of str, optional
+        Only these of base, val and novel.
+    split_file : path, optional
+        Your own class split for a folder of class folders: JSON {"base": [classes], "val": [...], "novel": [...]} or
+        CSV with class,split.
+    progress : callable, optional
+        Called with the number of decoded pictures and the number of all pictures.
+
+    Returns
+    -------
+    PictureSet
     """
     path = Path(path)
     if not path.exists():
@@ -67,14 +83,14 @@ def read_pictures(
 
 
 def recognise(path: Path) -> str:
-    """The name of the data set that lies there, or an error that says how to name it."""
+    """Return the name of the data set in this path; raise ValueError if it cannot be recognised."""
     if is_packed(path) or halves(path):
         return "omniglot"
     for name in PATTERNS:
         if files_of(path, name):
             return name
     if path.is_file():
-        raise ValueError(f"{path} is no file of a known data set: see `handful datasets` for what is read")
+        raise ValueError(f"{path} is not a file of a known data set: see `handful datasets` for what is read")
     if _cifar_root(path):
         raise ValueError(f"{path} is CIFAR-100, of which cifar-fs and fc100 are two splits: say which, as dataset")
     if lists_are_of(path, WNID):
@@ -110,7 +126,7 @@ def _parts(
         _refuse_own(own_splits, path)
         return read_cifar_100(root, dataset, split_names), []
     if path.is_file():
-        raise ValueError(f"{path} is no file of {dataset}: see `handful datasets {dataset}` for what is read")
+        raise ValueError(f"{path} is not a file of {dataset}: see `handful datasets {dataset}` for what is read")
     if dataset == "miniimagenet" and own_splits is None and split_lists(path):
         return read_lists(path)
     return read_class_folders(path, dataset, own_splits)
