@@ -2,7 +2,8 @@
 
 The workers are not forks, because the BLAS has threads. They do not run the caller's script. Only if a method was
 registered in the script, they run it up to the place where it starts workers. So a script needs no `__main__` guard,
-and its imports cost no time in the workers. When the main process ends, even by a kill, the pipes close and workers end.
+and its imports cost no time in the workers. When the main process ends, even by a kill, the pipes close and the workers
+end.
 """
 
 from __future__ import annotations

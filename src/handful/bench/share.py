@@ -3,7 +3,8 @@
 The number of queries of a task is fixed while more and more of them are unknown. With 15 queries of each class they are
 30 + 0, 25 + 5, 20 + 10, 15 + 15, 10 + 20 and 5 + 25 for each of 5 known and 5 outlier classes. The method that
 estimates the share is compared with EOL that knows the true share, with EOL that always assumes one half, and with
-methods that need no share. Task i has the same known classes at every share and for every method, so differences are paired.
+methods that need no share. Task i has the same known classes at every share and for every method, so differences are
+paired.
 """
 
 from __future__ import annotations
