@@ -237,7 +237,7 @@ def growth(found: Found, sizes: list[int], ways: list[int]) -> list[str]:
 
 def main() -> None:
     parser = Parser(__doc__, "a quarter of an hour")
-    parser.add_size("--rows", [100_000, 1_000_000], [2_000, 4_000], "queries of each pile")
+    parser.add_size("--rows", [100_000, 1_000_000], [2_000], "queries of each pile")
     parser.add_size("--classes", list(STEPS), [5], "classes, 5 or 100 or both")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # engine, path, classes: in a process of its own
     given = parser.parse()

@@ -220,10 +220,8 @@ TABLES = {
     "paths of a megabyte each": lambda: table(
         embedding=[[1.0]] * 4000, label=["hen"] * 4000, path=long_texts(4000)
     ),
-    "no labels": lambda: pa.table({"embedding": EYE.tolist()}),
     "no embeddings": lambda: pa.table({"label": LABELS}),
     "no rows": lambda: table(label=pa.array([], pa.string()), embedding=pa.array([], pa.list_(pa.float32()))),
-    "a missing label": lambda: table(label=["hen", None, "owl", "owl"]),
     "a missing embedding": lambda: table(embedding=[[1.0], None, [1.0], [1.0]]),
     "a missing number": lambda: table(embedding=[[1.0], [None], [1.0], [1.0]]),
     "embeddings of two lengths": lambda: table(embedding=[[1.0], [1.0, 2.0], [1.0], [1.0]]),
@@ -543,6 +541,13 @@ def test_a_hostile_table_is_not_labelled(sandbox, tmp_path, name):
 
 
 # ---- honest files
+
+
+def test_tables_without_labels_are_read(tmp_path):
+    parquet.write_table(pa.table({"embedding": EYE.tolist()}), tmp_path / "none.parquet")
+    parquet.write_table(table(label=["hen", None, "owl", "owl"]), tmp_path / "some.parquet")
+    assert read(tmp_path / "none.parquet").labels is None
+    assert read(tmp_path / "some.parquet").labels.tolist() == ["hen", None, "owl", "owl"]
 
 
 def test_honest_files_that_look_strange_are_read(tmp_path):

@@ -105,7 +105,7 @@ def test_a_large_pile_is_grouped_by_a_sample_and_all_its_items_are_in():
 def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_number():
     x, y = digits()
     episodes = draw(x, y, Protocol(), seed=5, tasks=10)
-    result = package.solve("eol_kdo", episodes.task, outlier_share=0.5)
+    result = package.solve_task(episodes.task, method="eol_kdo", outlier_share=0.5)
     own, told, counts = [], [], []
     for i, (kinds, codes, count) in enumerate(of_outliers(y[episodes.query_items], result)):
         here = np.asarray(result[i].unknown) & episodes.outlier[i]
@@ -120,7 +120,7 @@ def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_nu
 def test_on_pictures_the_groups_fit_the_classes(shared):
     features = read(shared / "data" / "tiny_imagenet_val.npz")
     episodes = draw(features.features, features.labels, Protocol(), tasks=10)
-    result = package.solve("eol_kdo", episodes.task, outlier_share=0.5)
+    result = package.solve_task(episodes.task, method="eol_kdo", outlier_share=0.5)
     fits, counts = [], []
     for i, (kinds, codes, count) in enumerate(of_outliers(features.labels[episodes.query_items], result)):
         here = np.asarray(result[i].unknown) & episodes.outlier[i]
@@ -140,7 +140,7 @@ def solved():
     shown = np.r_[0:5, 15:20]
     pile = np.setdiff1d(np.arange(50), shown)
     labels = np.array(["cat", "dog"])[kinds[shown]]
-    return package.solve("kdo", x[shown], labels, x[pile], outlier_share=0.5), kinds[pile]
+    return package.solve(x[shown], labels, x[pile], method="kdo", outlier_share=0.5), kinds[pile]
 
 
 def test_a_result_tells_its_groups_by_place_in_the_pile(solved):
@@ -164,11 +164,11 @@ def test_the_most_central_items_come_first(solved):
 
 def test_a_batch_is_told_to_take_one_task():
     episodes = draw(*digits(), Protocol(ways=2, outlier_ways=2), tasks=3)
-    result = package.solve("kdo", episodes.task)
+    result = package.solve_task(episodes.task, method="kdo")
     with pytest.raises(ValueError, match="take result\\[i\\]"):
         _ = result.groups
     np.testing.assert_array_equal(result[1].task.query[0], episodes.task.query[1])
-    alone = package.solve("kdo", episodes.task[1])
+    alone = package.solve_task(episodes.task[1], method="kdo")
     assert [g.items.tolist() for g in result[1].groups] == [g.items.tolist() for g in alone.groups]
 
 
@@ -179,7 +179,7 @@ def test_a_result_without_its_task_or_without_unknowns(solved):
     )
     with pytest.raises(ValueError, match="does not hold its task"):
         _ = bare.groups
-    nobody = package.solve("kdo", result.task, threshold=1e9)
+    nobody = package.solve_task(result.task, method="kdo", threshold=1e9)
     assert nobody.groups == []
 
 
@@ -192,7 +192,7 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
     assert sorted(taken) == sorted(result.groups[0].items[:4])
     np.testing.assert_array_equal(new.task.query[0], result.task.query[0][new.rest])
     assert new.outlier_share == pytest.approx(0.5 * (8 / 20) / (36 / 40))
-    again = package.solve("kdo", new.task, outlier_share=new.outlier_share)
+    again = package.solve_task(new.task, method="kdo", outlier_share=new.outlier_share)
     names = np.array(["cat", "dog", "hen", "unknown"])
     assert again.labels.tolist() == names[kinds[new.rest]].tolist()
     last = again.promote({1: "owl"})
@@ -202,11 +202,11 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
 
 def test_a_share_that_was_estimated_is_estimated_again(solved):
     task, kinds = solved[0].task, solved[1]
-    result = package.solve(task)
+    result = package.solve_task(task)
     assert result.outlier_share_interval is not None
     new = result.promote({1: "hen"}, examples=4)
     assert new.outlier_share == "auto"
-    again = package.solve(new.task, outlier_share=new.outlier_share)
+    again = package.solve_task(new.task, outlier_share=new.outlier_share)
     assert again.labels.tolist() == np.array(["cat", "dog", "hen", "unknown"])[kinds[new.rest]].tolist()
     low, high = again.outlier_share_interval
     assert low <= 8 / 36 <= high
@@ -215,7 +215,7 @@ def test_a_share_that_was_estimated_is_estimated_again(solved):
 @pytest.mark.parametrize(("share", "part", "kept", "left"), [(0.9, 0.05, 0.8, 0.99), (0.3, 1, 0.9, 0.01)])
 def test_a_share_that_is_lowered_stays_one_that_a_method_takes(solved, share, part, kept, left):
     assert lower_share(share, part, kept) == left
-    assert package.solve("kdo", solved[0].task, outlier_share=left).outlier_share == left
+    assert package.solve_task(solved[0].task, method="kdo", outlier_share=left).outlier_share == left
 
 
 def test_two_groups_of_one_name_are_one_class(solved):
@@ -229,7 +229,7 @@ def test_torch_in_torch_out(solved):
 
     task = solved[0].task
     names = task.classes[task.labels[0]]
-    result = package.solve("kdo", torch.tensor(task.support[0]), names, torch.tensor(task.query[0]))
+    result = package.solve(torch.tensor(task.support[0]), names, torch.tensor(task.query[0]), method="kdo")
     assert torch.is_tensor(result.promote({1: "hen"}).task.query)
     assert [g.size for g in result.groups] == [12, 8]
 
@@ -251,7 +251,7 @@ def test_names_that_do_not_do_are_refused(solved, names, error, sentence):
 
 def test_numbered_classes_need_a_number(solved):
     task = solved[0].task
-    result = package.solve("kdo", task.support[0], task.labels[0], task.query[0])
+    result = package.solve(task.support[0], task.labels[0], task.query[0], method="kdo")
     assert result.promote({1: 7}).task.classes.tolist() == [0, 1, 7]
     with pytest.raises(TypeError, match="the classes are numbers"):
         result.promote({1: "hen"})

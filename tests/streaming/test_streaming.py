@@ -284,7 +284,7 @@ def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
             method="eol",
             streaming=handful.Streaming(checkpoint=tmp_path / "kept"),
         )
-    with pytest.raises(ValueError, match="chunk"):
+    with pytest.raises(ValueError, match="block_rows"):
         handful.solve(support, labels, Pile(query), method="eol", streaming=handful.Streaming(block_rows=0))
 
 
@@ -422,10 +422,10 @@ import resource, sys
 import numpy as np, handful
 path, mapped = sys.argv[1], sys.argv[2] == "mapped"
 support, labels = np.random.default_rng(0).normal(size=(10, 256)).astype(np.float32), np.repeat([0, 1], 5)
-handful.solve("eol", support, labels, handful.Pile(support), outlier_share=0.5, steps=1)
+handful.solve(support, labels, handful.Pile(support), method="eol", outlier_share=0.5, steps=1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 query = np.load(path, mmap_mode="r" if mapped else None)
-handful.solve("eol", support, labels, query if mapped else handful.Pile(query), outlier_share=0.5, steps=2)
+handful.solve(support, labels, query if mapped else handful.Pile(query), method="eol", outlier_share=0.5, steps=2)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / query.nbytes)
 """
 
@@ -450,8 +450,8 @@ def progress(done, total):
     if done == when:
         os.kill(os.getpid(), signal.SIGKILL)
 
-handful.solve("eol", given["support"], given["labels"], folder + "/pile.npy", checkpoint=folder + "/kept", steps=20,
-              progress=progress)
+streaming = handful.Streaming(checkpoint=folder + "/kept", progress=progress)
+handful.solve(given["support"], given["labels"], folder + "/pile.npy", method="eol", steps=20, streaming=streaming)
 """
 
 

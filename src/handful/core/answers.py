@@ -172,7 +172,7 @@ class Answers:
         return self._sureness(~to_numpy(self.unknown))
 
     def _sureness(self, unknown: np.ndarray) -> np.ndarray:
-        best = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
+        best: np.ndarray = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
         if self.p_unknown is not None:
             return np.where(unknown, self.p_unknown, best * (1 - self.p_unknown))
         if self._pile_scores is not None and not len(self._pile_scores):

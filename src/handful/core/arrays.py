@@ -93,6 +93,7 @@ def as_like(value: Any, like: Array) -> Array:
 
 
 def to_numpy(x: Any) -> np.ndarray:
+    """A NumPy array of an array, a list or a torch tensor."""
     return x.detach().cpu().numpy() if is_torch_array(x) else np.asarray(x)
 
 

@@ -106,16 +106,17 @@ class Base:
 
     @property
     def dimension(self) -> int:
+        """How many features the backbone gives."""
         return self.mean.size
 
     @cached_property
     def mark(self) -> str:
         """A digest of the arrays: what decides a result, wherever the file lies and whenever it was made."""
-        found = blake2b(digest_size=16)
+        digest = blake2b(digest_size=16)
         for name, array in sorted(self.arrays.items()):
-            found.update(f"{name} {array.shape};".encode())
-            found.update(array.data)
-        return found.hexdigest()
+            digest.update(f"{name} {array.shape};".encode())
+            digest.update(array.data)
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         """Holds the mark, as keys of stored results are made of it."""
@@ -182,19 +183,19 @@ def is_base(path: str | Path) -> bool:
 
 @lru_cache(maxsize=4)
 def _read(path: str, changed: int, size: int) -> Base:
-    said, arrays = read_tensors(path, KEY, f"not a base: {HOW}")
+    header, arrays = read_tensors(path, KEY, f"not a base: {HOW}")
     try:
-        check({"format": said["format"]}, HEADER, "the base")
-        if said["format"] > FORMAT:
+        check({"format": header["format"]}, HEADER, "the base")
+        if header["format"] > FORMAT:
             raise ValueError(
-                f"it is a base in format {said['format']}, and this handful reads up to format {FORMAT}: "
+                f"it is a base in format {header['format']}, and this handful reads up to format {FORMAT}: "
                 "upgrade with pip install -U handful"
             )
-        check({"arrays": said["arrays"]}, HEADER, "the base")
-        if missing := [name for name in (*said["arrays"], "mean") if name not in arrays]:
+        check({"arrays": header["arrays"]}, HEADER, "the base")
+        if missing := [name for name in (*header["arrays"], "mean") if name not in arrays]:
             raise KeyError(missing[0])
-        check({"about": said["about"]}, HEADER, "the base")
-        return Base.of(arrays, said["about"])
+        check({"about": header["about"]}, HEADER, "the base")
+        return Base.of(arrays, header["about"])
     except KeyError as error:
         raise ValueError(f"{path!r} is incomplete: {shortened(str(error))} is missing from it") from None
     except (TypeError, ValueError) as error:

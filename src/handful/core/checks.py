@@ -112,7 +112,8 @@ def label_array(labels: Any) -> np.ndarray:
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Where an object array of labels holds None or NaN."""
     missing = np.frompyfunc(lambda v: v is None or type(v).__name__ in ("NAType", "NaTType") or v != v, 1, 1)
-    return missing(values).astype(bool)
+    is_absent: np.ndarray = missing(values).astype(bool)
+    return is_absent
 
 
 def _int64(values: np.ndarray) -> np.ndarray:
@@ -146,7 +147,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} is not a rectangular table of numbers: {error}") from None
     if x.dtype.kind not in "biufc":
         raise ValueError(f"{name} has dtype {x.dtype}: numbers are needed")
-    return x
+    return np.asarray(x)
 
 
 def _dense(x: Array, name: str) -> Array:

@@ -1,4 +1,4 @@
-"""From scores to decisions: how likely is an item unknown, and above which outlier score is it called so?
+"""From scores to decisions: how likely an item is unknown, and above which outlier score it is called unknown.
 
 A method's probabilities are its own opinion. Two things of it are known to be off, and are mended here: with few
 examples it is too sure, and its mean need not be the share of unknowns. So, with s the number of examples a class::
@@ -18,8 +18,8 @@ from array_api_compat import array_namespace, device
 
 from handful.core.arrays import Array, sigmoid, to_numpy
 
-ENOUGH = 20  # items to see a share in
-CERTAIN = 1e-7  # nobody is surer than that
+MIN_PILE_ITEMS = 20  # a share can be seen in a pile of this size
+MIN_PROBABILITY = 1e-7  # no answer is surer than this
 
 
 def calibrate(scores: Array, share: Any, shots: Any) -> np.ndarray:
@@ -40,18 +40,21 @@ def shift_of(scores: Array, share: Any, shots: Any) -> np.ndarray:
         middle = (low + high) / 2
         over = sigmoid(odds + middle).mean(axis=1, keepdims=True) > share
         low, high = np.where(over, low, middle), np.where(over, middle, high)
-    return (min(1.0, odds.shape[1] / ENOUGH) * (low + high) / 2)[:, 0]
+    shift: np.ndarray = min(1.0, odds.shape[1] / MIN_PILE_ITEMS) * (low + high) / 2
+    return shift[:, 0]
 
 
 def shifted(scores: Array, shots: Any, shift: Any) -> np.ndarray:
     """P(unknown) [B, Q] of some items of a pile whose shift is known."""
     odds = _odds(scores, shots)
-    return sigmoid(odds + _column(shift, odds))
+    p_unknown: np.ndarray = sigmoid(odds + _column(shift, odds))
+    return p_unknown
 
 
 def _odds(scores: Array, shots: Any) -> np.ndarray:
-    p = np.clip(to_numpy(scores).astype(np.float64), CERTAIN, 1 - CERTAIN)
-    return (1 - 1 / (2 * np.maximum(_column(shots, p), 1) ** 2)) * np.log(p / (1 - p))
+    p = np.clip(to_numpy(scores).astype(np.float64), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    odds: np.ndarray = (1 - 1 / (2 * np.maximum(_column(shots, p), 1) ** 2)) * np.log(p / (1 - p))
+    return odds
 
 
 def _column(value: Any, scores: np.ndarray) -> np.ndarray:

@@ -37,19 +37,19 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
 
     `probabilities` [B, Q, N], `scores` [B, Q], `truth` [B, Q] with -1 for an outlier.
 
-    >>> found = figures([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0.1, 0.3, 0.7], [0, 0, -1])
-    >>> {name: float(value) for name, value in found.items()}
+    >>> results = figures([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0.1, 0.3, 0.7], [0, 0, -1])
+    >>> {name: float(value) for name, value in results.items()}
     {'accuracy': 0.5, 'auroc': 1.0, 'aupr': 1.0, 'prec@0.9': 1.0}
     """
     (p, s, y), single = _tasks(probabilities=probabilities, scores=scores, truth=truth)
     tp, fp = _outlier_curve(s, y == UNKNOWN)
-    found = {
+    results = {
         "accuracy": _accuracy(p, y),
         "auroc": _auroc(tp, fp),
         "aupr": _aupr(tp, fp),
         "prec@0.9": _precision_at_recall(tp, fp, 0.9),
     }
-    return {name: _result(value, single) for name, value in found.items()}
+    return {name: _result(value, single) for name, value in results.items()}
 
 
 def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
@@ -157,12 +157,12 @@ def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayL
     {'unknown_f1': 0.0, 'balanced_accuracy': 0.5, 'false_unknown': 0.5}
     """
     (p, u, y), single = _tasks(probabilities=probabilities, unknown=unknown, truth=truth)
-    found = {
+    results = {
         "unknown_f1": unknown_f1(u, y == UNKNOWN),
         "balanced_accuracy": open_set_balanced_accuracy(np.where(u, UNKNOWN, p.argmax(axis=-1)), y, p.shape[-1]),
         "false_unknown": false_unknown(u, y == UNKNOWN),
     }
-    return {name: _result(value, single) for name, value in found.items()}
+    return {name: _result(value, single) for name, value in results.items()}
 
 
 def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figure:
@@ -286,10 +286,10 @@ def _trapezoid(x: Array, y: Array) -> Array:
     return area
 
 
-def _ratio(part: Array, whole: Array) -> Array:
-    """part / whole, nan where the whole is 0."""
-    part, whole = np.broadcast_arrays(part, whole)
-    share: Array = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
+def _ratio(part: Array, total: Array) -> Array:
+    """part / total, nan where the total is 0."""
+    part, total = np.broadcast_arrays(part, total)
+    share: Array = np.divide(part, total, out=np.full(part.shape, np.nan), where=total != 0)
     return share
 
 
@@ -311,13 +311,13 @@ _EXPECTED = {"outlier": _MASK, "unknown": _MASK, "truth": _LABELS, "predicted": 
 
 def _tasks(ways: int | None = None, **arrays: ArrayLike) -> tuple[list[Array], bool]:
     """The arrays, checked, as [B, Q] ([B, Q, N] for probabilities), and whether they were one task [Q]."""
-    found = {name: np.asarray(array) for name, array in arrays.items()}
-    last = list(found)[-1]  # truth or outlier: the others are held against it
-    shape = found[last].shape
+    results = {name: np.asarray(array) for name, array in arrays.items()}
+    last = list(results)[-1]  # truth or outlier: the others are held against it
+    shape = results[last].shape
     if len(shape) not in (1, 2) or shape[-1] == 0:
         raise ValueError(f"{last} has shape {shape}; give [Q] for one task or [B, Q] for B tasks, Q >= 1")
     single = len(shape) == 1
-    for name, array in found.items():
+    for name, array in results.items():
         classes = array.shape[-1:] if name == "probabilities" else ()
         if array.shape != shape + classes or classes == (0,):
             axes = "[B, Q, N]" if name == "probabilities" else "[B, Q]"
@@ -328,16 +328,16 @@ def _tasks(ways: int | None = None, **arrays: ArrayLike) -> tuple[list[Array], b
         kinds, what = _EXPECTED.get(name, _NUMBERS)
         if array.dtype.kind not in kinds:
             raise ValueError(f"{name} has dtype {array.dtype}; give {what}")
-        found[name] = array = array[None] if single else array
+        results[name] = array = array[None] if single else array
         if name in ("truth", "predicted"):
-            found[name] = _labels(name, array, found["probabilities"].shape[-1] if ways is None else ways)
+            results[name] = _labels(name, array, results["probabilities"].shape[-1] if ways is None else ways)
         elif np.isnan(array).any():
             where = np.argwhere(np.isnan(array))
             raise ValueError(
                 f"{name} holds {len(where)} NaN, the first at task {where[0][0]}, query {where[0][1]}; "
                 "a NaN has no rank, so find out why the method gave it"
             )
-    return list(found.values()), single
+    return list(results.values()), single
 
 
 def _labels(name: str, array: Array, ways: int) -> Array:

@@ -13,7 +13,11 @@ from handful.utils.text import shortened
 
 
 class Rule(Protocol):
-    def accepts(self, value: Any) -> bool: ...
+    """What values a parameter may take; as text, it says so."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
+        ...
 
     def __str__(self) -> str: ...
 
@@ -30,6 +34,7 @@ class Number:
     each_task: bool = False
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         if value is None:
             return self.optional
         if self.each_task and np.ndim(value) == 1 and np.asarray(value).dtype.kind in "iuf":
@@ -53,6 +58,7 @@ AUTO = "auto"  # of a parameter that can be found from the task
 
 
 def is_auto(value: Any) -> bool:
+    """Whether a value is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -61,6 +67,7 @@ class OrAuto(Number):
     """Such a number, or "auto"."""
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         return is_auto(value) or super().accepts(value)
 
     def __str__(self) -> str:
@@ -77,6 +84,7 @@ class OneOf:
     values: tuple[Any, ...]
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         return any(value is v or (isinstance(v, str) and isinstance(value, str) and value == v) for v in self.values)
 
     def __str__(self) -> str:
@@ -88,6 +96,7 @@ class Limit(Number):
     """Such a number, or infinity, which no score is above."""
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         return (isinstance(value, float) and value == np.inf) or super().accepts(value)
 
 
@@ -96,6 +105,7 @@ class Interval(Number):
     """Two such numbers, the first not above the second."""
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         if value is None:
             return self.optional
         pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(super().accepts, value))
@@ -113,6 +123,7 @@ class Text:
     optional: bool = False
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         if value is None:
             return self.optional
         return (
@@ -131,6 +142,7 @@ class Object:
     optional: bool = False
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         if value is None:
             return self.optional
         if not isinstance(value, dict):
@@ -150,6 +162,7 @@ class SomeOf:
     values: tuple[str, ...]
 
     def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
         return isinstance(value, tuple | list) and len(value) > 0 and all(v in self.values for v in value)
 
     def __str__(self) -> str:

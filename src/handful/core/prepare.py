@@ -90,10 +90,10 @@ def all_steps(steps: Sequence[str] | str, scale: bool) -> list[tuple[str, float 
 
 def parse(steps: Sequence[str] | str) -> tuple[str, ...]:
     """Step names from "task, l2" or ("task", "l2"), checked."""
-    given = steps.split(",") if isinstance(steps, str) else steps
-    if not isinstance(given, list | tuple) or not all(isinstance(s, str) for s in given):
+    names = steps.split(",") if isinstance(steps, str) else steps
+    if not isinstance(names, list | tuple) or not all(isinstance(s, str) for s in names):
         raise ValueError(f'preparation must be names of steps, as "task, l2" or ("task", "l2"), got {steps!r}')
-    names = tuple(s.strip().lower() for s in given)
+    names = tuple(s.strip().lower() for s in names)
     for name in names:
         kind, argument = split(name)
         if kind not in STEPS or (argument is not None and kind not in POWERS):
@@ -133,6 +133,7 @@ def as_dtype(x: Array, dtype: str) -> Array:
 
 
 def split(name: str) -> tuple[str, float | None]:
+    """The name of a step and its argument, as in "power(0.6)"."""
     match = re.fullmatch(r"(\w+)\((\d+\.?\d*|\.\d+)\)", name)
     return (match[1], float(match[2])) if match else (name, None)
 
@@ -143,8 +144,8 @@ def learn(
     """What a step learns; factors: what features were multiplied by, and a base mean has to be."""
     xp = array_namespace(support)
     if kind == SCALE:
-        found = scale_to_one(support)
-        return xp.ones_like(support[:, :1, :1]) if found is None else found
+        factors = scale_to_one(support)
+        return xp.ones_like(support[:, :1, :1]) if factors is None else factors
     if kind == "task":
         count = support.shape[1] + query.shape[1]
         wide = xp.float64 if count > MANY else support.dtype
@@ -173,6 +174,7 @@ def learn(
 
 
 def apply(kind: str, value: Array, x: Array, own: bool) -> Array:
+    """One step of preparation applied to items; own: the array may be changed in place."""
     if kind in ("task", "base"):
         if own:
             x -= value

@@ -56,12 +56,13 @@ class Task:
         if self.single:
             support, query = support[None], query[None]
         names = as_labels(labels)
-        given, needed = names.shape, tuple(support.shape[:2])
+        labels_shape, needed = names.shape, tuple(support.shape[:2])
         names = names[None] if names.ndim == 1 and self.single else names
         if names.shape != needed:
             raise ValueError(
-                f"labels have shape {given} but there are {'' if self.single else f'{needed[0]} tasks of '}{needed[1]} "
-                f"support items: one label for each, {needed[1:] if self.single else needed}"
+                f"labels have shape {labels_shape} but there are "
+                f"{'' if self.single else f'{needed[0]} tasks of '}{needed[1]} support items: "
+                f"one label for each, {needed[1:] if self.single else needed}"
             )
         dtype = _common_dtype(support, query)
         xp = array_namespace(support)
@@ -94,11 +95,13 @@ class Task:
 
     @property
     def batch(self) -> int:
-        return self.support.shape[0]
+        """How many tasks there are."""
+        return int(self.support.shape[0])
 
     @property
     def ways(self) -> int:
-        return self._classes.shape[1]
+        """How many classes a task has."""
+        return int(self._classes.shape[1])
 
     @property
     def all_classes(self) -> np.ndarray:
@@ -113,7 +116,8 @@ class Task:
     @property
     def shots(self) -> np.ndarray:
         """Examples per class: [B, N]."""
-        return (self.labels[..., None] == np.arange(self.ways)).sum(axis=1)
+        values: np.ndarray = np.sum(self.labels[..., None] == np.arange(self.ways), axis=1)
+        return values
 
     @cached_property
     def is_extreme(self) -> bool:
@@ -159,22 +163,22 @@ def _encode(names: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     pairs = [np.unique(row, return_inverse=True) for row in names]
     if classes is not None:
         declared = np.unique(as_labels(classes)).tolist()
-        for i, (found, _) in enumerate(pairs):
-            absent = [c for c in declared if c not in found.tolist()]
-            strange = [c for c in found.tolist() if c not in declared]
+        for i, (present, _) in enumerate(pairs):
+            absent = [c for c in declared if c not in present.tolist()]
+            undeclared = [c for c in present.tolist() if c not in declared]
             where = "the support set" + (f" of task {i}" if len(pairs) > 1 else "")
-            if strange:
-                raise ValueError(f"label {strange[0]!r} in {where} is not among the classes {declared}")
+            if undeclared:
+                raise ValueError(f"label {undeclared[0]!r} in {where} is not among the classes {declared}")
             if absent:
                 raise ValueError(f"class {absent[0]!r} has no example in {where}: give it at least one")
-    ways = [len(found) for found, _ in pairs]
+    ways = [len(present) for present, _ in pairs]
     for i, n in enumerate(ways):
         if n != ways[0]:
             raise ValueError(
                 f"task {i} has examples of {n} classes and task 0 of {ways[0]}: tasks of one batch need the "
                 "same number of classes; solve tasks of different shape with handful.solve_each"
             )
-    return np.stack([found for found, _ in pairs]), np.stack([codes.reshape(-1) for _, codes in pairs])
+    return np.stack([present for present, _ in pairs]), np.stack([codes.reshape(-1) for _, codes in pairs])
 
 
 def _common_dtype(a: Array, b: Array) -> Any:

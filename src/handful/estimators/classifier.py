@@ -46,7 +46,7 @@ MAX_PILE_SCORES = 10_001  # outlier scores of the pile that are kept to rank new
 REFIT_FACTOR = 2  # a pile that is so many times as large as the one that was fitted whole is fitted whole again
 
 
-class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
+class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # they have no types
     """What the estimators of all methods share: `handful.EOL()`, or by name `handful.make_estimator("eol")`.
 
     Attributes after `fit`, with n the number of items, labelled ones included:
@@ -255,6 +255,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         return np.column_stack([conditional(probabilities), scores]).astype(X.dtype, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns of `transform`."""
         check_is_fitted(self)
         return np.asarray([*(f"p_{name}" for name in self.classes_), "outlier_score"], dtype=object)
 
@@ -310,7 +311,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return as_features(validate_data(self, X, reset=False, **_CHECKS), "X")
+        values: np.ndarray = as_features(validate_data(self, X, reset=False, **_CHECKS), "X")
+        return values
 
     def _html_repr(self) -> str:
         return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"

@@ -65,10 +65,10 @@ def parameters_of(solver: Solver) -> dict[str, str]:
 
 
 def parameter_texts(docstring: str) -> dict[str, str]:
-    """The entries of the section "Parameters" of a numpydoc docstring.
+    r"""The entries of the section "Parameters" of a numpydoc docstring.
 
-    >>> parameter_texts("Title.\\n\\nParameters\\n----------\\nk : int\\n    How many.\\n\\nReturns\\n-------\\nint")
-    {'k': 'int\\n    How many.'}
+    >>> parameter_texts("Title.\n\nParameters\n----------\nk : int\n    How many.\n\nReturns\n-------\nint")
+    {'k': 'int\n    How many.'}
     """
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\S+\n-+\n|\Z)", docstring, re.M | re.S)
     if section is None:

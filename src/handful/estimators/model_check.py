@@ -33,6 +33,7 @@ class Numbers:
     """A number, or a few."""
 
     def accepts(self, value: Any) -> bool:
+        """Whether the entry may have this value."""
         values = value if isinstance(value, list) and 0 < len(value) <= 3 else [value]
         return all(map(Number().accepts, values))
 
@@ -170,5 +171,6 @@ def check_learned(
 
 
 def check_codes(codes: np.ndarray, low: int, high: int, what: str) -> None:
+    """Raise ValueError unless the codes are whole numbers in this range."""
     if codes.dtype.kind not in "iu" or (codes.size and not low <= codes.min() <= codes.max() < high):
         raise ValueError(f"{what} of the model must be whole numbers from {low} to {high - 1}")

@@ -71,7 +71,8 @@ def _column_names(names: NDArray | None, features: NDArray) -> list[str] | None:
     """The names of the features; None if the array is something else."""
     if names is None or names.dtype.kind != "U" or features.ndim != 2 or names.shape != (features.shape[1],):
         return None
-    return names.tolist()
+    values: list[str] | None = names.tolist()
+    return values
 
 
 # ---- .npy

@@ -21,6 +21,7 @@ from handful.utils.text import shortened
 
 ONE_LENGTH = "embeddings of one backbone have one length"
 COLUMNS_KEY = b"handful.columns"  # in the metadata of a schema: the names of the features
+MAX_NAME_LETTERS = 10_000  # of a column
 EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
 
 
@@ -39,6 +40,8 @@ def from_arrow(
     about = _about_columns(table.schema) if about is None else about
     if not isinstance(about, dict):
         raise ValueError(f"what `datasets` noted of the columns is a {type(about).__name__}, not an object")
+    if long := [name for name in table.column_names if len(name) > MAX_NAME_LETTERS]:
+        raise ValueError(f"the name of column {shortened(long[0])!r} has {len(long[0]):,} letters: rename it")
     choice = with_stored_columns(choice, table.schema)
     label = choice.label_column
     flat = {name: name for name in (PATH, SPLIT) if name in table.column_names} | (
@@ -48,6 +51,8 @@ def from_arrow(
         check_flat(table.schema.field(name).type, f"column {name!r}")
     features, columns, set_aside = _features(table, choice, stored)
     values = {key: _values(table.column(name), about.get(name), name) for key, name in flat.items()}
+    for key in values.keys() & {PATH, SPLIT}:  # numbers that name rows
+        values[key] = [str(value) if isinstance(value, float) and value == value else value for value in values[key]]
     labels = None if LABEL not in values else clean_labels(_plain_labels(values[LABEL]))
     if labels is not None and not _has_class_names(about.get(label)):
         check_missing_words(labels)

@@ -155,7 +155,8 @@ def _numbers(column: Any) -> NDArray:
     import pyarrow as pa
     import pyarrow.types as of
 
-    return (column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy()
+    numbers: np.ndarray[Any, Any] = (column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy()
+    return numbers
 
 
 def _distinct(names: Sequence[str]) -> bool:

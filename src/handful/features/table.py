@@ -14,6 +14,7 @@ from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
 from handful.features.base_mean import checked_mean
 from handful.features.labels import NDArray, clean_labels, clean_strings, is_labelled, label_texts
+from handful.utils.text import shortened
 
 MAX_LISTED_NAMES = 20  # in a message
 
@@ -180,7 +181,7 @@ class FeatureTable:
         parts = []
         if self.columns is not None:
             ends = self.columns if len(self.columns) < 4 else (self.columns[0], "...", self.columns[-1])
-            parts.append(f"features: {_count(len(self.columns), 'column')} {' '.join(ends)}")
+            parts.append(f"features: {_count(len(self.columns), 'column')} {' '.join(map(shortened, ends))}")
         carried = [name for name in self.others if name not in self.set_aside]
         if carried:
             parts.append(f"carried along: {_some(carried)}")
@@ -381,7 +382,9 @@ def _clean_column(values: Any) -> NDArray:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:MAX_LISTED_NAMES]) + (", ..." if len(names) > MAX_LISTED_NAMES else "")
+    return ", ".join(shortened(name) for name in names[:MAX_LISTED_NAMES]) + (
+        ", ..." if len(names) > MAX_LISTED_NAMES else ""
+    )
 
 
 def _count(number: int, what: str) -> str:

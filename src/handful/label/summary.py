@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +45,8 @@ class Outcome:
         """What happened, in words."""
         n, unknown = self.size, self.unknown
         per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
-        lines = [] if self.examples is None else self._examples_in_words(self.examples.counts)
+        shown = [] if self.examples is None else [name for name in self.examples.label_names if name is not None]
+        lines = [] if self.examples is None else self._examples_in_words(Counter(shown))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         lines.append(f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}).")
@@ -70,7 +72,7 @@ class Outcome:
         if is_told:
             return f"About {percent(share)} of the pile were said to be unknown (--outlier-share)."
         n = self.size - len(self.given)
-        if n < decide.ENOUGH:
+        if n < decide.MIN_PILE_ITEMS:
             small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
             return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
         estimate = f"{about(share).capitalize()} of the pile look unknown{span(share, interval)}"

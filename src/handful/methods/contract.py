@@ -157,6 +157,7 @@ class Method:
 
     @property
     def name(self) -> str:
+        """The name of the method."""
         return self.info.name
 
     @cached_property

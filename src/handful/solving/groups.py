@@ -51,14 +51,17 @@ class Group:
 
     @property
     def name(self) -> str:
+        """What the group is called."""
         return f"group {self.number}"
 
     @property
     def size(self) -> int:
+        """How many items it has."""
         return len(self.items)
 
     @property
     def representative(self) -> int:
+        """The most central item."""
         return int(self.items[0])
 
     def __repr__(self) -> str:
@@ -88,10 +91,10 @@ def find_groups(features: Any, context: Any = None) -> np.ndarray:
 
 def make_groups(features: Any, items: np.ndarray, context: Any = None) -> list[Group]:
     """The same as `Group`s, the largest first; items: the place of each row in the pile."""
-    found = _find(features, context)
-    members = [np.flatnonzero(found.codes == k) for k in range(len(found.cohesion))]
-    order = [rows[np.argsort(-found.central[rows], kind="stable")] for rows in members]
-    return [Group(k + 1, items[rows], float(found.cohesion[k])) for k, rows in enumerate(order)]
+    clusters = _find(features, context)
+    members = [np.flatnonzero(clusters.codes == k) for k in range(len(clusters.cohesion))]
+    order = [rows[np.argsort(-clusters.central[rows], kind="stable")] for rows in members]
+    return [Group(k + 1, items[rows], float(clusters.cohesion[k])) for k, rows in enumerate(order)]
 
 
 def group_unknowns(task: Task, unknown: np.ndarray) -> list[Group]:
@@ -134,7 +137,7 @@ def lower_share(share: float, part: float, kept: float) -> float:
     return min(0.99, max(0.01, share * (1 - part) / kept))
 
 
-def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list) -> None:
+def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list[Any]) -> None:
     """Refuse groups that are not there, and names that no class can have or that one has."""
     if not names:
         raise ValueError("no group is named: give the number of one and a name for its class, as {1: 'wheel'}")
@@ -152,13 +155,15 @@ def check_names(names: dict[int, Any], groups: dict[int, Any], classes: list) ->
             raise ValueError(f"there is a class {name!r} already: give group {number} another name")
 
 
-class _Found(NamedTuple):
+class Clusters(NamedTuple):
+    """A group for each item, and how well the items fit."""
+
     codes: np.ndarray  # [n]
     central: np.ndarray  # [n], the cosine to the mean of the group
     cohesion: np.ndarray  # [groups]
 
 
-def _find(features: Any, context: Any) -> _Found:
+def _find(features: Any, context: Any) -> Clusters:
     if np.ndim(features) == 2 and not len(features):
         return _none(0)
     x = to_numpy(as_features(features, "features")).astype(np.float64)
@@ -168,7 +173,7 @@ def _find(features: Any, context: Any) -> _Found:
     if len(x) < LEAST:
         return _none(len(x))
     if (x == x[0]).all():  # without a context nothing of them would be left
-        return _Found(np.zeros(len(x), int), np.ones(len(x)), np.ones(1))
+        return Clusters(np.zeros(len(x), int), np.ones(len(x)), np.ones(1))
     rng = np.random.default_rng(0)
     sample = np.sort(rng.choice(len(x), MOST, replace=False)) if len(x) > MOST else np.arange(len(x))
     if len(beside) > BESIDE:
@@ -183,8 +188,8 @@ def _find(features: Any, context: Any) -> _Found:
     return _settled(y, codes)
 
 
-def _none(n: int) -> _Found:
-    return _Found(np.full(n, -1), np.zeros(n), np.zeros(0))
+def _none(n: int) -> Clusters:
+    return Clusters(np.full(n, -1), np.zeros(n), np.zeros(0))
 
 
 def _cores(y: np.ndarray) -> np.ndarray:
@@ -194,10 +199,10 @@ def _cores(y: np.ndarray) -> np.ndarray:
     distance = np.maximum(1 - y @ y.T, 0)
     np.fill_diagonal(distance, 0)
     core = min(CORE, max(LEAST, len(y) // 4))
-    found = HDBSCAN(
+    codes = HDBSCAN(
         min_cluster_size=core, min_samples=2, metric="precomputed", cluster_selection_method="leaf", copy=False
     ).fit_predict(distance)
-    return found if (found >= 0).any() else np.zeros(len(y), int)
+    return codes if (codes >= 0).any() else np.zeros(len(y), int)
 
 
 def _means(y: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -253,7 +258,7 @@ def _all_items(
     return every, everyone
 
 
-def _settled(y: np.ndarray, codes: np.ndarray) -> _Found:
+def _settled(y: np.ndarray, codes: np.ndarray) -> Clusters:
     """Without loners, small groups and loose ones; numbered by size."""
     rest = _means(y, codes)[codes] - y  # the group without the item itself
     cosine = np.vecdot(unit(rest), y)
@@ -274,4 +279,4 @@ def _settled(y: np.ndarray, codes: np.ndarray) -> _Found:
     number[stays] = np.arange(len(stays))
     codes = number[codes]
     central = np.vecdot(unit(sums[stays])[codes], y)
-    return _Found(codes, np.where(codes >= 0, central, 0.0), np.minimum(cohesion[stays], 1.0))
+    return Clusters(codes, np.where(codes >= 0, central, 0.0), np.minimum(cohesion[stays], 1.0))

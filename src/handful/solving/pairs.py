@@ -35,6 +35,7 @@ class PairSolver(Solver):
 
     @cached_property
     def info(self) -> Info:
+        """What is known about the pair, made from both methods."""
         first = self.classifier.info
         name = f"{first.name}+{self.score_name}"
         if self.detector is None:
@@ -55,19 +56,23 @@ class PairSolver(Solver):
 
     @cached_property
     def parts(self) -> Mapping[str, Method]:
+        """Both methods, or the classifier alone."""
         return {CLASSIFIER: self.classifier} | ({} if self.detector is None else {DETECTOR: self.detector})
 
     @cached_property
     def rules(self) -> Mapping[str, Rule]:
+        """The rules of both methods."""
         return self._merge(lambda method: method.rules)
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
+        """The parameters of both methods."""
         return self._merge(lambda method: method.defaults)
 
     def run(
         self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
     ) -> Solution:
+        """Run both methods on a batch of tasks."""
         first = MethodSolver(self.classifier).run(task, preparation, base_mean, dtype, self._of_classifier(parameters))
         state = {CLASSIFIER + name: value for name, value in first.state.items()}
         if self.detector is None:
@@ -80,6 +85,7 @@ class PairSolver(Solver):
         return Solution(first.probabilities, scores, state, share, first.n_iter, first.history, interval)
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
+        """Score new items by both methods."""
         own = self._of_classifier(parameters)
         probabilities, _ = self.classifier.score(_with_prefix(state, CLASSIFIER), items, dtype, own)
         if self.detector is None:

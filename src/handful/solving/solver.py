@@ -74,6 +74,7 @@ class Solver(ABC):
 
     @property
     def name(self) -> str:
+        """The name of the method or pair."""
         return self.info.name
 
     @property
@@ -104,27 +105,33 @@ class MethodSolver(Solver):
 
     @property
     def method(self) -> Method:
+        """The method."""
         return self._method
 
     @property
     def info(self) -> Info:
+        """What is known about the method."""
         return self._method.info
 
     @property
     def rules(self) -> Mapping[str, Rule]:
+        """What values its parameters may take."""
         return self._method.rules
 
     @property
     def defaults(self) -> Mapping[str, Any]:
+        """Its parameters with their default values."""
         return self._method.defaults
 
     @cached_property
     def parts(self) -> Mapping[str, Method]:
+        """The method alone."""
         return {"": self._method}
 
     def run(
         self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
     ) -> Solution:
+        """Prepare and solve a batch of tasks."""
         method = self._method
         steps = method.info.preparation if preparation is None else preparation
         prepared = prepare(task.support, task.query, steps, base_mean, task.is_extreme)
@@ -143,13 +150,16 @@ class MethodSolver(Solver):
         return solution
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
+        """Score new items."""
         return self._method.score(state, items, dtype, parameters)
 
     @property
     def can_grow(self) -> bool:
+        """Whether the method can go on from an earlier solution."""
         return self._method.grow is not None
 
     def grow(self, growth: Growth, parameters: Mapping[str, Any]) -> Solution:
+        """Solve a task whose pile has grown."""
         if self._method.grow is None:
             return super().grow(growth, parameters)
         solution = self._method.grow(growth, **parameters)

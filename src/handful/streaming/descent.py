@@ -117,7 +117,7 @@ def _affine(at: dict[str, np.ndarray], temperature: float) -> dict[str, np.ndarr
 
 
 def _choose(work: float) -> str:
-    """ "fast" where the fused kernel is installed and saves more than compiling it may cost: always the same choice."""
+    """The backend: the fused kernel where it saves more than compiling it may cost. The choice is always the same."""
     return "fast" if work > WORTH and find_spec("numba") is not None else "array"
 
 
@@ -161,7 +161,8 @@ def _fused(what: str, rows: Rows, head: InfoMax, **arrays: np.ndarray) -> Sums:
 
 def _products(p: np.ndarray) -> np.ndarray:
     first, second = _numbers(len(p))
-    return p[first] * p[second]
+    values: np.ndarray = p[first] * p[second]
+    return values
 
 
 def _unpair(sums: Sums, name: str, g: np.ndarray) -> np.ndarray:

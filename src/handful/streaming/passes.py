@@ -63,8 +63,10 @@ class View:
 
 
 class Rows:
-    """Prepared items of a block. A last centring is done when it is asked for, a last division by their lengths is left
-    to the few sums that they become."""
+    """The prepared items of a block.
+
+    The last centring is done when it is needed. The last division by lengths is done on the few sums of the items.
+    """
 
     def __init__(
         self, source: np.ndarray, centre: np.ndarray | None, by_length: bool, room: np.ndarray | None = None
@@ -84,22 +86,26 @@ class Rows:
             return self.source
         centre = self.centre.astype(self.source.dtype, copy=False)
         if self._room is None or self._room.dtype != self.source.dtype:
-            return self.source - centre
-        return np.subtract(self.source, centre, out=self._room[: len(self)])
+            return np.asarray(self.source - centre)
+        values: np.ndarray = np.subtract(self.source, centre, out=self._room[: len(self)])
+        return values
 
     @cached_property
     def per_length(self) -> np.ndarray:
-        return 1 / np.maximum(np.sqrt(np.vecdot(self.x, self.x)), self.x.dtype.type(FLOOR))  # [n]
+        """One divided by the length of each item, [n]."""
+        values: np.ndarray = 1 / np.maximum(np.sqrt(np.vecdot(self.x, self.x)), self.x.dtype.type(FLOOR))
+        return values
 
     def cosines(self, directions: np.ndarray) -> np.ndarray:
         """To unit vectors [N, D], as [N, n]: what follows runs along items."""
-        found = directions @ self.x.T
-        found *= self.per_length
-        return found
+        cosines = directions @ self.x.T
+        cosines *= self.per_length
+        return np.asarray(cosines)
 
     def unit_sums(self, weights: np.ndarray) -> np.ndarray:
         """Items at unit length summed by weights [C, n], as [C, D]."""
-        return (weights * self.per_length) @ self.x
+        values: np.ndarray = (weights * self.per_length) @ self.x
+        return values
 
     def sums(self, weights: np.ndarray) -> np.ndarray:
         """Items as prepared summed by weights [C, n], as [C, D]."""
@@ -131,27 +137,32 @@ class Learned:
 class Crew(Protocol):
     """Who makes passes over a pile."""
 
-    def sums(self, each: Pass) -> Sums: ...  # pragma: no cover
+    def sums(self, each: Pass) -> Sums:
+        """The sums of one pass over all rows."""
+        ...
 
     def each(self, function: Callable[[Blocks], T]) -> Iterator[tuple[Span, T]]:
         """The function of every span's blocks, in any order."""
         ...  # pragma: no cover
 
-    def close(self) -> None: ...  # pragma: no cover
+    def close(self) -> None:
+        """Release what the workers hold."""
+        ...
 
 
 def sums_of(blocks: Blocks, each: Pass) -> Sums:
     """A pass over some blocks."""
-    found: Sums = {}
+    total: Sums = {}
     room: np.ndarray | None = None
     for _, block in blocks:
         if room is None or len(room) < len(block) or room.dtype != block.dtype:
             room = np.empty_like(block)
-        add(found, each.function(each.view.rows(block, room), **each.arrays))
-    return found
+        add(total, each.function(each.view.rows(block, room), **each.arrays))
+    return total
 
 
 def add(total: Sums, part: Mapping[str, np.ndarray]) -> None:
+    """Add the sums of some rows to a total."""
     for name, values in part.items():
         if name in total:
             total[name] += values
@@ -168,6 +179,7 @@ class Threads:
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="handful-pile")
 
     def sums(self, each: Pass) -> Sums:
+        """The sums of one pass over all rows."""
         total: Sums = {}
         for _, part in self.each(lambda blocks: sums_of(blocks, each)):
             add(total, part)
@@ -195,6 +207,7 @@ class Threads:
         return min(self.pile.usual_span, -(-len(self.pile) // self.threads))
 
     def close(self) -> None:
+        """Release what the workers hold."""
         self.pool.shutdown(cancel_futures=True)
 
 
@@ -205,6 +218,7 @@ class Threaded:
     threads: int | None = None
 
     def open(self, pile: Pile, chunk: int | None = None) -> Threads:
+        """A crew of threads for this pile."""
         return Threads(pile, self.threads, chunk)
 
 
@@ -245,9 +259,11 @@ class Journal:
         return len(self._records)
 
     def replay(self) -> Iterator[Sums]:
+        """The sums of the passes that were kept."""
         return iter(self._records)
 
     def keep(self, sums: Sums) -> None:
+        """Keep the sums of a pass."""
         if self._file is not None:
             content = io.BytesIO()
             np.savez(content, **sums)  # type: ignore[arg-type]  # names of sums, not of arguments
@@ -260,6 +276,7 @@ class Journal:
         os.fsync(self._file.fileno())
 
     def close(self, finished: bool) -> None:
+        """Release what the workers hold."""
         if self._file is not None and self.path is not None:
             self._file.close()
             if finished:
@@ -282,13 +299,13 @@ def follow(
     passes: Passes[T], crew: Crew, journal: Journal, progress: Callable[[int, int], object] = lambda done, total: None
 ) -> T:
     """Make the passes that a method asks for, but for those that the journal holds; what it learned."""
-    kept = journal.replay()
+    records = journal.replay()
     done = 0
     with closing(passes):
         try:
             each = next(passes)
             while True:
-                sums = next(kept, None)
+                sums = next(records, None)
                 if sums is None:
                     sums = crew.sums(each)
                     journal.keep(sums)
@@ -296,4 +313,5 @@ def follow(
                 progress(done, done + each.left)
                 each = passes.send(sums)
         except StopIteration as end:
-            return end.value
+            learned: T = end.value
+            return learned

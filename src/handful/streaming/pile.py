@@ -55,24 +55,31 @@ class Piece(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
+    """Rows in memory."""
+
     array: np.ndarray
 
     @property
     def rows(self) -> int:
-        return self.array.shape[0]
+        """How many rows there are."""
+        return int(self.array.shape[0])
 
     @property
     def dimension(self) -> int:
-        return self.array.shape[1]
+        """How many features a row has."""
+        return int(self.array.shape[1])
 
     @property
     def dtype(self) -> np.dtype:
+        """The type of the numbers."""
         return self.array.dtype
 
     def cuts(self, rows: int) -> list[int]:
+        """Where spans of about this many rows may end."""
         return _every(rows, self.rows)
 
     def blocks(self, start: int, stop: int, rows: int) -> Iterator[np.ndarray]:
+        """The rows from start to stop, a block at a time."""
         for i in range(start, stop, rows):
             yield self.array[i : min(i + rows, stop)]
 
@@ -88,9 +95,11 @@ class OnDisk:
     dtype: np.dtype
 
     def cuts(self, rows: int) -> list[int]:
+        """Where spans of about this many rows may end."""
         return _every(rows, self.rows)
 
     def blocks(self, start: int, stop: int, rows: int) -> Iterator[np.ndarray]:
+        """The rows from start to stop, a block at a time."""
         block = np.empty((min(rows, stop - start), self.dimension), self.dtype)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(self.offset + start * self.dimension * self.dtype.itemsize)
@@ -112,12 +121,15 @@ class InParquet:
 
     @property
     def rows(self) -> int:
+        """How many rows there are."""
         return self.ends[-1] if self.ends else 0
 
     def cuts(self, rows: int) -> list[int]:
+        """Where spans of about this many rows may end."""
         return list(self.ends)
 
     def blocks(self, start: int, stop: int, rows: int) -> Iterator[np.ndarray]:
+        """The rows from start to stop, a block at a time."""
         import pyarrow as pa
         from pyarrow.parquet import ParquetFile
 
@@ -165,17 +177,19 @@ class Pile(LargePile):
             raise ValueError("the pile is empty: it has no items")
         widths = {piece.dimension: piece for piece in self.pieces}
         if len(widths) > 1:
-            said = " and ".join(f"{width} ({_name(piece)})" for width, piece in list(widths.items())[:2])
-            raise ValueError(f"pieces of the pile have different numbers of features, {said}: use one backbone's")
+            sizes = " and ".join(f"{width} ({_name(piece)})" for width, piece in list(widths.items())[:2])
+            raise ValueError(f"pieces of the pile have different numbers of features, {sizes}: use one backbone's")
         self.dtype = np.result_type(*(piece.dtype for piece in self.pieces))
 
     @cached_property
     def rows(self) -> int:
+        """How many rows there are."""
         return sum(piece.rows for piece in self.pieces)
 
     @property
     def dimension(self) -> int:  # type: ignore[override]  # known from the first part
-        return self.pieces[0].dimension
+        """How many features a row has."""
+        return int(self.pieces[0].dimension)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -196,6 +210,7 @@ class Pile(LargePile):
 
     @property
     def usual_span(self) -> int:
+        """How many rows a thread takes at a time."""
         return max(1, SPAN // (self.dimension * self.dtype.itemsize))
 
     def spans(self, rows: int | None = None) -> list[Span]:

@@ -106,8 +106,8 @@ def solve_pile(
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
             solution.share_interval = interval
             if estimate_share:
-                found = share.of_task(support, task.labels, _sample(crew, pile, share.MAX_QUERIES)[None])
-                solution.outlier_share, solution.share_interval = found.estimate, found.interval
+                estimate = share.of_task(support, task.labels, _sample(crew, pile, share.MAX_QUERIES)[None])
+                solution.outlier_share, solution.share_interval = estimate.estimate, estimate.interval
         finished = True
     finally:
         journal.close(finished)
@@ -144,33 +144,37 @@ def _passes(
     dtype: str,
     parameters: Mapping[str, Any],
     crew: Crew,
-) -> Passes[tuple[_Known, np.ndarray | None]]:
+) -> Passes[tuple[LearnedState, np.ndarray | None]]:
     """What the method learned, with the interval of the share if it was estimated."""
     prepared, view = yield from _checked(prepare_in_passes(support, pile.rows, steps, base_mean, dtype), crew)
     learned = {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
     interval = None
     if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
-        found = share.of_task(support, labels, _sample(crew, pile, share.MAX_QUERIES)[None])
-        parameters, interval = {**parameters, "outlier_share": found.estimate}, found.interval
+        estimate = share.of_task(support, labels, _sample(crew, pile, share.MAX_QUERIES)[None])
+        parameters, interval = {**parameters, "outlier_share": estimate.estimate}, estimate.interval
     parameters = method.with_base(parameters, learned, prepared)
     if method.name in LEARNERS:
-        known = _Known(**vars((yield from LEARNERS[method.name](prepared, labels, pile.rows, view, **parameters))))
+        learned_state = LearnedState(
+            **vars((yield from LEARNERS[method.name](prepared, labels, pile.rows, view, **parameters)))
+        )
     elif method.score_new is None:
-        known = _Known({"support": prepared, "labels": labels})
+        learned_state = LearnedState({"support": prepared, "labels": labels})
     elif not isfinite(method.max_queries):  # inductive: what it learns, it learns from the examples
         part = method.solve(prepared, labels, prepared[:, :1], **parameters)
-        known = _Known(part.state, part.outlier_share, part.n_iter)
+        learned_state = LearnedState(part.state, part.outlier_share, part.n_iter)
     else:
         sample = replay(learned, _sample(crew, pile, int(method.max_queries))[None])
         part = method.solve(prepared, labels, sample.astype(dtype, copy=False), **parameters)
-        known = _Known(part.state, part.outlier_share, part.n_iter, part)
+        learned_state = LearnedState(part.state, part.outlier_share, part.n_iter, part)
         interval = part.share_interval if interval is None else interval
-    known.state |= learned
-    return known, interval
+    learned_state.state |= learned
+    return learned_state, interval
 
 
 @dataclass
-class _Known(Learned):
+class LearnedState(Learned):
+    """What a method learned of a pile, and the solution of a sample of it."""
+
     sample: Solution | None = None  # of `share.sample`, where a sample was solved
 
 
@@ -209,7 +213,7 @@ def _strange(blocks: Blocks) -> tuple[int, int, str]:
 
 def _score(
     method: Method,
-    known: _Known,
+    learned_state: LearnedState,
     pile: Pile,
     ways: int,
     dtype: str,
@@ -220,14 +224,25 @@ def _score(
     probabilities = _place(out, "probabilities.npy", (pile.rows, ways), dtype)
     scores = _place(out, "outlier_scores.npy", (pile.rows,), dtype)
     knobs = {name: value for name, value in parameters.items() if name != "backend"}
-    for span, parts in crew.each(partial(_scores, name=method.name, state=known.state, dtype=dtype, parameters=knobs)):
+    for span, parts in crew.each(
+        partial(_scores, name=method.name, state=learned_state.state, dtype=dtype, parameters=knobs)
+    ):
         rows = slice(span.at, span.at + span.stop - span.start)
         for place, part in zip((probabilities, scores), parts, strict=True):
             place[rows] = part
-    if known.sample is not None:
-        shown = share.sample(pile.rows, int(method.max_queries))
-        probabilities[shown], scores[shown] = known.sample.probabilities[0], known.sample.outlier_scores[0]
-    return Solution(probabilities[...][None], scores[...][None], known.state, known.outlier_share, known.n_iter)
+    if learned_state.sample is not None:
+        sampled_rows = share.sample(pile.rows, int(method.max_queries))
+        probabilities[sampled_rows], scores[sampled_rows] = (
+            learned_state.sample.probabilities[0],
+            learned_state.sample.outlier_scores[0],
+        )
+    return Solution(
+        probabilities[...][None],
+        scores[...][None],
+        learned_state.state,
+        learned_state.outlier_share,
+        learned_state.n_iter,
+    )
 
 
 def _scores(
@@ -244,8 +259,8 @@ class _File:
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: str) -> None:
         self.path = path
-        shown = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
-        self.offset, self.itemsize = shown.offset, shown.itemsize * int(np.prod(shape[1:], dtype=int))
+        file = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
+        self.offset, self.itemsize = file.offset, file.itemsize * int(np.prod(shape[1:], dtype=int))
 
     def __setitem__(self, rows: Any, values: np.ndarray) -> None:
         values = np.ascontiguousarray(values)
@@ -256,7 +271,8 @@ class _File:
                 os.pwrite(file.fileno(), part.tobytes(), self.offset + place * self.itemsize)
 
     def __getitem__(self, _: Any) -> np.ndarray:
-        return np.load(self.path, mmap_mode="r+")
+        values: np.ndarray = np.load(self.path, mmap_mode="r+")
+        return values
 
 
 def _place(out: Path | str | None, name: str, shape: tuple[int, ...], dtype: str) -> Any:
@@ -272,9 +288,9 @@ def _about(
     """What is solved: all that decides what passes give, but for the numbers of the pile."""
     marks = [blake2b(np.ascontiguousarray(x).data, digest_size=16).hexdigest() for x in (task.support, task.labels)]
     mean = None if base_mean is None else np.asarray(base_mean, np.float64).tolist()
-    said = {
+    facts = {
         "handful": __version__, "method": method.name, "parameters": dict(parameters), "pile": pile.shape,
         "support": marks, "steps": list(steps), "base_mean": mean, "dtype": dtype,
         "pieces": [[piece.path, os.stat(piece.path).st_mtime_ns] for piece in pile.pieces if hasattr(piece, "path")],
     }  # fmt: skip
-    return json.dumps(said, sort_keys=True, default=repr).encode()
+    return json.dumps(facts, sort_keys=True, default=repr).encode()

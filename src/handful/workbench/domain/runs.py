@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.answers import Answers
-from handful.core.decide import ENOUGH
+from handful.core.decide import MIN_PILE_ITEMS
 from handful.utils.shares_in_words import about, percent, span
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
@@ -98,7 +98,7 @@ class Run:
         share, interval = facts["share"], (facts["share_low"], facts["share_high"])
         if facts["share_told"]:
             parts.append(f"You said that {about(share)} of the pile are unknown")
-        elif len(self.ids) < ENOUGH:
+        elif len(self.ids) < MIN_PILE_ITEMS:
             parts.append(f"The pile is too small to show how much of it is unknown: {percent(share)} was taken")
         else:
             between = "" if None in interval else span(share, interval)
