@@ -335,7 +335,7 @@ def test_the_files_of_tiered_imagenet(tmp_path, rng, protocol, form):
         assert "test_images_png.pkl: picture 1 is no" in str(found.skipped[0])
         assert len(found) == len(files) - 1
     (tmp_path / "val_labels.pkl").unlink()
-    with pytest.raises(ValueError, match="needs val_labels.pkl beside it"):
+    with pytest.raises(ValueError, match="needs val_labels.pkl in the same folder"):
         read_pictures(tmp_path)
 
 

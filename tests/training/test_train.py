@@ -293,7 +293,7 @@ def test_other_settings_or_pictures_are_refused_and_the_checkpoint_stays(tmp_pat
 
 def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed(tmp_path):
     (tmp_path / f".{checkpoint.NAME}..0123abcd.tmp").write_bytes(b"half")
-    with checkpoint.alone(tmp_path):
+    with checkpoint.locked_folder(tmp_path):
         assert not list(tmp_path.glob(".*.tmp"))
         with pytest.raises(OSError, match="in use by another process"):
             pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())

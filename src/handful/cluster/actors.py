@@ -46,16 +46,16 @@ class Actors:
     count: int | None = None
     hold: int | None = None
 
-    def open(self, pile: Pile, chunk: int | None = None) -> ActorCrew:
+    def open(self, pile: Pile, block_rows: int | None = None) -> ActorCrew:
         """Return the actors that hold this pile."""
-        return ActorCrew(self, pile, chunk)
+        return ActorCrew(self, pile, block_rows)
 
 
 class Holder:
     """The work of an actor: passes over spans of the pile. It keeps the spans in memory if there is room."""
 
-    def __init__(self, pile: Pile, chunk: int | None, hold: int | None) -> None:
-        self.pile, self.chunk = pile, chunk
+    def __init__(self, pile: Pile, block_rows: int | None, hold: int | None) -> None:
+        self.pile, self.block_rows = pile, block_rows
         self.room = _spare() if hold is None else hold
         self.held: dict[Span, np.ndarray] = {}
 
@@ -84,21 +84,23 @@ class Holder:
         if span not in self.held:
             size = (span.stop - span.start) * self.pile.dimension * self.pile.dtype.itemsize
             if size > self.room:
-                return self.pile.blocks(span, self.chunk)
+                return self.pile.blocks(span, self.block_rows)
             rows = np.empty((span.stop - span.start, self.pile.dimension), self.pile.dtype)
             for at, block in self.pile.blocks(span):
                 rows[at - span.at : at - span.at + len(block)] = block
             self.held[span] = rows
             self.room -= size
         alone = Pile([self.held[span]])
-        return ((span.at + at, block) for at, block in alone.blocks(Span(0, 0, span.stop - span.start, 0), self.chunk))
+        return (
+            (span.at + at, block) for at, block in alone.blocks(Span(0, 0, span.stop - span.start, 0), self.block_rows)
+        )
 
 
 class ActorCrew:
     """The actors of one call of `solve`, and which rows each one holds."""
 
-    def __init__(self, engine: Actors, pile: Pile, chunk: int | None) -> None:
-        self.engine, self.pile, self.chunk = engine, pile, chunk
+    def __init__(self, engine: Actors, pile: Pile, block_rows: int | None) -> None:
+        self.engine, self.pile, self.block_rows = engine, pile, block_rows
         self.connection = ExitStack()
         self.ray = self.connection.enter_context(connected(engine.address))
         self.actor_errors: Any = (
@@ -185,7 +187,7 @@ class ActorCrew:
 
     def _recruit(self) -> None:
         make = self.ray.remote(num_cpus=1, max_restarts=0)(Holder)
-        actor = make.remote(self.sent, self.chunk, self.engine.hold)
+        actor = make.remote(self.sent, self.block_rows, self.engine.hold)
         self.starting[actor.ready.remote()] = actor
 
     def _welcome(self, timeout: float = 0.0) -> None:

@@ -35,7 +35,7 @@ class Checkpoint:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Lock the folder, because two trainings would overwrite each other; remove files of a killed one."""
     with locked(folder / LOCK, "folder"):
         for leftover in folder.glob(".*.tmp"):

@@ -126,7 +126,7 @@ def pretrain(
         )
     made_from = {"settings": settings.plain(), "pictures": digest(learning), "validation": digest(held_out)}
     folder.mkdir(parents=True, exist_ok=True)
-    with checkpoint.alone(folder), _reproducibly(threads or available_threads()):
+    with checkpoint.locked_folder(folder), _reproducibly(threads or available_threads()):
         learner = Learner(settings, learning, mean, std, device)
         at = checkpoint.read(folder) or Checkpoint(made_from)
         _check_same(at.made_from, made_from, folder)

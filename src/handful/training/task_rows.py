@@ -36,11 +36,11 @@ class Drawer:
         """Draw classes and items without replacement: no item is both an example and a query."""
         ways, total = self.ways, self.ways + self.outlier_ways
         queries = min(self.queries, int(self.counts.min()) - shots)
-        chosen = rng.random((batch, len(self.rows))).argsort(axis=1)[:, :total]
+        class_rows = rng.random((batch, len(self.rows))).argsort(axis=1)[:, :total]
         order = rng.random((batch, total, self.rows.shape[1]))
-        order[np.arange(self.rows.shape[1]) >= self.counts[chosen][..., None]] = np.inf  # padding is never drawn
+        order[np.arange(self.rows.shape[1]) >= self.counts[class_rows][..., None]] = np.inf  # padding is never drawn
         picked = order.argsort(axis=-1)[..., : shots + queries]
-        rows = np.take_along_axis(self.rows[chosen], picked, axis=-1)  # [B, classes, items]
+        rows = np.take_along_axis(self.rows[class_rows], picked, axis=-1)  # [B, classes, items]
         known = ways * queries
         truth = np.repeat(np.r_[np.arange(ways), np.full(self.outlier_ways, UNKNOWN)], queries)
         return Tasks(

@@ -104,7 +104,7 @@ def _tiered(path: Path, split: str) -> Part:
     """Read a list of PNG files, or `images` of an .npz, with <split>_labels.pkl in the same folder."""
     labels_file = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
     if not labels_file.is_file():
-        raise ValueError(f"{path} needs {labels_file.name} beside it, which has its labels")
+        raise ValueError(f"{path} needs {labels_file.name} in the same folder, which has its labels")
     content = _content(labels_file)
     specific = "label_specific" in content
     numbers = _numbers(_get(content, labels_file, "label_specific" if specific else "labels"), labels_file)

@@ -39,7 +39,7 @@ class PictureSet:
             )
         names, codes = np.unique(self.splits, return_inverse=True)
         if wrong := sorted(set(names.tolist()) - set(SPLITS)):
-            raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: {', '.join(SPLITS)} are")
+            raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: choose from {', '.join(SPLITS)}")
         classes, class_codes = np.unique(self.labels, return_inverse=True)
         pairs = np.unique(class_codes * len(SPLITS) + codes)  # one for each class and split that occur together
         of_pairs = pairs // len(SPLITS)

@@ -177,11 +177,11 @@ def _empty_bytes(budget: Budget) -> bytes:
 def _dictionary(budget: Budget, items: Any = ()) -> dict[Any, Any]:
     """Return a dictionary of a list of pairs (an OrderedDict of Python 2) or of a dictionary (a Counter)."""
     if type(items) not in (dict, list, tuple):
-        raise Damaged("it makes a dictionary of something that is no pairs")
+        raise Damaged("it makes a dictionary of something that is not pairs")
     budget.take(80 + 100 * len(items))
     pairs = items.items() if type(items) is dict else items
     if not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs):
-        raise Damaged("it makes a dictionary of something that is no pairs")
+        raise Damaged("it makes a dictionary of something that is not pairs")
     budget.check_keys(key for key, _ in pairs)
     return dict(pairs)
 
@@ -193,7 +193,7 @@ def _default_dictionary(budget: Budget, factory: Any = None) -> dict[Any, Any]:
 
 def _set(budget: Budget, items: Any = ()) -> set[Any]:
     if type(items) not in (list, tuple, set, frozenset):
-        raise Damaged("it makes a set of something that is no list")
+        raise Damaged("it makes a set of something that is not a list")
     budget.take(224 + 80 * len(items))
     budget.check_keys(items)
     return set(items)
