@@ -605,5 +605,5 @@ class Odd(ValueError):
 
 def test_an_error_that_cannot_come_through_a_pipe_comes_as_words():
     plain, odd = ValueError("k is 0"), Odd("scale", "it is negative")
-    assert workers.sayable(plain) is plain
-    assert str(workers.sayable(odd)) == "Odd: scale is odd: it is negative"
+    assert workers.picklable_error(plain) is plain
+    assert str(workers.picklable_error(odd)) == "Odd: scale is odd: it is negative"

@@ -29,7 +29,7 @@ class LearnBase(Protocol):
 
 
 @dataclass(frozen=True)
-class Ground:
+class BenchmarkBase:
     """The base with which tasks are solved (at least its mean), and a digest of the data behind that mean."""
 
     base: Base
@@ -37,22 +37,24 @@ class Ground:
     name: str
 
 
-def ground(base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None) -> Ground | None:
+def benchmark_base(
+    base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None
+) -> BenchmarkBase | None:
     """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features.
 
     learned: what was learned from `base`, if `base` is a table of features.
     """
     if isinstance(base, FeatureTable):
-        return Ground(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
+        return BenchmarkBase(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
     if base is None:
         if features.base_mean is None:
             return None
         base = Base(features.base_mean, about={"name": f"{features.name}'s own base mean"})
     name = str(base.about.get("name", "base"))
-    return Ground(base, f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}", name)
+    return BenchmarkBase(base, f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}", name)
 
 
-def check_dimension(base: Ground | None, features: FeatureTable) -> None:
+def check_dimension(base: BenchmarkBase | None, features: FeatureTable) -> None:
     """Raise ValueError if the base and the features have different numbers of dimensions."""
     if base is not None and base.base.dimension != features.dimension:
         raise ValueError(
@@ -61,7 +63,7 @@ def check_dimension(base: Ground | None, features: FeatureTable) -> None:
         )
 
 
-def needing(contenders: Iterable[Contender]) -> list[Contender]:
+def base_dependents(contenders: Iterable[Contender]) -> list[Contender]:
     """Return the contenders that need a base and have none among their parameters."""
     return [c for c in contenders if get_solver(c.method).info.needs == "base" and c.parameters.get("base") is None]
 
@@ -77,7 +79,7 @@ def learn(
 
     Returns None if no contender needs it, or if `base` is already a `Base`.
     """
-    dependent = needing(contenders)
+    dependent = base_dependents(contenders)
     if isinstance(base, Base):
         for contender in dependent:  # raises now if something is missing
             needed_base(get_solver(contender.method), base, base.dimension)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.bench.runner import Results
-from handful.bench.settings import FIGURES, parse_methods, told
+from handful.bench.settings import FIGURES, parse_methods, with_true_share
 from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
@@ -191,7 +191,7 @@ def optimisation(
 ) -> Figure:
     """Draw the loss of EOL on task number `task` of a seed, and the figures when it stops earlier."""
     episode = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=[task])
-    parameters = told(parse_methods(["eol"])[0], protocol).parameters
+    parameters = with_true_share(parse_methods(["eol"])[0], protocol).parameters
     options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **parameters}
     loss = np.asarray(solve_task(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
     last = get_solver("eol").defaults["steps"]
@@ -225,7 +225,7 @@ def gallery(
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
     for contender in parse_methods(methods):
-        parameters = told(contender, protocol).parameters
+        parameters = with_true_share(contender, protocol).parameters
         result = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **parameters)
         scores[contender.row] = np.asarray(result.outlier_scores), episodes.outlier
         parts = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]

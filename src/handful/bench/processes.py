@@ -125,14 +125,14 @@ def _conduct(process: Any, setup: tuple[Any, ...], todo: queue.SimpleQueue[Any],
     """Send work to one worker until none is left, and pass on its messages."""
     try:
         with process.stdin, process.stdout:
-            _say(process.stdin, setup)
+            _send(process.stdin, setup)
             while True:
                 try:
                     piece = todo.get_nowait()
                 except queue.Empty:
                     news.put(DONE)
                     return
-                _say(process.stdin, piece)
+                _send(process.stdin, piece)
                 while (message := pickle.load(process.stdout)) != DONE:
                     news.put(message)
     except Exception as error:  # any error must be reported, or the main process would wait forever
@@ -166,17 +166,17 @@ def main() -> None:
             piece = pickle.load(ask)
             try:
                 for progress in function(piece, *arguments):
-                    _say(answer, progress)
+                    _send(answer, progress)
             except REPORTABLE as error:
                 if isinstance(error, BrokenPipeError):
                     raise
-                _say(answer, sayable(error))
-            _say(answer, DONE)
+                _send(answer, picklable_error(error))
+            _send(answer, DONE)
     except (EOFError, BrokenPipeError):  # no more work, or the main process has ended
         os._exit(0)  # without flushing to a closed pipe
 
 
-def sayable(error: Exception) -> Exception:
+def picklable_error(error: Exception) -> Exception:
     """Return the error, or a RuntimeError with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
@@ -185,7 +185,7 @@ def sayable(error: Exception) -> Exception:
     return error
 
 
-def _say(pipe: Any, message: Any) -> None:
+def _send(pipe: Any, message: Any) -> None:
     """Send a pickled message. Both ends are this program; files of users are never unpickled in this way."""
     pickle.dump(message, pipe, pickle.HIGHEST_PROTOCOL)
     pipe.flush()

@@ -13,10 +13,10 @@ from handful.bench import aims as aiming
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench import share
-from handful.bench.base_files import LearnBase, check_dimension, ground, learn
+from handful.bench.base_files import LearnBase, benchmark_base, check_dimension, learn
 from handful.bench.runner import Engine, Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
-from handful.bench.store import Store, in_words
+from handful.bench.store import Store, disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
 from handful.features import FeatureTable, Protocol, digits
@@ -134,7 +134,7 @@ def perform(
     tasks = DEFAULT_TASKS[name] if tasks is None else tasks
     store = Store(output)
     contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
-    check_dimension(ground(base, features), features)
+    check_dimension(benchmark_base(base, features), features)
     for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
         check(protocol, features.counts)  # checked before heads are learned
     learned = learn(base, contenders, store, progress, learn_base)
@@ -155,11 +155,11 @@ def perform(
         outcome.tables = tables(results[0], against, paper)
     _write(outcome, Path(output), command)
     if plots:
-        base_used = ground(base, features)
+        base_used = benchmark_base(base, features)
         mean = None if base_used is None else base_used.base.mean
         for what, figure in pictures.gallery(features, mean, protocol).items():
             path = Path(output) / f"{what}.png"
-            with in_words(path.parent):
+            with disk_errors_in_words(path.parent):
                 write_whole(path, pictures.png(figure))
             outcome.files[what] = path
     return outcome
@@ -210,7 +210,7 @@ def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
         contents["png"] = picture
     for suffix, content in contents.items():
         path = folder / f"{outcome.name}.{suffix}"
-        with in_words(folder):
+        with disk_errors_in_words(folder):
             write_whole(path, content)
         outcome.files[suffix] = path
 

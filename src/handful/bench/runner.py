@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.bench.base_files import check_dimension, ground, needing
+from handful.bench.base_files import base_dependents, benchmark_base, check_dimension
 from handful.bench.processes import spread
 from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
-from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
+from handful.bench.store import Block, Store, blocks, describe, disk_errors_in_words, fingerprint, key_of, modules_of
 from handful.core.base import Base
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
@@ -100,7 +100,7 @@ def run(
     Results
     """
     features = features.labelled()
-    base_used = ground(base, features, learned)
+    base_used = benchmark_base(base, features, learned)
     check_dimension(base_used, features)
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
@@ -153,7 +153,7 @@ def solve_cell(
 ) -> Figures:
     """Return the figures of one contender on a block of tasks, [tasks] by name."""
     parameters = dict(contender.parameters)
-    if needing([contender]):
+    if base_dependents([contender]):
         parameters["base"] = base
     has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
@@ -227,7 +227,7 @@ def _all(
     modules = {module for method in methods for module in modules_of(method)}
     path = store.scratch("features.npy")  # the processes share it through the page cache
     try:
-        with in_words(store.folder), open(path, "wb") as file:
+        with disk_errors_in_words(store.folder), open(path, "wb") as file:
             np.save(file, features.features)
         with cleanup(store.tidy):
             yield from spread(work, _solve_block_of, (path, features.labels, base, store), jobs, modules)

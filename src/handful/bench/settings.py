@@ -200,10 +200,10 @@ def _shares(base: Protocol) -> dict[str, Protocol]:
 
 
 def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
-    return tuple(Cell(name, p, with_engine(told(c, p))) for name, p in protocols.items() for c in contenders)
+    return tuple(Cell(name, p, with_engine(with_true_share(c, p))) for name, p in protocols.items() for c in contenders)
 
 
-def told(contender: Contender, protocol: Protocol) -> Contender:
+def with_true_share(contender: Contender, protocol: Protocol) -> Contender:
     """Return the contender with the true share of outliers; for EOL, with the b that the paper chose for it.
 
     A method that estimates the share itself does not change: `auto`, or any method with outlier_share="auto".

@@ -116,7 +116,7 @@ class Store:
         text = json.dumps(about, indent=2, sort_keys=True, default=repr)
         sink = pa.BufferOutputStream()
         parquet.write_table(pa.table(columns).replace_schema_metadata({"handful": text}), sink)
-        with in_words(self.folder):
+        with disk_errors_in_words(self.folder):
             path.parent.mkdir(exist_ok=True)
             if not (path.parent / "cell.json").exists():
                 write_whole(path.parent / "cell.json", text.encode(), self.run)
@@ -124,7 +124,7 @@ class Store:
 
 
 @contextmanager
-def in_words(folder: Path) -> Iterator[None]:
+def disk_errors_in_words(folder: Path) -> Iterator[None]:
     """Turn an error of the disk into one that says what was not written, where, and that nothing else is lost."""
     try:
         yield

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import handful
-from handful.bench.processes import sayable
+from handful.bench.processes import picklable_error
 from handful.bench.runner import Figures, Work, solve_cell
 from handful.bench.settings import Contender
 from handful.bench.store import Block, Store, code_of, modules_of
@@ -184,7 +184,7 @@ def _solve(cell_work: CellWork, features: np.ndarray, labels: np.ndarray, base: 
         episodes = _draw(cell_work, features, labels)
         return solve_cell(cell_work.contender, episodes, cell_work.figures, base)
     except Exception as error:
-        return sayable(error)
+        return picklable_error(error)
 
 
 def _check_code(cell_work: CellWork) -> None:

@@ -53,7 +53,7 @@ class ResNet12(nn.Module):
 
 
 class Block(nn.Module):
-    """Three convolutions with a 1 x 1 convolution as shortcut, a pooling that halves the map, and dropout in training."""
+    """Three convolutions and a 1 x 1 convolution as shortcut, pooling that halves the map, and dropout in training."""
 
     def __init__(self, into: int, out: int, block: int):
         super().__init__()
