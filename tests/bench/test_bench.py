@@ -244,7 +244,7 @@ SCRIPT = """
     import time
 
     import numpy as np
-    from handful import Solution, register
+    from handful import Info, Solution, register
     from handful.bench import BENCHMARKS, Store, parse_methods, run, table
     from handful.features import FeatureTable, Protocol
     from helper import distances
@@ -258,12 +258,11 @@ SCRIPT = """
 
 
     @register(
-        "near",
-        info={
-            "estimator": "Near", "title": "Nearest", "authors": "A User", "year": 2026, "paper": "none",
-            "paradigm": "inductive", "setting": "detector", "preparation": ["none"], "score": "rank",
-            "summary": "Distance to the nearest example.", "new_items": "by the stored examples",
-        },
+        Info(
+            name="near", estimator="Near", title="Nearest", authors="A User", year=2026, paper="none",
+            paradigm="inductive", setting="detector", preparation=("none",), score="rank",
+            summary="Distance to the nearest example.", new_items="by the stored examples",
+        )
     )
     def near(support, labels, query, *, offset=np.float32(0.5)):
         print("solving")

@@ -20,7 +20,7 @@ import pytest
 from piles import finish, start
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
-from handful import Solution, register
+from handful import Info, Solution, register
 from handful.bench import Results, Store, aims, run, share
 from handful.bench.report import perform
 from handful.bench.runner import FIGURES, measure
@@ -111,7 +111,13 @@ def auto():
     before = METHODS.get("auto")
     METHODS.pop("auto", None)
 
-    @register("auto", info={"title": "Auto", "preparation": ["none"], "score": "probability"})
+    info = Info(
+        name="auto", estimator="FixedAuto", title="Auto", authors="A User", year=2026, paper="none",
+        paradigm="transductive", setting="open-set", preparation=("none",), score="probability",
+        summary="Always the same answer.", new_items="by the stored examples",
+    )  # fmt: skip
+
+    @register(info)
     def fixed(support, labels, query, *, outlier_share="auto", b=None):
         n = query.shape[:2]
         return Solution(np.full((*n, labels.max() + 1), 0.1), np.full(n, 0.2), outlier_share=np.full(n[0], 0.3))

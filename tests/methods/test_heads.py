@@ -386,7 +386,7 @@ def test_the_command_learns_tells_and_writes(tmp_path):
     assert set(found.heads) == {"feat", "peeler"}
     missing = subprocess.run([*command[:-1], str(tmp_path / "no" / "b.safetensors")], capture_output=True, text=True)
     assert missing.returncode == 1
-    assert "make it first" in missing.stderr
+    assert "create it first" in missing.stderr
 
 
 # -------------------------------------------------------------------------------------------------------- the tables

@@ -438,7 +438,7 @@ def test_a_folder_for_each_class(tmp_path, rng):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("s.json", "{", "no JSON"),
+        ("s.json", "{", "not JSON"),
         ("s.json", '["hen"]', "is needed"),
         ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
         ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
