@@ -14,7 +14,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -24,6 +23,7 @@ settings.register_profile("same", derandomize=True, deadline=None)  # the same c
 settings.register_profile("explore", deadline=None)  # pytest --hypothesis-profile explore
 settings.load_profile("same")
 
+collect_ignore_glob = ["golden/v*/*"]  # files of older versions, and the scripts that made them
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NEEDS = {  # by marker: whether it is there, what it is, how to get it
@@ -171,16 +171,6 @@ def sandbox(tmp_path_factory):
     sandbox = Sandbox(tmp_path_factory.mktemp("hostile"))
     yield sandbox
     sandbox.close()
-
-
-def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
-    """Features around class centres, [B, S, D], [B, S], [B, Q, D]; `shots` is a list, one number a class."""
-    labels = np.repeat(np.arange(len(shots)), shots)
-    centres = rng.normal(size=(batch, 2 * len(shots), dimension))
-    support = centres[:, labels] + rng.normal(size=(batch, len(labels), dimension))
-    kinds = rng.integers(0, 2 * len(shots), size=n_query)
-    query = centres[:, kinds] + rng.normal(size=(batch, n_query, dimension))
-    return support.astype(dtype), np.tile(labels, (batch, 1)), query.astype(dtype)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def test_what_is_required_and_missing_stops_the_run():
 
 
 def test_the_default_environment_of_the_tests_has_no_torch():
-    extras = dict(re.findall(r"^(\w+) = \[(.*)\]", PYPROJECT, re.M))
+    extras = dict(re.findall(r"^([\w-]+) = \[(.*)\]", PYPROJECT, re.M))
 
     def packages(extra):
         for requirement in re.findall(r'"([^"]+)"', extras[extra]):

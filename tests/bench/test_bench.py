@@ -259,9 +259,8 @@ SCRIPT = """
 
     @register(
         Info(
-            name="near", estimator="Near", title="Nearest", authors="A User", year=2026, paper="none",
-            paradigm="inductive", setting="detector", preparation=("none",), score="rank",
-            summary="Distance to the nearest example.", new_items="by the stored examples",
+            "near", title="Nearest", authors="A User", year=2026, setting="detector", preparation=("none",),
+            summary="Distance to the nearest example.",
         )
     )
     def near(support, labels, query, *, offset=np.float32(0.5)):

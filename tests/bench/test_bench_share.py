@@ -111,13 +111,7 @@ def auto():
     before = METHODS.get("auto")
     METHODS.pop("auto", None)
 
-    info = Info(
-        name="auto", estimator="FixedAuto", title="Auto", authors="A User", year=2026, paper="none",
-        paradigm="transductive", setting="open-set", preparation=("none",), score="probability",
-        summary="Always the same answer.", new_items="by the stored examples",
-    )  # fmt: skip
-
-    @register(info)
+    @register(Info("auto", title="Auto", preparation=("none",), score="probability"))
     def fixed(support, labels, query, *, outlier_share="auto", b=None):
         n = query.shape[:2]
         return Solution(np.full((*n, labels.max() + 1), 0.1), np.full(n, 0.2), outlier_share=np.full(n[0], 0.3))

@@ -1,6 +1,7 @@
 """Features of any size: times 1e150 or 1e-150, every method says the same of them, or one sentence says why not."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_tasks_of_a_batch_keep_their_own_scale(monkeypatch):
     (s, y, q), (_, _, tiny) = task(), task(1e-40)
     batch = Task(np.stack([s, s * 1e-40, s]), [y] * 3, np.stack([q, tiny, q]))
     whole = solve_task(batch, method="eol")
-    monkeypatch.setattr("handful.solving.solve.CHUNK", (1, 1))  # each task by itself
+    monkeypatch.setattr(sys.modules["handful.solving.solve"], "CHUNK_BYTES", (1, 1))  # each task by itself
     each = solve_task(batch, method="eol")
     alone = solve(s, y, q, method="eol")
     for result in (whole, each):
@@ -178,7 +179,7 @@ def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces
     query[5] *= 1e150
     pile = handful.Pile(query) if in_pieces else query
     with pytest.raises(ValueError, match="so much larger than those of the examples"):
-        solve(support, labels, pile, method="ostim", **{"out": tmp_path} if in_pieces else {})
+        solve(support, labels, pile, method="ostim", streaming=handful.Streaming(out=tmp_path) if in_pieces else None)
     model = handful.make_estimator("ostim").fit(
         np.concatenate([support, query[10:]]), [*labels, *[None] * len(query[10:])]
     )

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import random_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_tasks import random_task
 
 from handful.core.arrays import class_means, one_hot, unit
 from handful.engines.descent import Adam, choose_backend, descend, loss_and_gradients

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import random_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_tasks import random_task
 from test_descent import some_head
 
 import handful

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import random_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_tasks import random_task
 
 import handful
 from handful.features import Protocol, digits, draw

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from bases import base_for, needed
-from conftest import random_task
+from random_tasks import random_task
 from safetensors.numpy import load_file, save_file
 
 import handful

@@ -8,7 +8,7 @@ from math import exp, log
 import numpy as np
 import pytest
 from bases import needed
-from conftest import random_task
+from random_tasks import random_task
 from sklearn.utils import estimator_checks
 
 import handful

@@ -172,13 +172,10 @@ def test_a_batch_is_told_to_take_one_task():
     assert [g.items.tolist() for g in result[1].groups] == [g.items.tolist() for g in alone.groups]
 
 
-def test_a_result_without_its_task_or_without_unknowns(solved):
+def test_a_result_always_holds_its_task_and_one_without_unknowns_has_no_groups(solved):
     result, _ = solved
-    bare = package.Result(
-        result.probabilities, result.outlier_scores, result.unknown, result.classes, result.threshold, 0.5
-    )
-    with pytest.raises(ValueError, match="does not hold its task"):
-        _ = bare.groups
+    with pytest.raises(TypeError, match="task"):
+        package.Result(result.probabilities, result.outlier_scores, result.classes, result.threshold, 0.5)
     nobody = package.solve_task(result.task, method="kdo", threshold=1e9)
     assert nobody.groups == []
 

@@ -277,7 +277,7 @@ def test_a_model_that_is_not_fitted_needs_labels(one):
 
 def test_only_a_method_with_probabilities_can_bring_a_way_to_grow():
     with pytest.raises(ValueError, match="cannot grow, as its score is a rank"):
-        handful.register("never", info={"score": "rank"}, grow=lambda growth: None)(lambda support, labels, query: None)
+        handful.register("never", grow=lambda growth: None)(lambda support, labels, query: None)
 
 
 # --- models on disk ---

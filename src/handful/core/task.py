@@ -189,5 +189,5 @@ def _common_dtype(a: Array, b: Array) -> Any:
 def _number(i: int, batch: int) -> int:
     """Counted from the front, and checked."""
     if not -batch <= index(i) < batch:
-        raise IndexError(f"there is no task {i}: they are {batch}, counted from 0")
+        raise IndexError(f"there is no task {i}: there are {batch}, counted from 0")
     return index(i) % batch

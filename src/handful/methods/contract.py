@@ -66,7 +66,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Info:
-    """What is known about a method, as data.
+    """What is known about a method, as data. Only the name must be given; `register` fills in what can be derived.
 
     Parameters
     ----------
@@ -101,17 +101,17 @@ class Info:
     """
 
     name: str
-    estimator: str
-    title: str
-    authors: str
-    year: int
-    paper: str
-    paradigm: str
-    setting: str
-    preparation: tuple[str, ...]
-    score: str
-    summary: str
-    new_items: str
+    estimator: str = ""
+    title: str = ""
+    authors: str = ""
+    year: int = 0
+    paper: str = ""
+    paradigm: str = "inductive"
+    setting: str = "open-set"
+    preparation: tuple[str, ...] = ("base", "l2")
+    score: str = "rank"
+    summary: str = ""
+    new_items: str = "with the stored examples"
     by_shots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     extra: str | None = None
     needs: str | None = None

@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date
 from difflib import get_close_matches
 from functools import cache
@@ -40,7 +41,7 @@ def register(
     Parameters
     ----------
     info : Info or str
-        What the method is. A name alone is enough: `describe_unnamed` fills in the rest.
+        What the method is, or its name alone: it is then taken for inductive, with scores that rank.
     rules, score_new, chunk_factor, estimates_share, max_queries, grow
         See `handful.methods.contract.Method`.
 
@@ -50,7 +51,7 @@ def register(
     """
 
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
-        facts = info if isinstance(info, Info) else describe_unnamed(info, solve)
+        facts = complete_info(info if isinstance(info, Info) else Info(info), solve)
         name = facts.name
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
@@ -62,22 +63,16 @@ def register(
     return decorate
 
 
-def describe_unnamed(name: str, solve: Callable[..., Solution]) -> Info:
-    """The `Info` of a method that is registered by its name alone: inductive, with a score that ranks."""
+def complete_info(info: Info, solve: Callable[..., Solution]) -> Info:
+    """The facts about a method, with what can be derived: class name, title, year, and a summary from the docstring."""
     doc = inspect.getdoc(solve)
-    return Info(
-        name=name,
-        estimator="".join(part.capitalize() for part in name.split("_")),
-        title=name,
-        authors="",
-        year=date.today().year,
-        paper="",
-        paradigm="inductive",
-        setting="open-set",
-        preparation=("base", "l2"),
-        score="rank",
-        summary=doc.splitlines()[0] if doc else "",
-        new_items="with the stored examples",
+    return replace(
+        info,
+        estimator=info.estimator or "".join(part.capitalize() for part in info.name.split("_")),
+        title=info.title or info.name,
+        year=info.year or date.today().year,
+        preparation=tuple(info.preparation),
+        summary=info.summary or (doc.splitlines()[0] if doc else ""),
     )
 
 

@@ -1,0 +1,13 @@
+"""Random tasks for tests of methods."""
+
+import numpy as np
+
+
+def random_task(rng, batch, shots, n_query, dimension, dtype=np.float64):
+    """Features around class centres, [B, S, D], [B, S], [B, Q, D]; `shots` is a list, one number a class."""
+    labels = np.repeat(np.arange(len(shots)), shots)
+    centres = rng.normal(size=(batch, 2 * len(shots), dimension))
+    support = centres[:, labels] + rng.normal(size=(batch, len(labels), dimension))
+    kinds = rng.integers(0, 2 * len(shots), size=n_query)
+    query = centres[:, kinds] + rng.normal(size=(batch, n_query, dimension))
+    return support.astype(dtype), np.tile(labels, (batch, 1)), query.astype(dtype)
