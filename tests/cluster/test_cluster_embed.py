@@ -168,7 +168,7 @@ def test_a_file_is_joined_from_parts_that_are_removed(nodes, pictures, tmp_path,
     np.testing.assert_array_equal(there.features, here.features)  # pixels are the same in any company
     assert there.paths.tolist() == here.paths.tolist()
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["one.parquet"]
-    assert_refused(handful(*command), "is there already")
+    assert_refused(handful(*command), "exists already")
 
 
 def test_names_that_are_no_text_go_through(nodes, tmp_path, handful):
@@ -302,7 +302,7 @@ def test_a_labelling_done_again_and_a_promotion_embed_nothing_again(nodes, tmp_p
     first = rows_of("out/labels.csv")
     monkeypatch.setattr(embedding, "connected", never)
     again = ("label", "examples", "pile", "-o", "out", *PIXELS, *RAY)
-    assert_refused(handful(*again), "is there already")
+    assert_refused(handful(*again), "exists already")
     assert handful(*again, "--overwrite").returncode == 0
     assert rows_of("out/labels.csv") == first
     done = handful("promote", "out", "1=new")
@@ -337,7 +337,7 @@ def test_a_pile_that_grew_is_labelled_with_what_was_embedded(nodes, tmp_path, ha
         (("embed", "pile", "-o", "examples", "--overwrite"), "'examples' holds other files than parts"),
         (("label", "empty", "pile"), "'empty' has no folders in it"),
         (("label", "examples", "none"), "there is no file or folder 'none'"),
-        (("label", "table.csv"), "--engine ray embeds pictures, and a table has none: leave it out"),
+        (("label", "table.csv"), "--engine ray embeds pictures, but a table has none: leave it out"),
     ],
 )
 def test_what_cannot_be_is_refused_before_ray_is_started(command, sentence, tmp_path, handful, monkeypatch):

@@ -16,7 +16,7 @@ from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.label import label_items
-from handful.label.base_files import told_of_base
+from handful.label.base_files import base_parameters
 from handful.label.record import read_record
 
 ON_BASE = "simpleshot"  # centres on the base mean
@@ -214,7 +214,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
     Path("parts").mkdir()
     Path("parts", part_name(0)).write_bytes(Path("pile-plain.parquet").read_bytes())
     write_mean(Path("parts"), mean)
-    monkeypatch.setattr("handful.label.large_pile.LARGE", 1)
+    monkeypatch.setattr("handful.label.large_pile.MIN_LARGE_PILE_ROWS", 1)
     for out, pile in (("one", "pile.parquet"), ("in-parts", "parts"), ("plain", "pile-plain.parquet")):
         shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
         done = handful("label", shown, pile, "-o", out, "--method", ON_BASE)
@@ -267,7 +267,7 @@ def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_bri
     np.testing.assert_allclose(again, scores("peeler"), atol=1e-6)
     assert_refused(
         handful(*command, "--method", "peeler", "-o", "x"),
-        "peeler needs what the backbone's base classes left behind", "--base MODEL.base.safetensors",
+        "peeler needs the base file of its backbone", "--base MODEL.base.safetensors",
     )  # fmt: skip
     assert not Path("x").exists()
     done = handful(*command, "--method", "peeler", "-o", "x", "--base", "elsewhere.safetensors")
@@ -280,7 +280,7 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     handful("embed", "examples", "-o", "e.parquet", "--backbone", "coarse.onnx")
     handful("embed", "pile", "-o", "p.parquet", "--backbone", "coarse.onnx")
     command = ("label", "e.parquet", "p.parquet", "--method", "peeler", "-o")
-    assert_refused(handful(*command, "out"), "peeler needs what the backbone's base classes left behind")
+    assert_refused(handful(*command, "out"), "peeler needs the base file of its backbone")
     assert handful(*command, "out", "--base", coarse.name).returncode == 0
     record = json.loads(Path("out/results.json").read_text())
     assert record["job"]["base"] == str(coarse)
@@ -302,10 +302,10 @@ def test_records_of_before_have_no_base(tmp_path, handful):
 
 
 def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
-    assert told_of_base(ON_BASE, (None, None), None, 8) == {}
+    assert base_parameters(ON_BASE, (None, None), None, 8) == {}
     Base(np.ones(3)).save(tmp_path / "b.base.safetensors")
     with pytest.raises(ValueError, match="base classes with 3 features, and the items have 8"):
-        told_of_base(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
+        base_parameters(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
 
 
 def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):

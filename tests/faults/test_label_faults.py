@@ -79,7 +79,7 @@ def test_a_bad_picture_is_skipped_and_told_of_and_the_others_are_labelled(what, 
     if before is not None:
         assert contents("pile") == before
     people = handful(*COMMAND, "--overwrite")
-    assert "1 file was skipped; why is said below." in people.stdout
+    assert "1 file was skipped; the reasons are listed below." in people.stdout
     assert f"'pile/{name}': " in people.stdout
 
     done = handful(*COMMAND, "--overwrite", "--strict")
@@ -174,7 +174,7 @@ def test_what_lies_beside_the_classes_is_told_of_and_litter_is_no_class(here, ha
     (here / "examples" / "Thumbs.db").touch()
     said = json.loads(handful(*COMMAND, "--json").stdout)
     assert said["labels"].keys() == {"left", "right"}
-    reason = "lies beside the classes' folders, not in one of them"
+    reason = "is beside the folders of the classes, not in one of them"
     assert said["skipped"] == [{"path": "examples/stray.png", "reason": reason}]
 
 
@@ -243,7 +243,7 @@ def test_earlier_results_are_kept_unless_asked_to_replace_them(here, handful):
     (here / "out" / "labels.csv").write_text("mine")
     (here / "pile" / "broken.png").touch()  # told of instead, if it looked at the pile first
     assert_refused(
-        handful(*COMMAND, "--strict"), "'out/labels.csv' is there already: give another folder, or --overwrite"
+        handful(*COMMAND, "--strict"), "'out/labels.csv' exists already: give another folder, or --overwrite"
     )
     assert (here / "out" / "labels.csv").read_text() == "mine"
     (here / "out" / "notes.txt").write_text("notes")
@@ -255,7 +255,7 @@ def test_earlier_results_are_kept_unless_asked_to_replace_them(here, handful):
 def test_an_export_replaces_nobodys_file(here, handful):
     (here / "out").mkdir()
     (here / "out" / "coco.json").write_text("mine")
-    assert_refused(handful(*COMMAND, "--export", "coco"), "'out/coco.json' is there already")
+    assert_refused(handful(*COMMAND, "--export", "coco"), "'out/coco.json' exists already")
     assert (here / "out" / "coco.json").read_text() == "mine"
     assert handful(*COMMAND).returncode == 0
 
@@ -276,7 +276,7 @@ def test_pictures_sorted_earlier_are_never_mixed_with_new_ones(here, handful):
         ("file/out", "results cannot be written there: Not a directory"),
         ("/proc/handful", "results cannot be written there: "),
         ("link", "results cannot be written there: "),
-        ("examples/out", "'examples/out' lies in the folder of examples"),
+        ("examples/out", "'examples/out' is in the folder of examples"),
     ],
 )
 def test_a_folder_that_cannot_hold_the_results_is_found_out_first(output, sentence, here, handful):
@@ -328,7 +328,7 @@ def test_on_a_full_disk_a_copy_that_was_cut_off_is_not_left(here, handful):
     Image.fromarray(noise).save(here / "pile" / "left9 big.png")
     before = contents("pile")
     done = finish(start(*COMMAND, "--sort", "copy", "--no-cache", cwd=here, **limited(400_000)))
-    assert_refused(done, "of 10 pictures were sorted; the next was not: File too large: 'pile/left9 big.png'")
+    assert_refused(done, "of 10 pictures were sorted; the next one was not: File too large: 'pile/left9 big.png'")
     assert contents("pile") == before
     assert set(os.listdir("out")) == {*RESULTS, "sorted"}
     originals = {data for data, _ in before.values()}

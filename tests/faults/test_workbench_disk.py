@@ -103,7 +103,7 @@ def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_ackno
     with pytest.raises(Refusal) as refusal:
         project._do(make)
     assert refusal.value.status == 503
-    assert (project.state.given == -1).all()
+    assert (project.state.labels == -1).all()
     project.close()
 
 
@@ -141,7 +141,7 @@ def test_a_run_that_a_full_disk_cannot_keep_says_so_and_the_one_before_stays(dig
     fill(project)
     after = run(client, project)
     assert after["job"]["state"] == "failed"
-    assert "could not be kept" in after["job"]["message"]
+    assert "could not be stored" in after["job"]["message"]
     assert "disk" in after["job"]["message"]
     assert "report" not in after["job"]["message"]
     assert after["run"] == before
@@ -320,9 +320,9 @@ def test_uploads_that_come_in_at_once_share_the_quota(tmp_path):
     with pytest.raises(Refusal) as refusal:
         two.take(1)
     assert refusal.value.status == 413
-    one.end(kept=0)
+    one.end(stored_bytes=0)
     two.take(5000)
-    two.end(kept=9000)
+    two.end(stored_bytes=9000)
     with pytest.raises(Refusal):
         one.take(1)
     (tmp_path / "there").unlink()

@@ -172,7 +172,7 @@ def test_a_link_swapped_in_while_pictures_are_embedded_is_not_embedded(place, sw
         assert project.worker.wait(60)
     pile = project.state.pile
     red = 0.299
-    assert np.abs(pile.features[pile.ready & pile.there] - red).min() > 0.5  # grey values: white is 1
+    assert np.abs(pile.features[pile.ready & pile.usable] - red).min() > 0.5  # grey values: white is 1
     assert project.state.skipped
     project.close()
 

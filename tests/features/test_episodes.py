@@ -80,7 +80,7 @@ def test_broad_outliers_need_one_other_class_with_enough_items():
     x = np.zeros((70, 2))
     enough = Protocol(ways=2, outlier_ways=5, outlier_queries=4, broad=True)
     assert draw(x, labels, enough, tasks=5).outlier.sum(axis=1).tolist() == [20] * 5
-    with pytest.raises(ValueError, match="25 outliers are needed, but the other classes may have 20 items only"):
+    with pytest.raises(ValueError, match="25 outliers are needed, but the other classes may have only 20 items"):
         draw(x, labels, Protocol(ways=2, outlier_ways=5, outlier_queries=5, broad=True))
     with pytest.raises(ValueError, match="3 known and 1 outlier classes need 4 classes, but there are 3"):
         draw(x, labels, Protocol(ways=3, outlier_ways=5, broad=True))

@@ -664,7 +664,7 @@ def test_paths_that_do_not_lead_to_features(tmp_path, birds):
     (tmp_path / "b").write_text("1,2")
     assert "has no suffix" in error(tmp_path / "b")
     (tmp_path / "folder").mkdir()
-    assert "no Hugging Face dataset, state.json is missing" in error(tmp_path / "folder")
+    assert "not a Hugging Face dataset, state.json is missing" in error(tmp_path / "folder")
     with pytest.raises(ValueError, match=r"suffix '.txt': write .parquet"):
         write(birds, tmp_path / "a.txt")
     with pytest.raises(FileNotFoundError, match="no folder .*nowhere.* make it first"):
@@ -779,7 +779,9 @@ def test_names_that_are_no_unicode(tmp_path):
     odd = FeatureTable(np.eye(2), ["hen", "owl"], ["a.jpg", os.fsdecode(b"\xff.jpg")])
     path = write(FeatureTable(np.eye(2), ["hen", "owl"]), tmp_path / "a.parquet")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"a.parquet': path .* of row 1 is no valid Unicode: rename it, or write .npz"):
+    with pytest.raises(
+        ValueError, match=r"a.parquet': path .* of row 1 is not valid Unicode: rename it, or write .npz"
+    ):
         write(odd, path)
     assert contents(tmp_path) == before
     assert_same(read(write(odd, tmp_path / "a.npz")), odd)
@@ -813,7 +815,7 @@ def test_folders_and_files_of_the_user_are_not_replaced_by_a_dataset(tmp_path, b
     (tmp_path / "parts.parquet").mkdir()
     (tmp_path / "parts.parquet" / "0.parquet").write_bytes(b"PAR1")
     for folder in (mine, tmp_path / "parts.parquet"):
-        with pytest.raises(ValueError, match="holds other things than a dataset: it was not replaced"):
+        with pytest.raises(ValueError, match="is a folder with other files than a dataset: it was not replaced"):
             write(birds, folder)
     (tmp_path / "LICENSE").write_text("MIT")
     with pytest.raises(OSError, match="the features were not written: Not a directory"):

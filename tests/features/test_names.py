@@ -57,7 +57,7 @@ def test_a_table_opens_with_an_item_for_each_row(names, tmp_path):
             assert len(pile) == 4 == len(set(pile.names))
             assert pile.ready.all()
             np.testing.assert_array_equal(pile.features, features.astype(np.float32))
-            given = [project.state.classes[k][0] if k >= 0 else None for k in project.state.given.tolist()]
+            given = [project.state.classes[k][0] if k >= 0 else None for k in project.state.labels.tolist()]
             assert given == ["x", "y", "z", None]
         finally:
             project.close()

@@ -56,7 +56,7 @@ MISTAKES = {
     "two columns of labels": (["label,label,a", "x,y,1"], "more than one column 'label'"),
     "no header": (ROWS, "the first line holds numbers"),
     "no header of whole numbers": (["3,3,4", "1,2,3"], "the first line holds numbers"),
-    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like one that is missing"),
+    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like a missing label"),
     "a label of Python": ([HEADER, *ROWS, "p3,None,1,2,3"], "the label 'None' of row 3"),
 }
 
@@ -142,7 +142,7 @@ def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
     done = handful("label", table(tmp_path, rows(), "a", "A"), "-o", "out", "--outlier-share", "0.5")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "The classes a and A have almost the same name, and were taken for two" in said
+    assert "The classes a and A have almost the same name and are treated as two" in said
     assert set(parquet.read_table("out/labels.parquet")["label"].to_pylist()) == {"a", "A", "unknown"}
 
 

@@ -120,7 +120,7 @@ def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
 def test_items_of_the_pile_that_are_examples_are_known_and_not_calibrated_on(blobs):
     shown, pile = blobs
     given = {40 + i: "d" for i in range(5)}
-    found = label_items(shown, pile, given=given)
+    found = label_items(shown, pile, pile_labels=given)
     assert found.p_unknown[40:45].tolist() == [0] * 5
     assert found.confidence[40:45].tolist() == [1] * 5
     rest = np.delete(found.p_unknown, range(40, 45))
@@ -178,7 +178,7 @@ def test_where_nothing_is_unknown_the_words_say_fewer_than_two_percent(blobs):
 def test_a_share_that_was_told_is_said_to_be_told(blobs, method):
     found = label_items(*blobs, method=method, outlier_share=0.3)
     assert found.share == {"outlier_share": 0.3, "outlier_share_interval": None, "outlier_share_told": True}
-    assert "About 30 % of the pile were said to be unknown (--outlier-share)." in found.sentences
+    assert "About 30 % of the pile are unknown, as --outlier-share says." in found.sentences
     assert "estimated" not in " ".join(found.sentences)
 
 
@@ -194,7 +194,7 @@ def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs, 
     assert line.endswith("was taken; --outlier-share sets it by hand.")
     assert "look unknown" not in " ".join(found.sentences)
     told = label_items(shown, pile.take(range(n)), outlier_share=0.25)
-    assert "About 25 % of the pile were said to be unknown (--outlier-share)." in told.sentences
+    assert "About 25 % of the pile are unknown, as --outlier-share says." in told.sentences
 
 
 def test_of_a_method_that_has_no_share_nothing_is_said(blobs):
@@ -226,7 +226,7 @@ def test_json_record_and_report_tell_the_share(told, tmp_path, handful):
     page = Path("out/report.html").read_text()
     if told:
         assert (said["outlier_share"], said["outlier_share_interval"]) == (0.3, None)
-        assert "About 30 % of the pile were said to be unknown" in page
+        assert "About 30 % of the pile are unknown, as --outlier-share says" in page
     else:
         assert len(said["outlier_share_interval"]) == 2
         assert 0 < said["outlier_share"] < 1
@@ -354,7 +354,7 @@ def test_threshold_is_taken_as_it_is(blobs):
         ({"outlier_share": 0.0}, 'outlier_share is 0.0: give "auto", or a number between 0 and 1, both excluded'),
         ({"outlier_share": 1.5}, "outlier_share is 1.5: give"),
         ({"threshold": float("nan")}, "threshold is nan: give the outlier score"),
-        ({"method": "knn", "max_false_unknown": 0.1}, "knn has no probabilities to find max_false_unknown by"),
+        ({"method": "knn", "max_false_unknown": 0.1}, "knn gives no probabilities, which max_false_unknown needs"),
         ({"method": "nonsense"}, "there is no method 'nonsense'"),
     ],
 )
@@ -577,7 +577,7 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tm
         assert label != "unknown" or p == confidence
     before = Path(name).read_bytes()
     again = ("predict", out / "model.safetensors", labelled[0] / "pile" / "more", "-o", name)
-    assert_refused(handful(*again), "is there already")
+    assert_refused(handful(*again), "exists already")
     assert Path(name).read_bytes() == before
     assert handful(*again, "--overwrite").returncode == 0
     assert Path(name).read_bytes() != before
@@ -716,7 +716,7 @@ def test_embed_writes_what_info_bench_and_label_read(tmp_path, handful):
     done = handful(*bench, *task)
     assert done.returncode == 0, done.stderr
     json.loads(done.stdout)
-    assert_refused(handful("embed", "pile", "-o", "deep/features.parquet", *PIXELS), "is there already")
+    assert_refused(handful("embed", "pile", "-o", "deep/features.parquet", *PIXELS), "exists already")
     assert handful("embed", "pile", "-o", "pile.parquet", *PIXELS).returncode == 0  # in no folder: no labels
     said = json.loads(handful("label", "deep/features.parquet", "pile.parquet", "-o", "out", "--json").stdout)
     assert said["items"] == 15

@@ -45,7 +45,7 @@ def rows():
 @pytest.fixture
 def folder(rows, tmp_path, monkeypatch):
     """examples.parquet, the pile as a table and in parts; a pile of some thousand rows counts as large."""
-    monkeypatch.setattr(in_parts, "LARGE", 1000)
+    monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", 1000)
     examples, labels, pile = rows
     write(tmp_path / "examples.parquet", examples, labels)
     names = [None if i % 400 == 7 else f"scans/{i}.png" for i in range(len(pile))]
@@ -158,14 +158,14 @@ def test_parts_without_paths_are_named_by_their_rows(folder, handful, rows):
 
 def test_a_part_is_written_some_rows_at_a_time(folder, handful, monkeypatch):
     label(handful, "--method", "simpleshot", out="whole")
-    monkeypatch.setattr(in_parts, "ROWS", 64)
+    monkeypatch.setattr(in_parts, "ROWS_PER_BLOCK", 64)
     label(handful, "--method", "simpleshot")
     for part, whole in zip(labels_in(folder / "out"), labels_in(folder / "whole"), strict=True):
         assert part.equals(whole)
 
 
 def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, monkeypatch):
-    monkeypatch.setattr(in_parts, "LARGE", sum(SIZES))
+    monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", sum(SIZES))
     label(handful, "--method", "simpleshot", "--export", "coco")
     names = ["coco.json", "labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
     assert sorted(contents(folder / "out")) == names
@@ -178,7 +178,7 @@ import os, signal, sys
 from handful.cli import main
 from handful.label import large_pile as in_parts
 
-in_parts.LARGE = 1000
+in_parts.MIN_LARGE_PILE_ROWS = 1000
 what, when = sys.argv.pop(1), int(sys.argv.pop(1))
 label = in_parts.label_in_parts
 
@@ -255,7 +255,7 @@ def test_a_full_disk_is_told_and_earlier_results_stay(folder, handful, monkeypat
 def test_results_are_replaced_only_if_asked(folder, handful):
     label(handful, "--method", "simpleshot")
     before = contents(folder / "out")
-    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out"), "is there already", "--overwrite")
+    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out"), "exists already", "--overwrite")
     assert contents(folder / "out") == before
     (folder / "parts/shards.json").unlink()
     (folder / "parts/part-00004.parquet").unlink()
@@ -270,7 +270,7 @@ def test_neither_kind_of_results_is_left_beside_the_other(folder, handful):
     assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
     (folder / "out/results.json").unlink()
     (folder / "out/model.safetensors").unlink()
-    assert_refused(handful("label", "examples.parquet", part, "-o", "out"), "'out/labels' is there already")
+    assert_refused(handful("label", "examples.parquet", part, "-o", "out"), "'out/labels' exists already")
     label(handful, "--method", "simpleshot", "--overwrite", pile=part)
     names = ["labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
     assert sorted(os.listdir(folder / "out")) == names
@@ -280,18 +280,18 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
     (folder / "parts").rename(folder / "labels")
     before = contents(folder)
     done = handful("label", "examples.parquet", "labels", "-o", ".", "--overwrite")
-    assert_refused(done, "'labels' is where the labels are to be written: give another folder")
+    assert_refused(done, "'labels' is where the labels will be written: give another folder")
     (folder / "out/labels").mkdir(parents=True)
     (folder / "out/labels/mine.txt").write_text("mine")
     done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
-    assert_refused(done, "'out/labels' is there, and is no folder of labels of handful's: give another folder")
+    assert_refused(done, "'out/labels' exists and is not a folder of labels that handful wrote: give another folder")
     assert contents(folder).items() >= before.items()
     (folder / "out/labels/mine.txt").unlink()
     (folder / "out/labels").rmdir()
     label(handful, "--method", "simpleshot", pile="labels")
     (folder / "out/labels/mine.txt").write_text("mine")
     done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
-    assert_refused(done, "'out/labels/mine.txt' is no part of the labels: move it away")
+    assert_refused(done, "'out/labels/mine.txt' is not a part of the labels: move it away")
 
 
 # What cannot be done
@@ -300,8 +300,8 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--export", "coco"), "--export needs the pile in memory, and this one is labelled in parts: leave it out"),
-        (("--sort", "copy"), "--sort sorts pictures, and a table has none: leave it out"),
+        (("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts: leave it out"),
+        (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
         (("--method", "pt_map"), "pt_map needs the whole pile in memory; those that read it in pieces:"),
         (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
         (("--method", "knn", "--max-false-unknown", "0.1"), "knn has no probabilities"),
@@ -328,7 +328,7 @@ def test_examples_of_another_backbone_are_refused(folder, handful, rows):
 
 def test_there_are_no_groups_to_promote(folder, handful):
     label(handful, "--method", "simpleshot")
-    assert_refused(handful("promote", "out", "1=five", "-o", "more"), "the unknowns of 'out' fall into no groups")
+    assert_refused(handful("promote", "out", "1=five", "-o", "more"), "the unknowns of 'out' form no groups")
 
 
 # On a cluster

@@ -71,11 +71,11 @@ def test_nothing_is_moved_from_where_a_link_leads(here, handful):
     before = contents(".")
     (here / "pile" / "more").symlink_to(here / "elsewhere" / "pile")
     done = handful(*COMMAND, "--sort", "move")
-    assert_refused(done, "'pile/more' is reached by a link, and --sort move takes nothing from elsewhere")
+    assert_refused(done, "'pile/more' is behind a link, and --sort move takes nothing from other folders")
     (here / "pile" / "more").unlink()
     (here / "pile" / "one.png").symlink_to(here / "elsewhere" / "pile" / "left0.png")
     done = handful(*COMMAND, "--sort", "move")
-    assert_refused(done, "'pile/one.png' is a link to a picture, and --sort move moves only pictures themselves")
+    assert_refused(done, "'pile/one.png' is a link to a picture, but --sort move moves only pictures themselves")
     assert not Path("out").exists()
     assert handful(*COMMAND, "--sort", "copy").returncode == 0
     assert len(list(Path("out/sorted").glob("*/*.png"))) == 10

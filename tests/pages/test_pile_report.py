@@ -676,7 +676,7 @@ def test_failed_rendering_keeps_the_earlier_page(tmp_path):
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match="'0000.jpg'.*'cow' is none of the classes"):
+    with pytest.raises(ValueError, match="'0000.jpg'.*'cow' is not one of the classes"):
         render(a_report([item(0, closest="cow")]))
     with pytest.raises(ValueError, match="'0000.jpg'.*label 'dog' is neither 'cat' nor 'unknown'"):
         render(a_report([item(0, label="dog")]))

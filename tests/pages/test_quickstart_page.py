@@ -67,7 +67,7 @@ def test_the_results_are_those_the_page_names(ran):
 def test_the_group_of_stripes_becomes_a_class(ran):
     folder, printed = ran
     assert "unknowns fall into one group of 1" in printed[1]
-    assert "5 items of the pile are shown as stripes." in printed[2]
+    assert "5 items of the pile are examples of stripes." in printed[2]
     rows = rows_of(folder / "out2" / "labels.csv")
     assert sum(row["label"] == kind_of(row) for row in rows) >= 33  # 36 pictures
     assert len(list((folder / "examples").iterdir())) == 2

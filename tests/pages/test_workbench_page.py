@@ -283,7 +283,7 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, any_pile):
     before = told(page), page.inner_text("#classes")
     page.reload()
     page.wait_for_selector("html[data-ready]")
-    page.locator(".tile.given").first.wait_for()
+    page.locator(".tile.labelled").first.wait_for()
     assert (told(page), page.inner_text("#classes")) == before
 
 
@@ -339,7 +339,7 @@ def test_selection_by_mouse_and_keyboard(serve, visit, pile):
     assert page.locator(".tile.cursor").get_attribute("aria-posinset") == "250"
     assert page.locator(".tile").count() < 120  # only those in sight are in the page
     page.keyboard.press("?")
-    assert "take the given label away" in page.inner_text("dialog")
+    assert "remove your label" in page.inner_text("dialog")
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
     page.keyboard.press("/")
@@ -354,7 +354,7 @@ def test_a_label_is_given_cleared_undone_and_done_again(serve, visit, pile):
     tile(page, "0000.png").click()
     page.keyboard.press("1")
     starred(page, "zero", 1)
-    until(page, "document.querySelector('[title=\"0000.png\"]').ariaLabel", "0000.png, given: zero")
+    until(page, "document.querySelector('[title=\"0000.png\"]').ariaLabel", "0000.png, labelled: zero")
     for key, then in [("0", {}), ("z", {"0000.png": "zero"}), ("Shift+Z", {}), ("u", {"0000.png": "unknown"})]:
         page.keyboard.press(key)
         shown = "document.querySelector('[title=\"0000.png\"] .tag bdi').textContent"
@@ -426,7 +426,7 @@ def test_threshold_map_details_and_what_is_similar(ran, pile):
     assert set(page.locator(".detail .near bdi").all_inner_texts()) <= set(NAMES)
     assert page.locator(".detail .chances li").count() >= 5
     page.keyboard.press("s")
-    page.locator(".lead h2", has_text="Like 0030.png").wait_for()
+    page.locator(".lead h2", has_text="Similar to 0030.png").wait_for()
     until(page, "document.querySelector('[aria-posinset=\"1\"]')?.title", "0030.png")
 
 
@@ -452,7 +452,7 @@ def test_a_label_that_did_not_get_through_is_not_lost(serve, visit, pile):
     tile(page, "0000.png").click()
     page.keyboard.press("1")
     page.get_by_role("button", name="Try again").wait_for()
-    until(page, "document.querySelector('.tile.given') === null")  # what is shown is what was kept
+    until(page, "document.querySelector('.tile.labelled') === null")  # what is shown is what was kept
     assert labels_in(pile[0].with_suffix(".workbench"))[0] == {}
     page.get_by_role("button", name="Try again").click()
     starred(page, "zero", 1)
@@ -503,7 +503,7 @@ def test_every_view_fits_the_window(ran, width, scheme):
         assert not overflowing(page), view
         assert page.locator(".lead h2").is_visible(), view
     page.evaluate("location.hash = 'view=all'")
-    page.locator(".tile.given").first.wait_for()
+    page.locator(".tile.labelled").first.wait_for()
     tile(page, "0000.png").click()
     page.keyboard.press("d")
     page.locator(".detail h2").wait_for()

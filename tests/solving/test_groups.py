@@ -333,7 +333,7 @@ def test_a_group_of_a_table_becomes_a_class_and_the_next_one_keeps_it(out, handf
     done = handful("promote", "out", "2=owl", "-o", "second")
     assert done.returncode == 0, done.stderr
     assert "3 classes were shown by 4 to 5 examples each; the pile holds 43 items." in " ".join(done.stdout.split())
-    assert "5 items of the pile are shown as owl." in done.stdout
+    assert "5 items of the pile are examples of owl." in done.stdout
     for row in rows_of("second/labels.csv"):
         assert row["label"] == {"hen": "unknown"}.get(kind_of(row), kind_of(row)), row
     assert contents(out) == before
@@ -362,7 +362,7 @@ def test_promote_estimates_again_what_label_estimated(tmp_path, handful):
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "as estimated from the pile itself; --outlier-share sets it by hand." in said
-    assert "5 items of the pile are shown as hen." in said
+    assert "5 items of the pile are examples of hen." in said
     second = json.loads((tmp_path / "second" / "results.json").read_text())
     assert second["job"]["decision"]["outlier_share"] == "auto"
     low, high = second["outlier_share_interval"]
@@ -384,7 +384,7 @@ def test_promote_estimates_again_what_label_estimated(tmp_path, handful):
         (("out", "1=hen", "1=owl"), "group 1 is named twice"),
         (("none", "1=hen"), "there is no folder 'none'"),
         ((".", "1=hen"), "has no results.json"),
-        (("out", "1=hen", "-o", "out"), "is there already"),
+        (("out", "1=hen", "-o", "out"), "exists already"),
         (("out", "1=hen", "--outlier-share", "3"), "between 0 and 1"),
         (("out", "1=hen", "--outlier-share", "few"), "--outlier-share 'few': give auto, or a number between 0 and 1"),
     ],
@@ -403,7 +403,7 @@ def test_a_name_that_was_promoted_is_taken(out, handful):
 def test_results_without_groups_or_damaged_are_told_of(out, handful):
     record = json.loads((out / "results.json").read_text())
     (out / "results.json").write_text(json.dumps(record | {"groups": []}))
-    assert_refused(handful("promote", "out", "1=hen"), "fall into no groups")
+    assert_refused(handful("promote", "out", "1=hen"), "form no groups")
     (out / "results.json").write_text(json.dumps(record | {"job": None}))
     assert_refused(handful("promote", "out", "1=hen"), "does not say what was labelled")
     (out / "results.json").write_text("{")
@@ -412,7 +412,7 @@ def test_results_without_groups_or_damaged_are_told_of(out, handful):
 
 def test_a_table_that_changed_or_went_is_told_of(out, handful):
     table(out.parent / "t.csv", seed=3)
-    assert_refused(handful("promote", "out", "1=hen"), "which is to be an example of 'hen', has changed since")
+    assert_refused(handful("promote", "out", "1=hen"), "an example of 'hen', has changed since")
     (out.parent / "t.csv").unlink()
     assert_refused(handful("promote", "out", "1=hen"), "which these results were made from, is gone")
 
@@ -462,9 +462,9 @@ def test_pictures_that_went_or_changed_are_told_of(pictures, handful):
     done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--json")
     first = json.loads(done.stdout)["groups"][0]["items"][0]
     draw_picture("grid", 99).save(pictures / "pile" / first)
-    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, which is to be an example of 'top', has changed")
+    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, an example of 'top', has changed")
     (pictures / "pile" / first).unlink()
-    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, which is to be an example of 'top', is gone")
+    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, an example of 'top', is gone")
     assert not (pictures / "out-2").exists()
 
 

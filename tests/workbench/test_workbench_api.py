@@ -606,7 +606,7 @@ def test_only_this_machine_is_listened_to(digits):
     command = [sys.executable, "-m", "handful", "workbench", str(table), "--host", "0.0.0.0", "--no-browser"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "this machine alone" in done.stderr
+    assert "this machine only" in done.stderr
 
 
 def test_the_openapi_document_describes_every_route(client):

@@ -32,7 +32,7 @@ def console_for(as_json: bool) -> Console:
 
 
 def print_lines(console: Console, lines: Sequence[str]) -> None:
-    """Print text as it is: no markup, and no line break inside a path, which could not be copied then."""
+    """Print text without markup and without line breaks inside a path, so that the path can be copied."""
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

@@ -111,13 +111,13 @@ class TableOptions:
         str | None, typer.Option(help='The columns of numbers that are features: names or patterns, "f*" or a,b,c.')
     ] = None
     exclude: Annotated[
-        str | None, typer.Option(help="Columns of numbers that are no features, as in price,year; also patterns.")
+        str | None, typer.Option(help="Columns of numbers that are not features, as in price,year; also patterns.")
     ] = None
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `handful.features.read`; options that are not given are left out."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in given.items()}
+        options = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in options.items()}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def backbones(as_json: Json = False) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    caption = Text('To install an extra: pip install "handful[images]"')  # as text: its brackets are no markup
+    caption = Text('To install an extra: pip install "handful[images]"')  # as text: its brackets are not markup
     columns = "what it is", "features", "input", "MB", "licence", "extra"
     table = Table(Column("name", no_wrap=True), *columns, caption=caption, caption_justify="left")
     for info in infos:

@@ -140,8 +140,8 @@ def bench(
     console = console_for(as_json)
     if features is not None and features.about_columns:
         print_lines(console, [f"{data.features}: {features.about_columns}"])
-    kept = f"Finished tasks are stored in {output}: the same command continues from there."
-    with stoppable(console, kept), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
+    stored = f"Finished tasks are stored in {output}: the same command continues from there."
+    with stoppable(console, stored), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=tasks,
             seeds=kind.seeds, shots=shots if name == "share" else None, jobs=machine.jobs or available_threads(),
@@ -171,7 +171,7 @@ def _print_outcome(console: Console, outcome: Any) -> None:
 
 
 def _learner() -> Any:
-    """Return what learns from base classes, or None where the room for training was left out."""
+    """The function that learns from base classes, or None if the package `training` is not installed."""
     if find_spec("handful.training") is None:
         return None
     from handful.training.heads import learn_base
@@ -215,7 +215,7 @@ def _command_of(
     tasks: int | None,
     shots: list[int],
 ) -> str:
-    """The command that makes the same tables: without options that only say how fast, and where results go."""
+    """The command that makes the same tables: without options for speed and for the output folder."""
     words = ["handful", "bench", name]
     values = {
         "features": data.features, "split": data.split, "base": data.base, "methods": comparison.methods,

@@ -24,8 +24,8 @@ def demo(
 ) -> None:
     """Label a pile of handwritten digits from five drawings of five digits each, and write a report.
 
-    handful does not know how much of the pile shows other digits: it estimates that. The figures over many piles stand
-    beside those of EOL, which is given the true share, and of two simple methods.
+    handful does not know how much of the pile shows other digits: it estimates that. Figures over many piles compare it
+    with EOL, which gets the true share, and with two simple methods.
 
     Needs no data: the digits come with scikit-learn. Writes labels.csv, labels.parquet and report.html.
     """

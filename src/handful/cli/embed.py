@@ -58,7 +58,7 @@ class RayOptions(ClusterOptions):
 
 @dataclass(frozen=True)
 class Work:
-    """Everything that says how pictures are embedded, besides which."""
+    """How pictures are embedded, and where the features go."""
 
     output: Path
     network: Backbone
@@ -90,7 +90,7 @@ def embed(
         typer.Option(
             rich_help_panel=BackboneOptions.PANEL,
             help="The classes that the backbone was trained on: a folder of pictures, a file of features, or a "
-            ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it lies "
+            ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it is "
             "beside MODEL.onnx.",
         ),
     ] = None,
@@ -100,7 +100,7 @@ def embed(
 ) -> None:
     """Turn pictures into features, for `handful bench`, `handful label` or other programs.
 
-    The label of a picture is the first folder that it lies in, below PICTURES. Pictures that lie in none get the label
+    The label of a picture is the first folder below PICTURES that it is in. Pictures that are in none get the label
     "", which means unlabelled to `handful label`.
 
     Many published methods centre features on the mean of the base classes, the classes that the backbone was trained

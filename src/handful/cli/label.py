@@ -137,18 +137,18 @@ def label(
 def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
     """Label a pile, write the results and print what happened."""
     from handful.label import label_items, write_outputs
-    from handful.label.move_journal import UNDO
-    from handful.label.outputs import SORTED
+    from handful.label.move_journal import JOURNAL_FILE
+    from handful.label.outputs import SORTED_FOLDER
 
     console = console_for(as_json)
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
     with (
-        stoppable(console, kept, output / SORTED / UNDO),
+        stoppable(console, kept, output / SORTED_FOLDER / JOURNAL_FILE),
         progress_bars(console, "pictures") as progress,
         _embedder(job, output, address) as embedder,
     ):
-        examples, pile, labelled_items = job.read(progress, embedder)
-        labelled = label_items(examples, pile, given=labelled_items, **job.decision)
+        examples, pile, pile_labels = job.read(progress, embedder)
+        labelled = label_items(examples, pile, pile_labels=pile_labels, **job.decision)
         files = write_outputs(labelled, output, formats=job.formats, sort=job.sort, job=job, progress=progress)
     if as_json:
         typer.echo(json.dumps(_document(labelled, files), indent=2))

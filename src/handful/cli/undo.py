@@ -27,12 +27,12 @@ def undo(
     from handful.backbones.pictures import shown
     from handful.label.move_journal import undo as move_back
 
-    back, left = move_back(journal, ask_user(yes))
+    back, problems = move_back(journal, ask_user(yes))
     if as_json:
-        typer.echo(json.dumps({"back": back, "left": left}, indent=2))
+        typer.echo(json.dumps({"back": back, "left": problems}, indent=2))
     else:
         typer.echo(f"Pictures moved back to where they were: {back}.")
-        for line in left:
+        for line in problems:
             typer.echo(shown(line), err=True)
-    if left:
+    if problems:
         raise typer.Exit(1)

@@ -1,7 +1,7 @@
 """Feature tables in files of arrays: .npz, .npy and .safetensors.
 
-Readers say where in the file something is wrong; `files.read` puts the file's name before it. No reader runs what a
-file says, and none takes memory for an array before its header is checked.
+Errors say where in the file something is wrong; `files.read` adds the name of the file. No reader runs code of a file
+or reserves memory for an array before its header is checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handful.features.labels import NDArray, numbers_if_whole
 from handful.features.table import FeatureTable, free_name
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 
-FORMAT = 1  # of the JSON in a .safetensors header
+FORMAT = 1  # version of the JSON in a .safetensors header
 OWN_ARRAYS = ("features", "labels", "paths", "splits", "base_mean", "columns")  # the names that `write` gives
 
 
@@ -57,7 +57,7 @@ def write_npz(table: FeatureTable, path: Path) -> None:
 
 
 def _plain_array(values: NDArray) -> NDArray:
-    """Objects as strings, "" where there is none: arrays of objects could run code."""
+    """Objects as strings, "" for None: arrays of objects could run code."""
     if values.dtype.kind != "O":
         return values
     plain = values.tolist()
@@ -71,15 +71,14 @@ def _column_names(names: NDArray | None, features: NDArray) -> list[str] | None:
     """The names of the features; None if the array is something else."""
     if names is None or names.dtype.kind != "U" or features.ndim != 2 or names.shape != (features.shape[1],):
         return None
-    values: list[str] | None = names.tolist()
-    return values
+    return [str(name) for name in names]
 
 
 # ---- .npy
 
 
 def read_npy(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """One array of features; labels in a file beside it, the first there is of the three names."""
+    """Read one array of features. Labels are in a file beside it with one of three names; the first one is used."""
     beside = [path.with_name(path.stem + end) for end in (".labels.npy", ".labels.txt", "_labels.npy")]
     file = next((file for file in beside if file.is_file()), None)
     labels: Any = None
@@ -113,12 +112,12 @@ def labels_beside(path: Path) -> Path:
 
 
 def mean_beside(path: Path) -> Path:
-    """The file of the base classes' mean of a .npy file."""
+    """The file of the base mean of a .npy file."""
     return path.with_name(f"{path.stem}.base_mean.npy")
 
 
 def _lines(path: Path) -> Any:
-    """One label a line, blank for unlabelled; whole numbers are integers if all of them are."""
+    """One label for each line, blank for unlabelled; integers if all labels are whole numbers."""
     check_bytes(TEXT_EXPANSION * path.stat().st_size, path.name)
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
@@ -131,7 +130,7 @@ def _lines(path: Path) -> Any:
 
 
 def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """The file's own header is checked by its library: tensors neither overlap nor reach beyond the file."""
+    """Read features. The library checks the header: tensors do not overlap or reach beyond the file."""
     from safetensors import SafetensorError, safe_open
 
     name, label = choice.arrays
@@ -151,7 +150,7 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
                 if each not in tensors and file.get_slice(each).get_shape() == [rows]
             }
             for tensor in (*tensors.values(), *others.values()):
-                if tensor.dtype.kind == "V":  # as where onnx has taught NumPy the names of them
+                if tensor.dtype.kind == "V":  # types that the package onnx adds to NumPy
                     raise TypeError(str(tensor.dtype))
     except (SafetensorError, OverflowError) as error:
         raise damaged("safetensors", error) from None
@@ -201,7 +200,7 @@ def write_safetensors(table: FeatureTable, path: Path) -> None:
 
 
 def _coded(labels: NDArray) -> tuple[list[str] | None, NDArray]:
-    """Names of classes and int64 codes; integers are their own codes and have no names. Unlabelled is the class ""."""
+    """Names of classes and int64 codes; integers are their own codes, without names. Unlabelled is the class ""."""
     if labels.dtype.kind == "i":
         return None, labels
     names, codes = np.unique(_plain_array(labels), return_inverse=True)
@@ -209,7 +208,7 @@ def _coded(labels: NDArray) -> tuple[list[str] | None, NDArray]:
 
 
 def _about(text: str | None) -> dict[str, Any]:
-    """What the header says beside the tensors: {format, classes, paths, splits, columns, others}."""
+    """The entries of the header beside the tensors: {format, classes, paths, splits, columns, others}."""
     if text is None:
         return {}
     about = parse_json(text, "the header's `handful`")
@@ -217,13 +216,17 @@ def _about(text: str | None) -> dict[str, Any]:
         raise ValueError("the file is a model, not features: handful.load reads it")
     number = about.get("format", FORMAT)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"the header's `format` is a {type(number).__name__}, not a whole number: write the file anew")
+        raise ValueError(
+            f"the header's `format` is a {type(number).__name__}, not a whole number: write the file again"
+        )
     if number > FORMAT:
         raise ValueError(f"the file has format {number}, newer than {FORMAT}: pip install -U handful")
     for key in ("paths", "splits", "columns"):
         if about.get(key) is not None and not isinstance(about[key], list):
-            raise ValueError(f"the header's `{key}` are a {type(about[key]).__name__}, not a list: write the file anew")
+            raise ValueError(
+                f"the header's `{key}` are a {type(about[key]).__name__}, not a list: write the file again"
+            )
     others = about.get("others", {})
     if not isinstance(others, dict) or not all(isinstance(values, list) for values in others.values()):
-        raise ValueError("the header's `others` are not lists by name: write the file anew")
+        raise ValueError("the header's `others` are not lists by name: write the file again")
     return about

@@ -1,7 +1,7 @@
-"""Arrow streams, as Hugging Face `datasets` keeps its tables in: mapped, and checked before they are trusted.
+"""Read Arrow streams, in which Hugging Face `datasets` stores tables: memory-mapped, and checked first.
 
-A plain stream holds its columns as they are in memory. A compressed one says before each buffer how long it becomes;
-Arrow takes memory for what it says, so that is read first, from the messages' own descriptions (FlatBuffers).
+A plain stream holds its columns as they are in memory. In a compressed stream, each buffer begins with its uncompressed
+length, and Arrow reserves that much memory. So these lengths are checked first, from the metadata (FlatBuffers).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handful.utils.limits import check_bytes
 
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # types of messages
 BUFFERS, COMPRESSION = 2, 3  # fields of a record batch
-ROW_BYTES = 8  # that a row takes at least, whatever its columns
+ROW_BYTES = 8  # the least memory of a row
 
 
 def read_stream(path: Path) -> Any:
@@ -38,14 +38,14 @@ def read_stream(path: Path) -> Any:
                 total, rows = total + batch.nbytes, rows + batch.num_rows
                 check_bytes(max(total, rows * ROW_BYTES), f"{where}the table", stored)
             table = pa.Table.from_batches(batches, stream.schema)
-        table.validate(full=True)  # Arrow trusts a file's offsets: wrong ones would end the process
+        table.validate(full=True)  # Arrow does not check offsets when it reads: wrong ones would crash the process
         return table
     except (pa.ArrowException, OSError, MemoryError, struct.error, IndexError) as error:
         raise damaged(f"{path.name}: Arrow", error) from None
 
 
 def _sizes(source: Any) -> Iterator[tuple[int, int]]:
-    """Of each batch: its rows, and the bytes of its buffers decompressed; 0 if they are not compressed."""
+    """For each batch: its rows, and the uncompressed bytes of its buffers; 0 if they are not compressed."""
     import pyarrow as pa
 
     reader = pa.ipc.MessageReader.open_stream(source)
@@ -67,7 +67,7 @@ def _batch(data: memoryview, body: Any) -> tuple[int, int]:
     place = _field(data, batch, 0)
     rows = struct.unpack_from("<q", data, place)[0] if place else 0
     if rows < 0:
-        raise IndexError("a batch has fewer than no rows")
+        raise IndexError("a batch has a negative number of rows")
     if not _field(data, batch, COMPRESSION) or not _field(data, batch, BUFFERS):
         return rows, 0
     vector = _offset(data, _field(data, batch, BUFFERS))
@@ -78,17 +78,17 @@ def _batch(data: memoryview, body: Any) -> tuple[int, int]:
         start, length = struct.unpack_from("<qq", data, vector + 4 + 16 * i)
         if length >= 8:
             (size,) = struct.unpack_from("<q", content, start) if start >= 0 else (0,)
-            total += max(size, 0)  # -1: this buffer is as it is
+            total += max(size, 0)  # -1: this buffer is not compressed
     return rows, total
 
 
 def _offset(data: memoryview, place: int) -> int:
-    """Where a reference leads."""
+    """The place that a reference points to."""
     return place + int(struct.unpack_from("<I", data, place)[0])
 
 
 def _field(data: memoryview, table: int, number: int) -> int:
-    """Where a field of a table stands; 0 if it is not there."""
+    """The place of a field of a table; 0 if there is none."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     if fields < 0 or 4 + 2 * number + 2 > struct.unpack_from("<H", data, fields)[0]:
         return 0

@@ -116,8 +116,8 @@ def column_array(values: NDArray, name: str) -> Any:
 def with_stored_columns(choice: ColumnChoice, schema: Any) -> ColumnChoice:
     """The choice, with the feature columns that a table of columns itself names, unless the user names others."""
     names = _stored_columns(schema)
-    asked = choice.columns is not None or choice.embedding is not None or choice.exclude
-    if names is None or asked or choice.embedding_column in schema.names:
+    is_chosen = choice.columns is not None or choice.embedding is not None or choice.exclude
+    if names is None or is_chosen or choice.embedding_column in schema.names:
         return choice
     return replace(choice, columns=tuple(names))
 
@@ -172,7 +172,7 @@ def check_vectors(kind: Any, where: str) -> Any:
 
 
 def vectors_of(column: Any, where: str) -> NDArray:
-    """A column of lists as [n, D]. Copied chunk by chunk: the array is then ours, whole and writable."""
+    """A column of lists as [n, D]. It is copied, so that the array is contiguous and writable."""
     import pyarrow.compute as pc
 
     kind = check_vectors(column.type, where)
@@ -206,20 +206,20 @@ def _features(table: Any, choice: ColumnChoice, stored: int | None) -> tuple[NDA
     if not table.num_rows:
         raise ValueError("features is empty: the table has no rows")
     if is_wide(table.schema, choice):
-        found = columns_of_numbers(table, choice, stored)
-        if not found.names:
+        numbers = columns_of_numbers(table, choice, stored)
+        if not numbers.names:
             raise ValueError(
                 f"there is no column {name!r} and no column of numbers, only {listed(table.column_names)}: name the "
                 f"right one with {OPTIONS['embedding']}"
             )
-        return to_numpy(as_features(found.values, "features")), found.names, found.set_aside
+        return to_numpy(as_features(numbers.values, "features")), numbers.names, numbers.set_aside
     if is_text(table.schema.field(name).type):
         return _parsed(values_of(table[name]), name, stored), None, []
     return to_numpy(as_features(vectors_of(table[name], f"column {name!r}"), "features")), None, []
 
 
 def _parsed(texts: list[Any], name: str, stored: int | None) -> NDArray:
-    """[n, D] of JSON lists; a text that stands in several rows is parsed once."""
+    """[n, D] from JSON lists; a text that occurs in several rows is parsed once."""
     rows: dict[Any, NDArray] = {}
     width = -1
     for i, text in enumerate(texts):
@@ -245,7 +245,7 @@ def _about_columns(schema: Any) -> Any:
     content = {} if text is None else parse_json(text, "the schema's metadata `huggingface`")
     info = content.get("info", {})
     if not isinstance(info, dict):
-        raise ValueError("the schema's metadata `huggingface` has no object `info`: write the file anew")
+        raise ValueError("the schema's metadata `huggingface` has no object `info`: write the file again")
     return info.get("features") or {}
 
 
@@ -259,7 +259,7 @@ def _stored_columns(schema: Any, dimension: int | None = None) -> list[str] | No
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not JSON, or is damaged: {shortened(str(error), 200)}") from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{where} is not a list of texts: write the file anew")
+        raise ValueError(f"{where} is not a list of texts: write the file again")
     return names if dimension is None or len(names) == dimension else None
 
 
@@ -306,15 +306,15 @@ def _label_array(labels: NDArray) -> Any:
 
 
 def _text_array(values: list[str | None], what: str) -> Any:
-    """From Python's own texts: Arrow would end NumPy's strings at a zero character."""
+    """An Arrow array of Python texts. Arrow would cut NumPy strings at a zero character."""
     import pyarrow as pa
 
     for row, value in enumerate(values):
         try:
             (value or "").encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{what} {value!r} of row {row} is no valid Unicode: rename it, or write .npz") from None
-    return pa.array(values, pa.string())  # the type is given, as no values have none
+            raise ValueError(f"{what} {value!r} of row {row} is not valid Unicode: rename it, or write .npz") from None
+    return pa.array(values, pa.string())  # the type is given, because an empty list has none
 
 
 def _first_null(column: Any) -> int:

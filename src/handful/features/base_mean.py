@@ -14,8 +14,8 @@ from handful.features.file_checks import parse_json, read_json
 from handful.features.labels import NDArray
 from handful.utils.text import shortened
 
-BASE_MEAN = "base_mean.json"  # in a folder of features, whose other files have no place for it
-MEAN_KEY = b"handful.base_mean"  # in the metadata of a table's schema, which tools that do not know it pass over
+BASE_MEAN = "base_mean.json"  # a file in a folder of features
+MEAN_KEY = b"handful.base_mean"  # in the metadata of a table's schema, where other tools ignore it
 
 
 def checked_mean(mean: Any, dimension: int) -> NDArray | None:

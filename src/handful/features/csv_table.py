@@ -21,7 +21,7 @@ from handful.features.table import FeatureTable
 from handful.utils import csv_file
 from handful.utils.limits import check_bytes
 
-LINE_BYTES = 2**22  # of the file that are looked at together
+LINE_BYTES = 2**22  # bytes of the file that are checked at a time
 
 
 def read_csv(path: Path, choice: ColumnChoice) -> FeatureTable:
@@ -42,7 +42,7 @@ def write_csv(table: FeatureTable, path: Path) -> None:
 
     beside = beside_features(table)
     names = [str(name) for name in table.columns or [f"f{i}" for i in range(table.dimension)]]
-    texts = table.features.astype(str)  # the shortest that gives the same number
+    texts = table.features.astype(str)  # the shortest text that gives the same number
     if _may_be_wide(table, names, beside):
         data = beside | {name: texts[:, i] for i, name in enumerate(names)}
     else:
@@ -57,7 +57,7 @@ def write_csv(table: FeatureTable, path: Path) -> None:
 
 
 def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> Any:
-    """A `pyarrow.Table`, of which the columns `texts` are kept as written; columns: only these."""
+    """Parse a file to a `pyarrow.Table`. The columns `texts` stay text. columns: read only these."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -70,7 +70,7 @@ def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None)
 
 
 def _as_written(path: Path, names: list[str]) -> dict[str, NDArray]:
-    """Columns that are carried along, without the types that were guessed for them."""
+    """The other columns as they are written, without guessed types."""
     table = _parse(path, tuple(names))
     others = {}
     for name in names:
@@ -108,7 +108,7 @@ def _may_be_wide(table: FeatureTable, names: list[str], beside: dict[str, Any]) 
 
 
 def _check_cells(name: str, values: Any) -> None:
-    """A spreadsheet would run such text, and with an apostrophe before it, it would not come back as it was."""
+    """Raise ValueError for text that a spreadsheet would run as a formula."""
     plain = values.to_pylist() if hasattr(values, "to_pylist") else values
     for row, text in enumerate(plain):
         if isinstance(text, str) and csv_file.escape(text) != text:

@@ -31,7 +31,7 @@ def read_dataset(path: Path, choice: ColumnChoice) -> FeatureTable:
     for needed in ("state.json", "dataset_info.json"):
         if not (path / needed).is_file():
             raise ValueError(
-                f"the folder is no Hugging Face dataset, {needed} is missing: give a folder that save_to_disk of "
+                f"the folder is not a Hugging Face dataset, {needed} is missing: give a folder that save_to_disk of "
                 "`datasets` wrote, or a file of features"
             )
     tables = [read_stream(file) for file in _data_files(path)]
@@ -66,8 +66,8 @@ def write_dataset(table: FeatureTable, path: Path) -> None:
         else:
             features[name] = {"dtype": _dtype(column_field.type), "_type": "Value"}
     about = {"huggingface": json.dumps({"info": {"features": features}})}
-    kept = {key: text for key, text in (content.schema.metadata or {}).items() if b"base_mean" not in key}
-    content = content.replace_schema_metadata({**kept, **about})
+    metadata = {key: text for key, text in (content.schema.metadata or {}).items() if b"base_mean" not in key}
+    content = content.replace_schema_metadata({**metadata, **about})
     path.mkdir()
     with (path / DATA_FILE).open("wb") as sink, pa.ipc.new_stream(sink, content.schema) as stream:
         stream.write_table(content, max_chunksize=ROWS_PER_BATCH)
@@ -85,7 +85,7 @@ def write_dataset(table: FeatureTable, path: Path) -> None:
     info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
     for name, what in (("state.json", state), ("dataset_info.json", info)):
         (path / name).write_text(json.dumps(what, indent=2, sort_keys=True), encoding="utf-8")
-    if table.base_mean is not None:  # in a file of its own: `datasets` drops whatever it does not know from the others
+    if table.base_mean is not None:  # in a separate file: `datasets` removes unknown entries from the others
         (path / BASE_MEAN).write_text(mean_to_json(table.base_mean), encoding="utf-8")
 
 

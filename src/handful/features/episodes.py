@@ -1,7 +1,7 @@
-"""Episodes: few-shot open-set tasks drawn from a feature set, with the truth kept beside them.
+"""Episodes: few-shot open-set tasks drawn from a feature set, with the true classes of their queries.
 
-Known and outlier classes are drawn without replacement; a known class's examples and its queries never share
-an item. Task i of a seed is the same on any machine, alone or among others, in any order.
+Known and outlier classes are drawn without replacement; no item is both an example and a query. Task i of a seed is the
+same on any machine, and does not depend on the other tasks.
 """
 
 from __future__ import annotations
@@ -19,12 +19,22 @@ from handful.features.labels import is_labelled
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a task is drawn: known classes, examples and queries of each, outlier classes and queries of each.
+    """How a task is drawn.
 
-    broad: the outliers are as many, but drawn from all items of all the other classes, not of `outlier_ways` of them.
-    unequal_shots, unequal_queries: classes share the same totals by proportions from a symmetric Dirichlet
-    distribution of this concentration (small: very unequal; None: equal parts). Each known class keeps an example.
+    Parameters
+    ----------
+    ways, shots, queries : int
+        The number of known classes, and of examples and queries of each.
+    outlier_ways, outlier_queries : int
+        The number of outlier classes, and of queries of each.
+    broad : bool
+        Draw the same number of outliers from all items of all other classes, not from `outlier_ways` classes.
+    unequal_shots, unequal_queries : float, optional
+        Classes get unequal numbers of items with the same total, by a symmetric Dirichlet distribution of this
+        concentration (small: very unequal; None: equal numbers). Each known class has at least one example.
 
+    Examples
+    --------
     >>> Protocol(queries=25, outlier_queries=5)
     <Protocol: 5 ways, 5 shots, 125 known and 25 outlier queries of 5 classes>
     """
@@ -39,8 +49,8 @@ class Protocol:
     unequal_queries: float | None = None
 
     def __post_init__(self) -> None:
-        least = {"ways": 1, "shots": 1, "queries": 0, "outlier_ways": 0, "outlier_queries": 0}
-        for name, low in least.items():
+        lowest = {"ways": 1, "shots": 1, "queries": 0, "outlier_ways": 0, "outlier_queries": 0}
+        for name, low in lowest.items():
             if (value := getattr(self, name)) < low:
                 raise ValueError(f"{name} is {value}: at least {low} is needed")
         for name in ("unequal_shots", "unequal_queries"):
@@ -73,7 +83,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Episodes:
-    """A batch of tasks, what their queries truly are, and which items of the feature set were drawn."""
+    """A batch of tasks, the true classes of their queries, and the rows of the feature set that were drawn."""
 
     task: Task
     truth: np.ndarray  # [B, Q] columns of the task's classes, -1 for an outlier
@@ -89,8 +99,28 @@ class Episodes:
 def draw(
     features: np.ndarray, labels: np.ndarray, protocol: Protocol, *, seed: int = 0, tasks: int | Iterable[int] = 100
 ) -> Episodes:
-    """Draw tasks number 0 .. tasks-1, or those numbered in `tasks`. Items without a label (-1, None) are not drawn.
+    """Draw tasks from a feature set. Items without a label (-1, None) are not drawn.
 
+    Parameters
+    ----------
+    features : array [n, D]
+        The features.
+    labels : array [n]
+        The classes.
+    protocol : Protocol
+        How a task is drawn.
+    seed : int
+        The seed of all tasks.
+    tasks : int or iterable of int
+        How many tasks; or the numbers of the tasks.
+
+    Returns
+    -------
+    Episodes
+        The tasks, the truth and the rows that were drawn.
+
+    Examples
+    --------
     >>> from handful.features import digits
     >>> episodes = draw(*digits(), Protocol(ways=3, shots=2), seed=1, tasks=[7])
     >>> episodes.task
@@ -99,9 +129,9 @@ def draw(
     labels = np.asarray(labels)
     rows = np.flatnonzero(is_labelled(labels)) if labels.ndim else np.empty(0, int)
     if not len(rows):
-        raise ValueError("no item has a label: tasks are drawn from labelled items, of which some are then queries")
-    named = labels[rows].astype(str) if labels.dtype.kind == "O" else labels[rows]
-    classes, codes = np.unique(named, return_inverse=True)
+        raise ValueError("no item has a label: tasks are drawn from labelled items only")
+    class_labels = labels[rows].astype(str) if labels.dtype.kind == "O" else labels[rows]
+    classes, codes = np.unique(class_labels, return_inverse=True)
     members = np.split(rows[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes))[:-1])
     check(protocol, dict(zip(classes.tolist(), map(len, members), strict=True)))
     numbers = range(tasks) if isinstance(tasks, int) else list(tasks)
@@ -112,32 +142,38 @@ def draw(
 
 
 def check(protocol: Protocol, counts: Mapping[Any, int]) -> None:
-    """Raise unless every task of the protocol can be drawn from classes with so many items."""
+    """Raise ValueError if tasks of the protocol cannot be drawn from classes with these numbers of items."""
     others = 1 if protocol.broad and protocol.outliers else protocol.outlier_ways
-    wanted = protocol.ways + others
-    if wanted > len(counts):
-        raise ValueError(
-            f"{protocol.ways} known and {others} outlier classes need {wanted} classes, but there are {len(counts)}"
-        )
+    needed_classes = protocol.ways + others
+    if needed_classes > len(counts):
+        need = f"{protocol.ways} known and {others} outlier classes need {needed_classes} classes"
+        raise ValueError(f"{need}, but there are {len(counts)}")
     outliers = 0 if protocol.broad else protocol.outlier_queries * (protocol.outlier_ways > 0)
     needed = max(protocol.shots + protocol.queries, outliers)
     for name, count in counts.items():
         if count < needed:
             raise ValueError(f"class {name} has {count} items, but tasks need {needed} of a class")
-    left = sum(sorted(counts.values())[: len(counts) - protocol.ways])
-    if protocol.broad and left < protocol.outliers:
-        raise ValueError(f"{protocol.outliers} outliers are needed, but the other classes may have {left} items only")
+    remaining = sum(sorted(counts.values())[: len(counts) - protocol.ways])
+    if protocol.broad and remaining < protocol.outliers:
+        raise ValueError(
+            f"{protocol.outliers} outliers are needed, but the other classes may have only {remaining} items"
+        )
 
 
 def _one(members: list[np.ndarray], protocol: Protocol, seed: int, number: int) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng([seed, number])
-    chosen = rng.permutation(len(members))
-    known, others = np.sort(chosen[: protocol.ways]), chosen[protocol.ways :]  # the task sorts its classes
-    sizes = np.array([len(members[k]) for k in known])
-    shots = _parts(rng, protocol.ways, protocol.shots, protocol.unequal_shots, least=1, most=sizes - protocol.queries)
-    queries = _parts(rng, protocol.ways, protocol.queries, protocol.unequal_queries, least=0, most=sizes - shots)
+    class_order = rng.permutation(len(members))
+    known_classes = np.sort(class_order[: protocol.ways])  # the task sorts its classes
+    others = class_order[protocol.ways :]
+    sizes = np.array([len(members[k]) for k in known_classes])
+    shots = _shared_counts(
+        rng, protocol.ways, protocol.shots, protocol.unequal_shots, min_items=1, max_items=sizes - protocol.queries
+    )
+    queries = _shared_counts(
+        rng, protocol.ways, protocol.queries, protocol.unequal_queries, min_items=0, max_items=sizes - shots
+    )
     support, query, truth = [], [], [np.repeat(np.arange(protocol.ways), queries)]
-    for k, n_shots, n_queries in zip(known, shots, queries, strict=True):
+    for k, n_shots, n_queries in zip(known_classes, shots, queries, strict=True):
         items = rng.choice(members[k], n_shots + n_queries, replace=False)
         support.append(items[:n_shots])
         query.append(items[n_shots:])
@@ -147,22 +183,29 @@ def _one(members: list[np.ndarray], protocol: Protocol, seed: int, number: int) 
     else:
         others = others[: protocol.outlier_ways]
         room = np.array([len(members[k]) for k in others])
-        counts = _parts(rng, len(others), protocol.outlier_queries, protocol.unequal_queries, least=0, most=room)
+        counts = _shared_counts(
+            rng, len(others), protocol.outlier_queries, protocol.unequal_queries, min_items=0, max_items=room
+        )
         query += [rng.choice(members[k], n, replace=False) for k, n in zip(others, counts, strict=True)]
     truth.append(np.full(protocol.outliers, UNKNOWN))
     return np.concatenate(support), np.concatenate(query), np.concatenate(truth)
 
 
-def _parts(
-    rng: np.random.Generator, classes: int, each: int, concentration: float | None, least: int, most: np.ndarray
+def _shared_counts(
+    rng: np.random.Generator,
+    classes: int,
+    each: int,
+    concentration: float | None,
+    min_items: int,
+    max_items: np.ndarray,
 ) -> np.ndarray:
-    """`classes * each` items shared among the classes, at least `least` and at most `most` of one."""
+    """Share `classes * each` items among the classes, at least `min_items` and at most `max_items` for each."""
     counts = np.full(classes, each)
     if concentration is None or not classes or not each:
         return counts
     shares = rng.dirichlet(np.full(classes, concentration))
-    counts[:] = least
-    for _ in range(classes * each - counts.sum()):  # one at a time to whoever is furthest below its share
-        lack = np.where(counts < most, shares * classes * each - counts, -np.inf)
-        counts[np.argmax(lack)] += 1
+    counts[:] = min_items
+    for _ in range(classes * each - counts.sum()):  # one at a time, to the class that is furthest below its share
+        shortage = np.where(counts < max_items, shares * classes * each - counts, -np.inf)
+        counts[np.argmax(shortage)] += 1
     return counts

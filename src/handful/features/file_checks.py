@@ -1,4 +1,4 @@
-"""Checks that the readers of several formats share, and the names that a user gave for columns and arrays."""
+"""Checks that readers of several formats share, and the user's choice of columns and arrays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from handful.utils.limits import JSON_BYTES, in_units
 from handful.utils.text import shortened
 
 OPTIONS = {"embedding": "embedding= (--embedding)", "label": "label= (--label)", "columns": "columns= (--columns)"}
-BESIDE = ("label", "path", "split")  # columns of a table that are never features
+OTHER_COLUMNS = ("label", "path", "split")  # they are never features
 
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which columns or arrays of a file a user asked for; None where the usual names hold.
+    """The columns or arrays that the user named; None for the usual names.
 
     columns and exclude are names, or patterns such as `f*`.
     """
@@ -43,7 +43,7 @@ class ColumnChoice:
         return self.embedding or "features", self.label or "labels"
 
     def check_label(self, names: Sequence[str], what: str) -> None:
-        """Raise if the labels that were asked for are not there. Without a wish a file may have no labels."""
+        """Raise ValueError if the labels that the user named are missing. Otherwise a file may have no labels."""
         if self.label is not None or names.count(self.label_column) > 1:
             require(names, self.label_column, what, "label")
 
@@ -51,8 +51,8 @@ class ColumnChoice:
         return any(fnmatchcase(name, pattern) for pattern in self.exclude)
 
     def find_columns(self, names: Sequence[str]) -> list[str]:
-        """The columns of the table that `columns` stands for, in that order; each pattern must stand for some."""
-        chosen: dict[str, None] = {}
+        """The columns that match `columns`, in that order; each pattern must match at least one."""
+        columns: dict[str, None] = {}
         for pattern in self.columns or ():
             matches = [name for name in names if name == pattern] or [n for n in names if fnmatchcase(n, pattern)]
             if not matches:
@@ -60,8 +60,8 @@ class ColumnChoice:
                     f"there is no column {shortened(pattern)!r}, only {listed(names)}: "
                     f"name the right ones with {OPTIONS['columns']}"
                 )
-            chosen |= dict.fromkeys(name for name in matches if not self.is_excluded(name))
-        return list(chosen)
+            columns |= dict.fromkeys(name for name in matches if not self.is_excluded(name))
+        return list(columns)
 
 
 def require(names: Sequence[str], name: str, what: str, option: str) -> None:
@@ -106,7 +106,7 @@ def parse_json(text: str | bytes, where: str) -> dict[str, Any]:
 def class_names(codes: list[Any], names: Any, where: str, unlabelled: Any = None) -> list[str | None]:
     """The names that codes of classes stand for; None for the code `unlabelled` and where the code is missing."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"the names of classes of {where} are not a list of texts: write the file anew")
+        raise ValueError(f"the names of classes of {where} are not a list of texts: write the file again")
     result: list[str | None] = []
     for row, code in enumerate(codes):
         if code is None or code == unlabelled:
@@ -124,5 +124,5 @@ def class_names(codes: list[Any], names: Any, where: str, unlabelled: Any = None
 def damaged(kind: str, error: Exception | str, where: str = "") -> ValueError:
     """The error to raise for a file that cannot be parsed."""
     if isinstance(error, OSError) and error.errno not in (None, EINVAL):
-        raise error  # the disk's fault or the user's rights; a damaged file only leads to places that are not there
-    return ValueError(f"the file is no {kind} file, or is damaged or cut off: {where}{shortened(str(error), 300)}")
+        raise error  # a fault of the disk, or missing permissions; a damaged file gives EINVAL or no number
+    return ValueError(f"the file is not a {kind} file, or is damaged or cut off: {where}{shortened(str(error), 300)}")

@@ -3,7 +3,7 @@
 .csv .parquet .npz .npy .safetensors    read and written
 a folder                                as Hugging Face `datasets` saves it, read and written; or of Parquet parts,
                                         which `handful embed --engine ray` writes, read only
-.pkl .pickle .plk                       per-class pickles, read only, and never run
+.pkl .pickle .plk                       per-class pickles, read only, without running code
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read(
     exclude: str | Sequence[str] = (),
     warn: bool = True,
 ) -> FeatureTable:
-    """Read a feature table; the suffix says how.
+    """Read a feature table; the suffix of the file gives the format.
 
     Rows may have a label or not: a blank label or -1 means unlabelled. Other columns are carried along in `others`.
 
@@ -65,9 +65,9 @@ def read(
         row; in a CSV, a JSON list) or else every column of numbers, and the column `label` if there is one. In .npz and
         .safetensors they are names of arrays, `features` and `labels` unless others are given.
     columns : str or sequence of str, optional
-        The columns of numbers that are features, in this order; names or patterns, as ["f*"].
+        The columns of numbers that are features, in this order; names or patterns, such as ["f*"].
     exclude : str or sequence of str
-        Columns of numbers that are no features; names or patterns.
+        Columns of numbers that are not features; names or patterns.
     warn : bool
         Warn (UserWarning) of columns of numbers that look like ids, row numbers or labels. They are not used as
         features unless `columns` names them.
@@ -90,14 +90,14 @@ def read(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    of_folder = parts.read_sharded if parts.is_sharded(path) else dataset_folder.read_dataset
-    reader = of_folder if path.is_dir() else READERS.get(path.suffix.lower())
+    folder_reader = parts.read_sharded if parts.is_sharded(path) else dataset_folder.read_dataset
+    reader = folder_reader if path.is_dir() else READERS.get(path.suffix.lower())
     if reader is None:
         raise ValueError(
             f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}, or a dataset folder"
         )
     if not path.is_dir() and not path.is_file():
-        raise ValueError(f"{str(path)!r} is neither a file nor a folder: features are read from these alone")
+        raise ValueError(f"{str(path)!r} is neither a file nor a folder: features are only read from these")
     choice = ColumnChoice(embedding, label, None if columns is None else _several(columns), _several(exclude))
     try:
         table = reader(path, choice)
@@ -112,10 +112,11 @@ def read(
 
 
 def write(table: FeatureTable, path: str | Path) -> Path:
-    """Write a feature table; the suffix says how, and none means a folder of Hugging Face `datasets`.
+    """Write a feature table; the suffix gives the format, and no suffix means a folder of Hugging Face `datasets`.
 
-    What was there is replaced whole or not at all. A .npy file gets its labels beside it, in <stem>.labels.npy, and its
-    base mean in <stem>.base_mean.npy; a dataset folder has that in base_mean.json, which `datasets` does not copy.
+    An existing file is replaced completely or not at all. The labels of a .npy file are written beside it, to
+    <stem>.labels.npy, and its base mean to <stem>.base_mean.npy. A dataset folder has the base mean in base_mean.json,
+    which `datasets` does not copy.
 
     Parameters
     ----------
@@ -137,27 +138,27 @@ def write(table: FeatureTable, path: str | Path) -> Path:
     writer = WRITERS.get("" if path.is_dir() else path.suffix.lower())
     if path.suffix.lower() in PICKLES:
         raise ValueError(
-            f"{str(path)!r}: pickles are read, never written, for they can run code: write .npz or .parquet"
+            f"{str(path)!r}: pickles are read but never written, because they can run code: write .npz or .parquet"
         )
     if writer is None:
         suffixes = ", ".join(filter(None, WRITERS))
         raise ValueError(f"{str(path)!r} has {_suffix(path)}: write {suffixes}, or no suffix for a dataset folder")
     place = path.resolve() if path.is_dir() else path
     if path.is_dir() and not all(map(_is_of_dataset, path.iterdir())):
-        raise ValueError(f"{str(path)!r} is a folder that holds other things than a dataset: it was not replaced")
+        raise ValueError(f"{str(path)!r} is a folder with other files than a dataset: it was not replaced")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(place.parent)!r} to write {place.name} to: make it first")
     stale = _stale(table, place) if path.suffix.lower() == ".npy" else []
     try:
         with TemporaryDirectory(".tmp", f".{place.name}.", place.parent, ignore_cleanup_errors=True) as scratch:
-            (made := Path(scratch, "new")).mkdir()
+            (new_folder := Path(scratch, "new")).mkdir()
             with cleanup(lambda: rmtree(scratch)):
-                writer(table, made / place.name)
-            _swap(made, place.parent, Path(scratch, "old"), stale)
+                writer(table, new_folder / place.name)
+            _swap(new_folder, place.parent, Path(scratch, "old"), stale)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    except OSError as error:  # its own message would name the temporary file
-        reason = error.strerror or f"{error} (is the disk full?)"  # NumPy only counts what it could write
+    except OSError as error:  # its message would name the temporary file
+        reason = error.strerror or f"{error} (is the disk full?)"  # NumPy gives no reason
         raise OSError(error.errno or EIO, f"the features were not written: {reason}", str(path)) from None
     return path
 
@@ -171,42 +172,44 @@ def _suffix(path: Path) -> str:
 
 
 def _stale(table: FeatureTable, place: Path) -> list[str]:
-    """Files beside a .npy file that belong to what it replaces."""
+    """Files beside a .npy file that belong to the file that it replaces."""
     absent = [array_files.labels_beside(place)] if table.labels is None else []
     absent += [array_files.mean_beside(place)] if table.base_mean is None else []
     return [file.name for file in absent]
 
 
 def _is_of_dataset(file: Path) -> bool:
-    known = "state.json", "dataset_info.json", BASE_MEAN
-    return file.name in known or file.match("data-*.arrow") or file.match("cache-*.arrow")
+    dataset_files = "state.json", "dataset_info.json", BASE_MEAN
+    return file.name in dataset_files or file.match("data-*.arrow") or file.match("cache-*.arrow")
 
 
-def _swap(made: Path, folder: Path, old: Path, stale: Iterable[str] = ()) -> None:
-    """Move what was made into `folder`, and the files `stale` out of it. One file replaces another in one step;
-    several, or a folder, are moved out of the way first, and come back should a step fail."""
-    new = sorted(made.iterdir(), reverse=True)
+def _swap(new_folder: Path, folder: Path, old: Path, stale: Iterable[str] = ()) -> None:
+    """Move new files into `folder`, and the files `stale` out of it. One file replaces another in one step.
+
+    If there are several, or a folder, the old ones are moved away first, and moved back if a step fails.
+    """
+    new = sorted(new_folder.iterdir(), reverse=True)
     stale = [name for name in stale if (folder / name).is_file()]
     if len(new) == 1 and not new[0].is_dir() and not stale:
         os.replace(new[0], folder / new[0].name)
         return
     old.mkdir()
-    kept: list[str] = []
-    placed: list[str] = []
+    moved_out: list[str] = []
+    moved_in: list[str] = []
     try:
         for name in stale:
             os.replace(folder / name, old / name)
-            kept.append(name)
+            moved_out.append(name)
         for item in new:
             target = folder / item.name
-            if target.exists() and target.is_dir() == item.is_dir():  # else the move fails, and should
+            if target.exists() and target.is_dir() == item.is_dir():  # otherwise the move fails, as it should
                 os.replace(target, old / item.name)
-                kept.append(item.name)
+                moved_out.append(item.name)
             os.replace(item, target)
-            placed.append(item.name)
+            moved_in.append(item.name)
     except BaseException:
-        for name in set(placed) - set(kept):
+        for name in set(moved_in) - set(moved_out):
             (folder / name).unlink()
-        for name in kept:
+        for name in moved_out:
             os.replace(old / name, folder / name)
         raise

@@ -1,4 +1,4 @@
-"""Labels and texts beside features, brought into one form.
+"""Labels and texts of items in one form.
 
 Labels are whole numbers (int64, -1 where a row has none) or texts (None where a row has none). Texts are compared as
 people see them: without blanks around them, in one Unicode form (NFC). A blank text and "-1" mean unlabelled.
@@ -19,7 +19,7 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 NDArray = np.ndarray[Any, Any]
-WHOLE_NUMBER = re.compile(r"-?\d+(\.0)?", re.ASCII)  # with .0 as pandas writes integers that have blanks among them
+WHOLE_NUMBER = re.compile(r"-?\d+(\.0)?", re.ASCII)  # pandas writes integers with .0 if some are missing
 MISSING_WORDS = ("nan", "NaN", "<NA>", "NaT", "None", "null", "NULL", "#N/A")  # how programs write a missing value
 
 
@@ -47,7 +47,7 @@ def clean_labels(labels: Any) -> NDArray:
 
 
 def is_labelled(labels: NDArray) -> NDArray:
-    """Which of the labels that `clean_labels` gives are there [n] bool."""
+    """Which labels of `clean_labels` are not missing [n] bool."""
     if labels.dtype.kind == "O":
         return np.array([label is not None for label in labels], bool)
     return labels != UNKNOWN if labels.dtype.kind == "i" else np.ones(len(labels), bool)
@@ -61,9 +61,9 @@ def label_texts(labels: NDArray) -> list[str | None]:
 
 
 def numbers_if_whole(texts: Sequence[str | None]) -> NDArray | list[str | None]:
-    """Texts of a file that has no types: int64 with -1 for blank if all others are whole numbers, else as they are.
+    """Texts of a file without types: as int64 with -1 for blank if all others are whole numbers, else unchanged.
 
-    007 is not a number but a name, and -1 in such a file means unlabelled anyway.
+    007 is a name, not a number. -1 in such a file means unlabelled.
     """
     words = [text.strip() if text else "" for text in texts]
     if not any(words) or not all(WHOLE_NUMBER.fullmatch(word) for word in words if word):
@@ -75,13 +75,13 @@ def numbers_if_whole(texts: Sequence[str | None]) -> NDArray | list[str | None]:
 
 
 def check_missing_words(labels: NDArray) -> None:
-    """Refuse labels such as "nan": in a table they are blanks that a program wrote as text."""
+    """Raise ValueError for labels such as "nan": a program wrote a missing label as text."""
     if labels.dtype.kind not in "OU":
         return
     for row, label in enumerate(labels.tolist()):
         if label in MISSING_WORDS:
             raise ValueError(
-                f"the label {label!r} of row {row} looks like one that is missing: leave it blank, or rename that class"
+                f"the label {label!r} of row {row} looks like a missing label: leave it blank, or rename that class"
             )
 
 
@@ -103,9 +103,9 @@ def clean_strings(values: Any, what: str) -> NDArray | None:
 
 
 def as_strings(values: NDArray, what: str) -> NDArray:
-    """An array of NumPy's strings, in which every row takes as much memory as the longest."""
+    """An array of NumPy strings. Every row takes as much memory as the longest one."""
     longest = max((len(value) if isinstance(value, str) else len(str(value)) for value in values), default=0)
-    check_bytes(4 * longest * len(values), f"{len(values):,} {what}s, the longest of {longest:,} letters,")
+    check_bytes(4 * longest * len(values), f"{len(values):,} {what}s, the longest of {longest:,} characters,")
     return values.astype(str)
 
 

@@ -1,6 +1,6 @@
-"""Arrays of .npy and .npz files, read by their headers: shape, type and size are checked before memory is taken.
+"""Read arrays of .npy and .npz files. Shape, type and size in the header are checked before memory is reserved.
 
-Arrays of Python objects are refused, as they could run code, and so are structured ones.
+Arrays of Python objects are refused, because they could run code. Structured arrays are refused too.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ import numpy as np
 from handful.features.file_checks import damaged
 from handful.utils.limits import check_bytes, in_units
 
-OBJECTS = "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
-DAMAGE = (
+OBJECT_ARRAY_ERROR = (
+    "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
+)
+DAMAGE_ERRORS = (
     ValueError, EOFError, OSError, RuntimeError, SyntaxError, MemoryError, TypeError, struct.error, TokenError,
     zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
-HEADER_BYTES = 10_000  # NumPy's own limit for files that it does not trust
-DIRECTORY_BYTES = 4 * 2**20  # of a zip file's list of members
+MAX_HEADER_BYTES = 10_000  # the limit of NumPy for files that are not trusted
+MAX_DIRECTORY_BYTES = 4 * 2**20  # of a zip file's list of members
 MAX_MEMBERS = 10_000
-CHUNK_BYTES = 2**20
-COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes; others need memory as the file likes
+BLOCK_BYTES = 2**20
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of NumPy; others need an unknown amount of memory
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes of an array say: of what shape and type it is, and where its numbers begin."""
+    """The header of an array: shape, type, and where its numbers begin."""
 
     shape: tuple[int, ...]
     column_major: bool
@@ -60,17 +62,17 @@ def read_header(stream: IO[bytes], what: str) -> Header:
     try:
         version = np.lib.format.read_magic(stream)
         if version not in ((1, 0), (2, 0)):  # 3.0 is for field names of structured arrays
-            raise ValueError(f"it has format {version[0]}.{version[1]}, and 1.0 and 2.0 are read")
+            raise ValueError(f"it has format {version[0]}.{version[1]}, but only 1.0 and 2.0 are read")
         size = stream.read(2 if version == (1, 0) else 4)
         length = int.from_bytes(size, "little")
-        if length > HEADER_BYTES:
-            raise ValueError(f"its header has {length:,} bytes, more than {HEADER_BYTES:,}")
+        if length > MAX_HEADER_BYTES:
+            raise ValueError(f"its header has {length:,} bytes, more than {MAX_HEADER_BYTES:,}")
         parse = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, column_major, dtype = parse(io.BytesIO(size + stream.read(length)))
-    except (*DAMAGE, RecursionError) as error:
+    except (*DAMAGE_ERRORS, RecursionError) as error:
         raise damaged(".npy", error, f"{what}: ") from None
     if dtype.hasobject:
-        raise ValueError(f"{what} {OBJECTS}")
+        raise ValueError(f"{what} {OBJECT_ARRAY_ERROR}")
     if dtype.kind == "V":
         raise ValueError(f"{what} has dtype {str(dtype)[:80]}: one plain type is needed, such as float32")
     if any(isinstance(side, bool) or side < 0 for side in shape):
@@ -86,7 +88,7 @@ def read_npy(path: Path, what: str) -> np.ndarray:
 
 
 def check_npy(file: IO[bytes], what: str, whole: bool = True) -> Header:
-    """The header of an open .npy file that has as many bytes as it says; whole: all of it is to fit into memory."""
+    """Read and check the header of an open .npy file. whole: the array must fit into memory."""
     header = read_header(file, what)
     if whole:
         check_bytes(header.nbytes, what)
@@ -98,16 +100,16 @@ def check_npy(file: IO[bytes], what: str, whole: bool = True) -> Header:
 
 
 def read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Those of the arrays that the archive holds."""
+    """Read those of the arrays that the archive has."""
     with open_npz(path) as archive:
         stored = path.stat().st_size
         members = {_name(member): member for member in archive.infolist()}
-        wanted = [name for name in names if name in members]
-        return {name: _read_member(archive, members[name], f"array {name!r}", stored) for name in wanted}
+        stored_names = [name for name in names if name in members]
+        return {name: _read_member(archive, members[name], f"array {name!r}", stored) for name in stored_names}
 
 
 def read_rows(path: Path, names: Sequence[str], rows: int) -> dict[str, np.ndarray]:
-    """Those of the arrays that have one plain value for each of so many rows; others are left in the archive."""
+    """Read those of the arrays that have one plain value for each row; the others are not read."""
     arrays = {}
     with open_npz(path) as archive:
         stored = path.stat().st_size
@@ -118,24 +120,24 @@ def read_rows(path: Path, names: Sequence[str], rows: int) -> dict[str, np.ndarr
                     header = read_header(stream, f"array {name!r}")
                 if header.shape == (rows,) and header.dtype.kind in "biufUS":
                     arrays[name] = _read_member(archive, members[name], f"array {name!r}", stored)
-            except DAMAGE:  # the features can be used without it
+            except DAMAGE_ERRORS:  # the features can be used without it
                 continue
     return arrays
 
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive, whose list of members is short, names each once, and lets none lie in another."""
+    """Open an archive; raise ValueError if its members are too many, have the same name or overlap."""
     try:
         archive = zipfile.ZipFile(_Bounded(io.FileIO(path)))
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise damaged(".npz", error) from None
     with archive:
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
             raise damaged(".npz", f"it has {len(members):,} members, more than {MAX_MEMBERS:,}")
         if twice := [name for name, count in Counter(map(_name, members)).items() if count > 1]:
-            raise ValueError(f"there is more than one array {twice[0][:80]!r}: write the file anew")
+            raise ValueError(f"there is more than one array {twice[0][:80]!r}: write the file again")
         ordered = sorted(members, key=lambda member: member.header_offset)
         for first, second in pairwise(ordered):
             if first.header_offset + first.compress_size > second.header_offset:
@@ -148,10 +150,10 @@ def names_of(archive: zipfile.ZipFile) -> list[str]:
 
 
 class _Bounded(io.BufferedReader):
-    """`zipfile` reads the list of members at once, however long the file says that it is."""
+    """A reader with a limit: `zipfile` reads the whole list of members, of any length."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > DIRECTORY_BYTES:
+        if size is not None and size > MAX_DIRECTORY_BYTES:
             raise zipfile.BadZipFile(f"its list of members has {in_units(size)}")
         return super().read(size)
 
@@ -172,24 +174,24 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, s
             return _filled(stream, header, what)
     except ValueError:
         raise
-    except DAMAGE as error:
+    except DAMAGE_ERRORS as error:
         raise damaged(".npy", error, f"{what}: ") from None
 
 
 def _filled(stream: Any, header: Header, what: str) -> np.ndarray:
-    """The array, read piece by piece into its place: never more than its header says."""
+    """Read an array block by block, and never more than its header says."""
     try:
         array = np.empty(header.count, header.dtype)
         if not header.nbytes:
             return array.reshape(header.shape)
         view = memoryview(array.view(np.uint8).data)
-        done = 0
-        while done < len(view):
-            piece = stream.read(min(CHUNK_BYTES, len(view) - done))
+        bytes_read = 0
+        while bytes_read < len(view):
+            piece = stream.read(min(BLOCK_BYTES, len(view) - bytes_read))
             if not piece:
-                raise _short_of(what, header, done)
-            view[done : done + len(piece)] = piece
-            done += len(piece)
+                raise _short_of(what, header, bytes_read)
+            view[bytes_read : bytes_read + len(piece)] = piece
+            bytes_read += len(piece)
         return array.reshape(header.shape, order="F" if header.column_major else "C")
     except MemoryError:
         raise ValueError(f"{what} has {in_units(header.nbytes)}, more than this machine has memory for") from None

@@ -1,7 +1,7 @@
-"""Features that lie in columns of numbers, one for each: which columns they are, and what is refused as a mistake.
+"""Features in columns of numbers, one column for each: find these columns, and refuse likely mistakes.
 
-An unnoticed mistake is worse than an error: a column that lost its type by one word among its numbers, a file without a
-header, labels in a column that is called `Label`. Numbers that count or name the rows are no features either.
+A mistake that nobody notices is worse than an error: one word among the numbers of a column, a file without a header,
+labels in a column named `Label`. Columns that count or name the rows are not features either.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.features.file_checks import BESIDE, OPTIONS, ColumnChoice, listed
+from handful.features.file_checks import OPTIONS, OTHER_COLUMNS, ColumnChoice, listed
 from handful.features.labels import NDArray
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
-INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # what pandas calls the index of a frame, in files
+INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # names of the index of a frame in files of pandas
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
 ID_NAME = re.compile(r"(.*[^a-z])?(ids?|idx|index|indices|uuid|guid|row|rowid|row[ _.-]?(id|number|num|nr|no))", re.I)
 CAMEL_ID = re.compile(r".*[a-z](Id|ID|Index|Idx)")
-LABEL_NAMES = ("labels", "class", "classes", "target", "targets", "y")  # of a table that has no column of labels
+LABEL_NAMES = ("labels", "class", "classes", "target", "targets", "y")  # in a table without a column `label`
 MIN_COUNTED_ROWS = 5  # 1, 2, 3, 4 may be a feature by chance
 
 
@@ -34,7 +34,7 @@ class NumberColumns(NamedTuple):
 
 
 def check_header(columns: Sequence[str], special: Sequence[str]) -> None:
-    """Refuse names that are almost special ones: such a column would be taken for a feature, or for nothing."""
+    """Raise ValueError for names that are almost special ones, such as `Label`: likely mistakes."""
     if len(columns) == 1 and (mark := re.search(r"[;\t|]", columns[0])):
         raise ValueError(f"columns are separated by {mark[0]!r}: save it with commas, and a point in decimal numbers")
     for name in special:
@@ -46,45 +46,47 @@ def check_header(columns: Sequence[str], special: Sequence[str]) -> None:
 
 
 def may_be_features(schema: Any, beside: Sequence[str]) -> list[str]:
-    """The columns of a `pyarrow.Schema` that hold numbers, and those of text, which could by mistake."""
+    """The columns of a `pyarrow.Schema` that hold numbers, or text that may be numbers by mistake."""
     return [f.name for f in schema if f.name not in beside and not INDEX.fullmatch(f.name)
             if is_number(f.type) or is_text(f.type)]  # fmt: skip
 
 
 def columns_of_numbers(table: Any, choice: ColumnChoice, stored: int | None) -> NumberColumns:
-    """The columns of a `pyarrow.Table` that are features: those that were asked for, or else all columns of numbers but
-    those that are no features by their names or values.
+    """The feature columns of a `pyarrow.Table`.
+
+    They are the columns that the user named; or else all columns of numbers that do not look like ids, row numbers or
+    labels.
 
     stored: bytes of the file that the table was read from, if that is one file.
     """
-    beside = () if choice.columns is not None else (*BESIDE, choice.label_column)
-    wanted = choice.find_columns(table.column_names) if choice.columns is not None else None
+    beside = () if choice.columns is not None else (*OTHER_COLUMNS, choice.label_column)
+    feature_names = choice.find_columns(table.column_names) if choice.columns is not None else None
     names: list[str] = []
     values: list[NDArray] = []
     for column_field, column in zip(table.schema, table.columns, strict=True):
         name, kind = column_field.name, column_field.type
-        if name in beside or (name not in wanted if wanted is not None else _is_left_out(name, choice)):
+        if name in beside or (name not in feature_names if feature_names is not None else _is_left_out(name, choice)):
             continue
         if is_text(kind) and not _is_id_name(name):
             _check_text(name, column)
         elif is_number(kind):
             names.append(name)
             values.append(_numbers(column))
-        if wanted is not None and not is_number(kind):
+        if feature_names is not None and not is_number(kind):
             raise ValueError(f"column {name!r} holds {shortened(str(kind))}: a feature is a number")
-    if wanted is not None and len(set(names)) == len(names):
-        order = [names.index(name) for name in wanted]
-        names, values = wanted, [values[i] for i in order]
+    if feature_names is not None and len(set(names)) == len(names):
+        order = [names.index(name) for name in feature_names]
+        names, values = feature_names, [values[i] for i in order]
     check_bytes(8 * table.num_rows * len(values), "the columns of numbers", stored)
     if names and all(map(NUMBER.fullmatch, names)) and not (all(map(str.isdecimal, names)) and _distinct(names)):
         raise ValueError(f"the first line holds numbers, as {names[0]!r}: it must hold the names of the columns")
     set_aside: list[str] = []
-    if wanted is None:
+    if feature_names is None:
         has_labels = choice.label_column in table.column_names
-        odd = [looks_like_no_feature(name, x, has_labels) for name, x in zip(names, values, strict=True)]
-        set_aside = [name for name, is_odd in zip(names, odd, strict=True) if is_odd]
-        values = [x for x, is_odd in zip(values, odd, strict=True) if not is_odd]
-        names = [name for name, is_odd in zip(names, odd, strict=True) if not is_odd]
+        is_odd_column = [looks_like_no_feature(name, x, has_labels) for name, x in zip(names, values, strict=True)]
+        set_aside = [name for name, is_odd in zip(names, is_odd_column, strict=True) if is_odd]
+        values = [x for x, is_odd in zip(values, is_odd_column, strict=True) if not is_odd]
+        names = [name for name, is_odd in zip(names, is_odd_column, strict=True) if not is_odd]
         if set_aside and not names:
             raise ValueError(
                 f"the only columns of numbers, {listed(set_aside)}, look like ids, row numbers or labels: if they are "
@@ -115,9 +117,9 @@ def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -
 
 
 def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
-    """Where `names` are among the columns `others`, to bring those into their order; None if there is nothing to do.
+    """The positions of `names` in `others`, which bring `others` into the same order; None if it has that order.
 
-    Raises ValueError if they are not the same: features are told apart by nothing else.
+    Raises ValueError if the names are not the same.
     """
     if names is None or others is None or list(names) == list(others):
         return None
@@ -155,8 +157,7 @@ def _numbers(column: Any) -> NDArray:
     import pyarrow as pa
     import pyarrow.types as of
 
-    numbers: np.ndarray[Any, Any] = (column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy()
-    return numbers
+    return np.asarray((column.cast(pa.float64()) if of.is_decimal(column.type) else column).to_numpy())
 
 
 def _distinct(names: Sequence[str]) -> bool:
@@ -164,7 +165,7 @@ def _distinct(names: Sequence[str]) -> bool:
 
 
 def _check_text(name: str, column: Any) -> None:
-    """A column of words stands beside the features; one of numbers with a word among them is a mistake."""
+    """A column of words is not a feature. Raise ValueError for numbers with a word among them, a likely mistake."""
     cells = [(row, cell) for row, cell in enumerate(column.to_pylist()) if cell is not None and cell.strip()]
     words = [(row, cell) for row, cell in cells if not NUMBER.fullmatch(cell)]
     if len(cells) - len(words) < len(cells) / 2 or not cells:

@@ -1,6 +1,6 @@
-"""Parquet files of strangers: opened with limits, and read only after their pages have said how large they are.
+"""Read Parquet files that may come from anyone: with limits, and only after the sizes of their pages are checked.
 
-Columns of text stay dictionaries of the texts that differ: a name that is repeated a million times is held once.
+Columns of text stay dictionaries: a name that is repeated a million times is stored once.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from handful.features.thrift import BadStruct
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import shortened
 
-FOOTER_EXPANSION = 30  # times its own size that the end of a file takes when it is parsed, at most about
-MIN_LIST_ITEM_BYTES = 4  # of an item of a list in it; the shortest that real files have many of take more
-POINTER_BYTES = 16  # of a value in a list of Python's and in an array of objects
+FOOTER_EXPANSION = 30  # a parsed footer takes at most about this many times its own size
+MIN_LIST_ITEM_BYTES = 4  # of an item in a list of the footer; in real files, items take more
+POINTER_BYTES = 16  # of a value in a Python list or an array of objects
 WIDE = ("DOUBLE", "INT64", "INT96")  # physical types of 8 bytes or more
 BATCH_BYTES = 32 * 2**20  # of texts of unknown length that are decoded at a time
 MAX_COLUMNS = 65_536
 AS_DICTIONARY = {PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY}  # encodings that Arrow can leave as a dictionary
-SHARING = ("string_view", "binary_view", "run_end_encoded")  # types whose rows can share what they stand for
+SHARING = ("string_view", "binary_view", "run_end_encoded")  # types whose rows can share values
 
-Choose = Callable[[Any], Iterable[str]]  # which columns are wanted of a schema
+Choose = Callable[[Any], Iterable[str]]  # chooses columns of a schema
 
 
 @contextmanager
 def open_parquet(path: str | Path, texts: Sequence[str] = (), where: str = "") -> Iterator[Any]:
     """A `pyarrow.parquet.ParquetFile`; `texts` are the columns that stay dictionaries.
 
-    What Arrow says of a damaged file is raised as a ValueError with `where` in it.
+    Errors of Arrow become a ValueError that begins with `where`.
     """
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
@@ -62,39 +62,39 @@ def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, w
 
     Parameters
     ----------
-    choose : says by the schema which columns are wanted, or raises ValueError; those that are not there are left out.
-    flat : the columns that have one value a row: labels, paths, splits. None: all that are wanted.
+    choose : gives the names of columns for a schema, or raises ValueError; missing columns are left out.
+    flat : the columns that have one value a row: labels, paths, splits. None: all columns.
     where : what errors begin with.
     """
     import pyarrow as pa
 
     with open_parquet(path, where=where) as file:
         schema = file.schema_arrow
-        there = set(schema.names)
-        wanted = [name for name in dict.fromkeys(choose(schema)) if name in there]
-        flat = wanted if flat is None else [name for name in flat if name in wanted]
-        check_once(schema.names, wanted, where)
+        present = set(schema.names)
+        names = [name for name in dict.fromkeys(choose(schema)) if name in present]
+        flat = names if flat is None else [name for name in flat if name in names]
+        check_once(schema.names, names, where)
         for name in flat:
             check_flat(schema.field(name).type, f"{where}column {name!r}")
-        pages = check_pages(path, file, wanted, where)
+        pages = check_pages(path, file, names, where)
     texts = [name for name in flat if _encodings(pages[name]) <= AS_DICTIONARY]
     counted = [name for name in flat if name not in texts and any(c.expands for c in pages[name])]
     with open_parquet(path, texts, where) as file:
-        whole = file.read(columns=[name for name in wanted if name not in counted])
+        whole = file.read(columns=[name for name in names if name not in counted])
         for name in counted:
             largest = max(chunk.largest for chunk in pages[name])
             column = _read_counted(file, name, largest, os.path.getsize(path), f"{where}column {name!r}")
             whole = whole.append_column(schema.field(name), column) if whole.num_columns else pa.table({name: column})
-        whole.validate(full=True)  # codes of a dictionary may lead beyond its end
-    return whole.select(wanted).replace_schema_metadata(schema.metadata)
+        whole.validate(full=True)  # codes may be larger than the dictionary
+    return whole.select(names).replace_schema_metadata(schema.metadata)
 
 
 def check_pages(
     path: str | Path, file: Any, names: Sequence[str], where: str = "", whole: bool = True
 ) -> dict[str, list[Pages]]:
-    """The pages of these columns, one entry a row group; refused if they hold more than the limit.
+    """The pages of these columns, one entry for each row group; ValueError if they hold more than the limit.
 
-    whole : the columns are to be in memory together; else one row group of one column at a time is.
+    whole : all columns will be in memory together; else one row group of one column at a time.
     """
     schema, rows, stored = file.metadata.schema, file.metadata.num_rows, os.path.getsize(path)
     columns = [schema.column(i) for i in range(file.metadata.num_columns)]
@@ -129,7 +129,7 @@ def _leaves(paths: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def row_groups(path: str | Path, file: Any, where: str = "") -> list[RowGroup]:
-    """What the end of the file says of its row groups; each has all columns."""
+    """The row groups in the footer of a file; each has all columns."""
     try:
         with open(path, "rb") as raw:
             groups = read_footer(raw, os.path.getsize(path))
@@ -142,9 +142,9 @@ def row_groups(path: str | Path, file: Any, where: str = "") -> list[RowGroup]:
     return groups
 
 
-def check_once(there: Iterable[str], names: Iterable[str], where: str = "") -> None:
+def check_once(present: Iterable[str], names: Iterable[str], where: str = "") -> None:
     """Raise if a column is there twice."""
-    counts = Counter(there)
+    counts = Counter(present)
     for name in names:
         if counts[name] > 1:
             raise ValueError(f"{where}there is more than one column {shortened(name)!r}: rename all but one")
@@ -178,14 +178,14 @@ def _encodings(pages: Iterable[Pages]) -> frozenset[int]:
 
 
 def _bytes_of(pages: Pages, kind: str) -> int:
-    """Of the values of a column when they are read."""
+    """The bytes of a column in memory."""
     if kind == "BYTE_ARRAY":
         return pages.values * POINTER_BYTES + pages.unpacked
     return pages.values * (8 if kind in WIDE else 4)
 
 
 def _footer_limits(path: str | Path) -> dict[str, int]:
-    """A list in the end of a file cannot have more items than it has bytes for; Arrow takes memory for what it says."""
+    """Limits for the footer: a list cannot have more items than bytes, but Arrow reserves memory for any number."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{str(path)!r} is not a file")
@@ -201,7 +201,7 @@ def _footer_limits(path: str | Path) -> dict[str, int]:
 
 
 def _read_counted(file: Any, name: str, largest: int, stored: int, what: str) -> Any:
-    """A column of texts whose length is only known when they are decoded: some rows at a time, and counted."""
+    """Read a column of texts of unknown length block by block, and check the sum."""
     import pyarrow as pa
 
     chunks: list[Any] = []

@@ -1,9 +1,8 @@
-"""How large the columns of a Parquet file are, by what the file says of itself. No column is decoded.
+"""The sizes of the columns of a Parquet file, from its footer and page headers. No column is decoded.
 
-The end of a file, its footer, tells where the pages of each column begin, and sums them up; but it may lie, so the
-header before each page is read as well. A few bytes of a page can stand for a billion numbers, as runs of the same
-number are written once. The footer is parsed here although Arrow parses it too: asking Arrow for a damaged column ends
-the process.
+The footer, at the end of a file, says where the pages of each column begin and how large they are. It may be wrong, so
+the header of each page is read as well. A few bytes of a page can be a billion numbers, because runs of the same number
+are written once. The footer is parsed here although Arrow parses it too, because a damaged column can crash Arrow.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ MAX_HEADER_BYTES = 2**24  # Arrow's own limit
 FIRST_READ_BYTES = 2**10
 MAGIC = b"PAR1"
 DATA_V1, INDEX, DICTIONARY, DATA_V2 = range(4)  # types of pages
-DETAILS = {DATA_V1: 5, DICTIONARY: 7, DATA_V2: 8}  # the field of a header that tells more of a page of this type
-ENCODING = {DATA_V1: 2, DATA_V2: 4}  # the field in there that tells how its values are written
+DETAILS = {DATA_V1: 5, DICTIONARY: 7, DATA_V2: 8}  # the field of a header with details, by type of page
+ENCODING = {DATA_V1: 2, DATA_V2: 4}  # the field of the details with the encoding
 PLAIN, PLAIN_DICTIONARY, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 7, 8  # encodings of values
 PAGE = {1: None, 2: None, 3: None, 5: {1: None, 2: None}, 7: {}, 8: {1: None, 4: None}}
 COLUMN = {5: None, 7: None, 9: None, 11: None}  # values, stored bytes, first data page, dictionary page
@@ -27,27 +26,27 @@ FOOTER = {4: {1: {3: COLUMN}, 3: None}}  # row groups: columns: their metadata; 
 class Chunk(NamedTuple):
     """One column of one row group, by the footer."""
 
-    values: int  # with those that are missing
+    values: int  # also missing ones
     start: int  # byte of the file
     stored: int  # bytes
 
 
 class RowGroup(NamedTuple):
     rows: int
-    chunks: list[Chunk]  # one a column of the schema, in its order
+    chunks: list[Chunk]  # one for each column of the schema, in its order
 
 
 class Pages(NamedTuple):
     """The pages of one column of one row group, by their own headers."""
 
-    values: int  # in all of them, with those that are missing
+    values: int  # in all pages, also missing ones
     unpacked: int  # bytes of all of them, uncompressed
     largest: int  # bytes of the largest page, uncompressed
     encodings: frozenset[int]  # of their values
 
     @property
     def expands(self) -> bool:
-        """Whether values may take more bytes than the pages: a text can stand for many rows, or for parts of others."""
+        """Whether values may take more bytes than the pages: many rows can use one text or a part of it."""
         return not self.encodings.isdisjoint((PLAIN_DICTIONARY, RLE_DICTIONARY, DELTA_BYTE_ARRAY))
 
 

@@ -18,7 +18,7 @@ from handful.features.arrow_table import (
     to_arrow,
     with_stored_columns,
 )
-from handful.features.file_checks import BESIDE, ColumnChoice
+from handful.features.file_checks import OTHER_COLUMNS, ColumnChoice
 from handful.features.number_columns import check_header, is_text, may_be_features
 from handful.features.parquet_file import read_columns
 from handful.features.table import FeatureTable
@@ -40,15 +40,15 @@ def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> A
     def choose(schema: Any) -> list[str]:
         check_header(schema.names, () if choice.columns else (choice.embedding_column, choice.label_column, PATH))
         choice.check_label(schema.names, f"{where}column")
-        found = with_stored_columns(choice, schema)
-        if not is_wide(schema, found, where):
-            kind = schema.field(found.embedding_column).type
+        full_choice = with_stored_columns(choice, schema)
+        if not is_wide(schema, full_choice, where):
+            kind = schema.field(full_choice.embedding_column).type
             if not is_text(kind):
-                check_vectors(kind, f"{where}column {found.embedding_column!r}")
-            return [found.embedding_column, *flat]
-        if found.columns is not None:
-            return [*flat, *found.find_columns(schema.names)]
-        return [*flat, *may_be_features(schema, (*BESIDE, choice.label_column))]
+                check_vectors(kind, f"{where}column {full_choice.embedding_column!r}")
+            return [full_choice.embedding_column, *flat]
+        if full_choice.columns is not None:
+            return [*flat, *full_choice.find_columns(schema.names)]
+        return [*flat, *may_be_features(schema, (*OTHER_COLUMNS, choice.label_column))]
 
     return read_columns(path, choose, flat, where)
 

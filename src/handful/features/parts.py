@@ -1,8 +1,8 @@
-"""A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... are its rows, in order.
+"""A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... hold its rows, in order.
 
-`shards.json` beside them says how many there are to be, so that a set of which some are still to be made is no set.
-Each part is written whole or not at all, and may carry a note of what it was made from. `base_mean.json` is the mean of
-the base classes, if it is known: of the whole set, so that another one changes no part.
+`shards.json` beside them gives the number of parts, so that an incomplete set is refused. Each part is written
+completely or not at all, and may have a note about how it was made. `base_mean.json` is the mean of the base classes,
+if it is known. It is a separate file, so that another mean does not change the parts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 PLAN = "shards.json"
-NOTE = b"handful"  # the note's key in a part's metadata
+NOTE_KEY = b"handful"  # in the metadata of a part
 PART = re.compile(r"part-(\d{5}|[1-9]\d{5,17})\.parquet", re.ASCII)
 
 
@@ -36,26 +36,26 @@ def part_name(number: int) -> str:
 
 
 def part_numbers(folder: Path) -> list[int]:
-    """Of the parts that are there."""
+    """The numbers of the parts in a folder."""
     names = (file.name for file in folder.iterdir())
-    numbers = [int(found[1]) for found in map(PART.fullmatch, names) if found]
-    return sorted(numbers)
+    matches = (PART.fullmatch(name) for name in names)
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def is_sharded(path: str | Path) -> bool:
-    """Whether it is a folder of parts, or is to become one."""
+    """Whether a path is a folder of parts, also one that is not complete yet."""
     path = Path(path)
     return path.is_dir() and ((path / PLAN).is_file() or (path / part_name(0)).is_file() or bool(part_numbers(path)))
 
 
 def read_sharded(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """All parts of a folder as one table."""
+    """Read all parts of a folder as one table."""
     table = read_parts(path, partial(read_feature_columns, choice=choice))
     return from_arrow(table, choice, more=_other_columns(path, table))
 
 
 def _other_columns(folder: Path, table: Any) -> Any:
-    """The columns that are carried along, if all parts have the same and they fit into memory; else None."""
+    """The other columns, if all parts have the same ones and they fit into memory; else None."""
     import pyarrow as pa
 
     tables: list[Any] = []
@@ -72,7 +72,7 @@ def _other_columns(folder: Path, table: Any) -> Any:
 
 
 def mean_of_shards(folder: Path) -> NDArray | None:
-    """The base classes' mean of a folder of parts: of the folder, or else as its first part has it."""
+    """The mean of the base classes: the one stored in the folder, or else in its first part."""
     if (mean := mean_of_folder(folder)) is not None:
         return mean
     first = part_name(complete(folder)[0])
@@ -81,7 +81,7 @@ def mean_of_shards(folder: Path) -> NDArray | None:
 
 
 def write_mean(folder: Path, mean: NDArray | None) -> None:
-    """Say it of the folder; None: it is not known."""
+    """Store the mean of the base classes in a folder; None removes it."""
     if mean is None:
         (folder / BASE_MEAN).unlink(missing_ok=True)
     else:
@@ -91,7 +91,7 @@ def write_mean(folder: Path, mean: NDArray | None) -> None:
 def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
     """All parts as one `pyarrow.Table`, each read by `read_part(path, where=...)`.
 
-    Its schema has the base classes' mean as that of a single file would.
+    Its schema holds the mean of the base classes, as the schema of a single file does.
     """
     import pyarrow as pa
 
@@ -104,14 +104,14 @@ def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
         check_bytes(total, f"{name} and the parts before it")
         if tables and not table.schema.equals(tables[0].schema):
             first, other = (shortened(_columns_of(each), 200) for each in (tables[0], table))
-            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it anew")
+            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it again")
         if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
-            raise ValueError(f"{name} has another base mean than the parts before it: make it anew")
+            raise ValueError(f"{name} has another base mean than the parts before it: make it again")
         tables.append(table)
     whole = pa.concat_tables(tables)
     if (mean := mean_of_folder(folder)) is not None:
-        said = {**(whole.schema.metadata or {}), MEAN_KEY: mean_to_json(mean).encode()}
-        whole = whole.replace_schema_metadata(said)
+        metadata = {**(whole.schema.metadata or {}), MEAN_KEY: mean_to_json(mean).encode()}
+        whole = whole.replace_schema_metadata(metadata)
     return whole
 
 
@@ -120,29 +120,29 @@ def _columns_of(table: Any) -> str:
 
 
 def complete(folder: Path) -> range:
-    """The numbers of the parts; refused if one is missing."""
-    there = part_numbers(folder)
-    count = there[-1] + 1 if there else 0
+    """The numbers of the parts; raises ValueError if a part is missing."""
+    numbers = part_numbers(folder)
+    count = numbers[-1] + 1 if numbers else 0
     if (folder / PLAN).is_file():
         planned = read_json(folder / PLAN).get("shards")
         if not isinstance(planned, int) or isinstance(planned, bool) or planned < 1:
-            raise ValueError(f"{PLAN} does not say how many parts there are: make the features anew")
+            raise ValueError(f"{PLAN} does not say how many parts there are: make the features again")
         if count > planned:
-            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features anew")
+            raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features again")
         count = planned
-    if len(there) < count:  # names of files may hold any number: what is missing is counted, not listed
-        first = next((i for i, number in enumerate(there) if number != i), len(there))
-        missing = count - len(there)
-        more = f" and {shortened(str(missing - 1), 20)} more are" if missing > 1 else " is"
+    if len(numbers) < count:  # file names may have huge numbers: missing parts are counted, not listed
+        first = next((i for i, number in enumerate(numbers) if number != i), len(numbers))
+        missing_count = count - len(numbers)
+        more = f" and {shortened(str(missing_count - 1), 20)} more are" if missing_count > 1 else " is"
         raise ValueError(
             f"{shortened(part_name(first))}{more} missing, of {shortened(str(count), 20)} parts: "
-            "run the command that makes them again, it goes on where it was"
+            "run the command that makes them again, it continues where it stopped"
         )
     return range(count)
 
 
 def count_rows(folder: Path) -> int:
-    """Of all parts, by what their ends say: no row is read."""
+    """The number of rows of all parts, from their footers: no row is read."""
     count = 0
     for number in complete(folder):
         with open_parquet(folder / part_name(number), where=f"{part_name(number)}: ") as file:
@@ -151,16 +151,16 @@ def count_rows(folder: Path) -> int:
 
 
 def write_part(table: FeatureTable, path: Path, note: dict[str, Any], mark: str = "") -> None:
-    """Whole or not at all: whoever dies on the way leaves no part; `mark` is for the scratch file's name."""
+    """Write a part, completely or not at all. mark: a suffix for the name of the scratch file."""
     file = io.BytesIO()
-    write_rows(table, file, {NOTE: json.dumps(note).encode()})
+    write_rows(table, file, {NOTE_KEY: json.dumps(note).encode()})
     write_whole(path, file.getbuffer(), mark)
 
 
 def read_note(path: Path) -> dict[str, Any] | None:
-    """The note of a part; None where there is no such part, or none of ours."""
+    """The note of a part; None if there is no such part, or if handful did not write it."""
     try:
         with open_parquet(path) as file:
-            return parse_json((file.metadata.metadata or {})[NOTE], "the note")
+            return parse_json((file.metadata.metadata or {})[NOTE_KEY], "the note")
     except (OSError, KeyError, ValueError):
         return None

@@ -1,6 +1,6 @@
 """Per-class pickles, as research code publishes them: {class: array [n, D], list of arrays, or torch tensor}.
 
-They are never run: `handful.utils.unpickling` reads them.
+`handful.utils.unpickling` reads them without running code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handful.utils.unpickling import ADVICE, Budget, Refused, load_plain, quoted
 
 
 def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """Rows class by class, in the order of the file; the class is the label. Nothing in it has a name to choose by."""
+    """Rows class by class, in the order of the file; the class is the label. There are no columns to choose."""
     try:
         return _table(load_plain(path), Budget(path.stat().st_size))
     except Refused as error:
@@ -26,7 +26,7 @@ def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 
 def _table(content: Any, budget: Budget) -> FeatureTable:
-    """Copies are counted: one array can be the rows of a thousand classes."""
+    """Memory of copies is counted: one array can be the rows of a thousand classes."""
     if not isinstance(content, dict):
         raise ValueError(
             f"the pickle holds a {type(content).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
@@ -75,7 +75,7 @@ def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
 def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:
     budget.take(8 * (value.size if isinstance(value, np.ndarray) else len(value) if hasattr(value, "__len__") else 1))
     if isinstance(value, list | tuple) and all(isinstance(v, int | float) for v in value):
-        value = np.asarray(value, np.float64)  # one level only: lists that hold each other can stand for terabytes
+        value = np.asarray(value, np.float64)  # one level only: nested lists can expand to terabytes
     if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):
         what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise ValueError(f"{where} is {what}: an array of features is needed")

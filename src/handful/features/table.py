@@ -1,4 +1,4 @@
-"""`FeatureTable`: features of items and what is known of each. Every reader gives one, every stage takes one."""
+"""`FeatureTable`: features of items, with labels and names. Every reader returns one, and every stage takes one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_LISTED_NAMES = 20  # in a message
 
 @dataclass(frozen=True, eq=False, repr=False)  # arrays have no single truth value: == would raise
 class FeatureTable:
-    """Features of items, one row each, and what is known of each item.
+    """Features of items, one row for each, with labels, names and more.
 
-    All of it is checked once, when the table is made. Whatever is not known is None.
+    Everything is checked once, when the table is made. What is not known is None.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class FeatureTable:
     base : Path, optional
         The base file of the backbone.
     opener : callable, optional
-        Opens a file of `files` by its path, where it matters what that path leads to.
+        Opens a file of `files` safely, by its path.
     folder : Path, optional
-        The folder that `files` lie below.
+        The folder that contains `files`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class FeatureTable:
     opener: Callable[[str], int] | None = None
     folder: Path | None = None
 
-    if TYPE_CHECKING:  # what is given may be any sequence or array; the attributes are arrays
+    if TYPE_CHECKING:  # arguments may be any sequence or array; attributes are arrays
 
         def __init__(
             self,
@@ -138,12 +138,12 @@ class FeatureTable:
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """The number of features, D."""
         return int(self.features.shape[1])
 
     @cached_property
     def names(self) -> list[str]:
-        """What rows are called: by their path, or else by their place. Two rows may have one name."""
+        """The names of rows: their path, or else their number. Two rows may have the same name."""
         return [f"row {i}" for i in range(len(self))] if self.paths is None else row_names(self.paths.tolist())
 
     @property
@@ -177,7 +177,7 @@ class FeatureTable:
 
     @property
     def about_columns(self) -> str:
-        """Which columns are features and which are carried along, in words; "" if there is nothing to tell."""
+        """Which columns are features and which are carried along, in words; "" if there is nothing to say."""
         parts = []
         if self.columns is not None:
             ends = self.columns if len(self.columns) < 4 else (self.columns[0], "...", self.columns[-1])
@@ -187,7 +187,7 @@ class FeatureTable:
             parts.append(f"carried along: {_some(carried)}")
         if self.set_aside:
             parts.append(
-                f"not used as features, as they look like ids, row numbers or labels: {_some(self.set_aside)} "
+                f"not used as features, because they look like ids, row numbers or labels: {_some(self.set_aside)} "
                 "(name the features with columns=, --columns, if they are)"
             )
         return "; ".join(parts)
@@ -223,7 +223,7 @@ class FeatureTable:
         return self if has_label.all() else self.take(has_label)
 
     def of_split(self, split: str) -> FeatureTable | None:
-        """The items of a split; None if there are none: a table may name its splits or not."""
+        """The items of a split; None if there are none."""
         return self.select(split=split) if self.splits is not None and split in self.splits else None
 
     def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureTable:
@@ -238,24 +238,24 @@ class FeatureTable:
         labels = None if self.labels is None else self.labels.astype(object)
         if labels is not None:
             labels[~self.has_label] = None
-        for wanted, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
-            if wanted is None:
+        for choice, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
+            if choice is None:
                 continue
-            names = [wanted] if np.isscalar(wanted) else list(wanted)
-            there = count_values(self.splits) if what == "split" and self.splits is not None else {}
-            there = self.counts if what == "class" else there
+            names = [choice] if np.isscalar(choice) else list(choice)
+            counts = count_values(self.splits) if what == "split" and self.splits is not None else {}
+            counts = self.counts if what == "class" else counts
             for name in names:
-                if name not in there:
-                    some = ", ".join(map(repr, list(there)[:MAX_LISTED_NAMES]))
-                    some += ", ..." if len(there) > MAX_LISTED_NAMES else ""
-                    raise ValueError(f"{self.name} has no {what} {name!r}: there are {some or 'none'}")
+                if name not in counts:
+                    listed = ", ".join(map(repr, list(counts)[:MAX_LISTED_NAMES]))
+                    listed += ", ..." if len(counts) > MAX_LISTED_NAMES else ""
+                    raise ValueError(f"{self.name} has no {what} {name!r}: there are {listed or 'none'}")
             keep &= np.isin(np.asarray(values, object), np.array(names, object)) if values is not None else False
         if not keep.any():
             raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
         return self.take(keep)
 
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
-        """Some rows, by their places or by a mask [n]. `skipped` and `source` stay those of the whole table."""
+        """Some rows, by their numbers or by a mask [n]. `skipped` and `source` do not change."""
         places = np.asarray(rows, bool if np.asarray(rows).dtype == bool else np.int64)
         places = np.flatnonzero(places) if places.dtype == bool else places
         labels = None if self.labels is None else self.labels[places]
@@ -291,7 +291,7 @@ class FeatureTable:
         return replace(self, **changes)
 
     def _named(self, places: NDArray) -> NDArray | None:
-        """The paths of some rows; rows without a path keep the name that they have by their place."""
+        """The paths of some rows; rows without a path keep their number as name."""
         if self.paths is None:
             return (
                 None if len(places) == len(self) and (places == np.arange(len(self))).all() else self._names_at(places)
@@ -313,8 +313,8 @@ class FeatureTable:
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     """The rows of several tables, one table after the other.
 
-    What is not of rows is that of the first table. Labels, files and the like are kept if all tables have them, and so
-    are other columns.
+    What does not belong to rows is taken from the first table. Labels, files, hashes and other columns are kept if all
+    tables have them.
     """
     first = tables[0]
 
@@ -332,27 +332,27 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
 
 
 def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
-    """The paths as they are; a row whose path is blank is called by its place, which of the first is `start`."""
+    """The paths; a row with a blank path is named by its number. The first row has the number `start`."""
     return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
 
 
 def count_values(values: NDArray) -> dict[Any, int]:
-    """How often each value is there, by sorted values."""
+    """The number of rows with each value, sorted by value."""
     plain = values.astype(str) if values.dtype.kind == "O" else values
     names, counts = np.unique(plain, return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, or with a number behind it where it is taken.
+def free_name(name: str, used_names: Iterable[str]) -> str:
+    """The name, with a number added if it is used already.
 
     Examples
     --------
     >>> free_name("label", ["label", "path"])
     'label_2'
     """
-    taken, result, number = set(taken), name, 1
-    while result in taken:
+    used_names, result, number = set(used_names), name, 1
+    while result in used_names:
         number += 1
         result = f"{name}_{number}"
     return result
@@ -360,7 +360,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 def _clean_features(x: Any) -> NDArray:
     if isinstance(x, np.ndarray) and x.ndim == 2 and not x.size:
-        return x.astype(np.float32)  # no items, or features that are still to be made
+        return x.astype(np.float32)  # no items, or features that are not computed yet
     if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
         x = x.astype(np.float32)
     elif isinstance(x, np.ndarray) and x.dtype.kind == "f":

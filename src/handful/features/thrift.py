@@ -1,7 +1,7 @@
-"""Structs of Thrift's compact protocol, in which Parquet files describe themselves.
+"""Structs of Thrift's compact protocol, which the metadata of Parquet files is written in.
 
-Only the fields that somebody asks for are kept; the others are stepped over and take no memory. What Arrow reads in
-another way than this reader would is refused: a field that stands twice, and types that do not exist.
+Only the requested fields are stored; the others are skipped and take no memory. Input that Arrow would read in another
+way is refused: a field that occurs twice, and types that do not exist.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MAX_DEPTH = 16  # of structs and lists in each other
-MAX_KEPT = 2**18  # structs that are kept
+MAX_DEPTH = 16  # of nested structs and lists
+MAX_STRUCTS = 2**18  # that are stored
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 WHOLE = (I16, I32, I64)
 
-Fields = Mapping[int, Any]  # the numbers of the fields to keep, each with the Fields of its own structs, or None
+Fields = Mapping[int, Any]  # the numbers of the fields to read, each with the Fields of its structs, or None
 
 
 class BadStruct(ValueError):
-    """What is wrong with a struct, to be said after its name."""
+    """What is wrong with a struct; the message follows the name of the struct."""
 
 
 class CutOffError(Exception):
@@ -36,7 +36,7 @@ class StructReader:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self.kept = 0
+        self.stored = 0
 
     def read(self, fields: Fields, depth: int = 0) -> dict[int, Any]:
         """The struct that begins here: whole numbers as they are, structs as dictionaries, lists of them as lists."""
@@ -62,7 +62,7 @@ class StructReader:
         return [self.read(fields, depth + 1) for _ in range(length)]
 
     def _heads(self) -> Any:
-        """Number and type of each field, whose value is to be taken before the next."""
+        """Number and type of each field. The caller must read its value before the next field."""
         seen: set[int] = set()
         number = 0
         while head := self._byte():
@@ -100,9 +100,9 @@ class StructReader:
 
     def _count(self, depth: int) -> None:
         self._check_depth(depth)
-        self.kept += 1
-        if self.kept > MAX_KEPT:
-            raise BadStruct(f"has more than {MAX_KEPT:,} parts")
+        self.stored += 1
+        if self.stored > MAX_STRUCTS:
+            raise BadStruct(f"has more than {MAX_STRUCTS:,} parts")
 
     def _check_depth(self, depth: int) -> None:
         if depth > MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""The practitioner's job: a few examples and a pile in, labels and a report out."""
+"""Label a pile from a few examples, and write the labels and a report."""
 
 from handful.label.items import read_examples, read_pile, read_table
 from handful.label.labelling import Labelled, label_items, predict_items

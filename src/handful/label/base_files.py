@@ -1,7 +1,7 @@
-"""What is known of the base classes, those that a backbone was trained on, and which methods are told of it.
+"""What methods get about the base classes, which are the classes that a backbone was trained on.
 
-base_mean   their mean feature: of pictures of them, of their features, or as the base file says
-base file   what training left behind, `<model>.base.safetensors` beside `<model>.onnx`: for methods that need more
+base_mean   the mean feature of the base classes: computed from pictures or features, or read from the base file
+base file   what training stored, `<model>.base.safetensors` beside `<model>.onnx`, for methods that need more
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ BASE_FILE = ".base.safetensors"
 
 @dataclass(frozen=True)
 class BaseMean:
-    """A mean [D] float32 and where it is from; of: "pictures", "features", "base file" or, unasked, "backbone"."""
+    """A mean [D] float32 and its source: "pictures", "features", "base file", or "backbone" if the user named none."""
 
     mean: np.ndarray
     of: str
     path: Path
-    items: int | None = None  # that it is the mean of, if that is known
+    items: int | None = None  # how many items it is the mean of, if known
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def about(self) -> dict[str, Any]:
-        """For machines."""
+        """The facts for --json."""
         return {"of": self.of, "path": str(self.path), "items": self.items}
 
     @property
@@ -48,9 +48,21 @@ class BaseMean:
 
 
 def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], FeatureTable]) -> BaseMean | None:
-    """The mean of the base classes: of what was named, or else as the backbone brings it; None if neither is there.
+    """Find the mean of the base classes; None if there is none.
 
-    base: a folder of pictures, which `embed` embeds; a file of features; or a base file.
+    Parameters
+    ----------
+    base : Path or None
+        A folder of pictures, a file of features, or a base file. None: the base file of the backbone, if it has one.
+    backbone : Backbone
+        The backbone that made the features.
+    embed : callable
+        Embeds a folder of pictures.
+
+    Returns
+    -------
+    BaseMean or None
+        The mean, and where it is from.
     """
 
     def fitting(mean: Any, path: Path) -> np.ndarray:
@@ -66,42 +78,58 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
     if of_pictures(base):
         items = embed(base)
         return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
-    whole = read(base, warn=False)
-    features = (whole.of_split("base") or whole).features  # novel classes may be in it too
+    table = read(base, warn=False)
+    features = (table.of_split("base") or table).features  # novel classes may be in it too
     return BaseMean(fitting(_mean(features), base), "features", base, len(features))
 
 
-def told_of_base(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:
-    """The parameters that tell a method of the base classes, as far as it wants to know: `base`, or `base_mean`.
+def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:
+    """The parameters of a method about the base classes: `base`, `base_mean`, or none.
 
-    means: which the examples and the pile carry; file: the base file. A method that centres on the task is told
-    nothing; one that centres on the base mean does without where nobody knows it.
+    A method that centres on the task gets none. A method that centres on the base mean works without it.
+
+    Parameters
+    ----------
+    method : str
+        The name of the method.
+    means : sequence of array or None
+        The means that the examples and the pile carry.
+    file : path or None
+        The base file.
+    dimension : int
+        The number of features.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of `handful.solve`.
     """
-    chosen = get_solver(method)
-    if chosen.info.needs == "base":
+    solver = get_solver(method)
+    if solver.info.needs == "base":
         if file is None:
             raise ValueError(
-                f"{chosen.name} needs what the backbone's base classes left behind: give --base MODEL{BASE_FILE}, or a "
+                f"{solver.name} needs the base file of its backbone: give --base MODEL{BASE_FILE}, or a "
                 f"backbone MODEL.onnx with that file beside it, as `handful train` writes them; {HOW}"
             )
-        needed_base(chosen, file, dimension)
+        needed_base(solver, file, dimension)
         return {"base": os.path.abspath(file) if isinstance(file, str | os.PathLike) else file}
-    parts = [get_solver(name).info for name in chosen.name.split("+") if name not in SCORES]
+    parts = [get_solver(name).info for name in solver.name.split("+") if name not in SCORES]
     if not any("base" in part.preparation for part in parts):
         return {}
-    known = [mean for mean in means if mean is not None]
-    if any(not np.array_equal(mean, known[0]) for mean in known):
+    stored_means = [mean for mean in means if mean is not None]
+    if any(not np.array_equal(mean, stored_means[0]) for mean in stored_means):
         raise ValueError(
-            f"the examples and the pile carry different base means, and {chosen.name} centres on that: embed both with "
+            f"the examples and the pile carry different base means, and {solver.name} centres on that: embed both with "
             "the same --base, or give --base here"
         )
-    if known or file is not None:
-        return {"base_mean": known[0] if known else _fitting(read_base(file).mean, file, dimension, "the items have")}
+    if stored_means or file is not None:
+        mean = stored_means[0] if stored_means else _fitting(read_base(file).mean, file, dimension, "the items have")
+        return {"base_mean": mean}
     return {}
 
 
 def _mean(features: np.ndarray) -> np.ndarray:
-    return features.mean(axis=0, dtype=np.float64)
+    return np.asarray(features.mean(axis=0, dtype=np.float64))
 
 
 def _fitting(mean: Any, path: Any, dimension: int, others: str) -> np.ndarray:

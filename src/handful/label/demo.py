@@ -1,7 +1,7 @@
-"""The built-in example: five digits are known by five drawings each; the pile holds these digits and five others.
+"""The built-in example: five digits have five labelled drawings each; the pile shows these and five others.
 
-The default method does not know how much of the pile shows other digits. Its figures stand beside those of EOL, which
-is given the true share, and of two simple methods.
+The default method does not know how much of the pile shows other digits. It is compared with EOL, which gets the true
+share, and with two simple methods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where items come from: folders of pictures, or tables of features. Both become a `FeatureTable`."""
+"""Read items from folders of pictures or from tables of features, both as a `FeatureTable`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from handful.features import FeatureTable, is_sharded, read
 from handful.features.number_columns import same_columns
 from handful.utils.files import class_name
 
-Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
-# Embeds pictures elsewhere: the folder they lie below, the pictures, the backbone, what they are, progress, strict
+Progress = Callable[[str, int, int], None]  # what is being read, items done, all items
+# Embeds pictures on other machines: folder, pictures, backbone, what they are, progress, strict
 Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
-TableOptions = Mapping[str, Any]  # of `features.read`: embedding, label, columns, exclude
+TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
 
 
 def read_examples(
@@ -26,7 +26,7 @@ def read_examples(
     cache: Any = True,
     embedder: Embedder | None = None,
 ) -> FeatureTable:
-    """Pictures in a folder for each class, `folder/<class>/...`."""
+    """Read examples: pictures in one folder for each class, `folder/<class>/...`."""
     from handful.backbones import find_pictures
     from handful.backbones.pictures import LITTER
 
@@ -40,18 +40,18 @@ def read_examples(
     labels: list[str] = []
     skipped: list[tuple[str, str]] = []
     for part in classes:
-        found, left = find_pictures(part, strict=strict)
-        skipped += left
-        if not found:
-            why = f" ({left[0]})" if left else ""
+        pictures, unused = find_pictures(part, strict=strict)
+        skipped += unused
+        if not pictures:
+            why = f" ({unused[0]})" if unused else ""
             raise ValueError(
                 f"{str(part)!r} holds no pictures{why}: every class needs at least one example, or no folder"
             )
-        paths += found
-        labels += [class_name(part.name)] * len(found)
+        paths += pictures
+        labels += [class_name(part.name)] * len(pictures)
     for stray in within:
         if not stray.is_dir():
-            skipped.append((str(stray), "lies beside the classes' folders, not in one of them"))
+            skipped.append((str(stray), "is beside the folders of the classes, not in one of them"))
     items = _embed(folder, paths, backbone, "examples", progress, strict, cache, embedder)
     class_of = dict(zip(map(str, paths), labels, strict=True))
     files = items.files or ()
@@ -79,15 +79,15 @@ def read_pile(
     embedder: Embedder | None = None,
     what: str = "pile",
 ) -> FeatureTable:
-    """All pictures below a folder, but for those that are examples already and those in folders of results in it.
+    """Read all pictures below a folder, except examples (`without`) and pictures in folders of results.
 
-    what: they are, for the bar of progress.
+    what: the name of the progress bar.
     """
     from handful.backbones import find_pictures
 
-    found, left = find_pictures(folder, strict=strict)
+    pictures, unused = find_pictures(folder, strict=strict)
     examples = {path.resolve() for path in without}
-    paths = [path for path in found if path.resolve() not in examples]
+    paths = [path for path in pictures if path.resolve() not in examples]
     within = {place.resolve() for place in results if folder.resolve() in place.resolve().parents}
     if within:
         paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
@@ -97,7 +97,7 @@ def read_pile(
         raise ValueError(f"{str(folder)!r} holds no pictures{use}" + (", none that could be read" if paths else ""))
     return items.replace(
         paths=[str(file.relative_to(folder)) for file in items.files or ()],
-        skipped=[*left, *items.skipped],
+        skipped=[*unused, *items.skipped],
         folder=folder,
     )
 
@@ -105,14 +105,16 @@ def read_pile(
 def read_table(
     path: Path, more: Path | None = None, options: TableOptions | None = None
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Examples and pile of a table of features: rows with a label, and rows without.
+    """Read examples and pile from a table of features: rows with a label, and rows without.
 
-    With a second table the first holds the examples and all of the second is the pile, labelled or not.
+    With a second table, the first holds the examples, and all rows of the second are the pile.
     """
     examples, rest = read_labelled(path, options)
     if more is None:
         if not len(rest):
-            raise ValueError(f"every row of {str(path)!r} has a label: leave it blank where it is to be found")
+            raise ValueError(
+                f"every row of {str(path)!r} has a label: leave the label blank in rows that handful should label"
+            )
         return examples, rest
     pile = read_pile_table(more, examples.columns, options, examples.set_aside)
     check_widths(path, examples.dimension, more, pile.dimension)
@@ -124,10 +126,10 @@ def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[Feat
     table = read(path, warn=False, **(options or {}))
     has_label = table.has_label
     if not has_label.any():
-        there = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
+        columns = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
         raise ValueError(
             f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
-            f"name the column of labels with --label{there}"
+            f"name the column of labels with --label{columns}"
         )
     examples = table.take(has_label)
     return examples.replace(labels=examples.label_names), table.take(~has_label).replace(labels=None)
@@ -139,15 +141,18 @@ def read_pile_table(
     options: TableOptions | None = None,
     set_aside: Sequence[str] = (),
 ) -> FeatureTable:
-    """All rows of a table as a pile. Labels that it has are not looked at, and need not be there.
+    """Read all rows of a table as a pile. Its labels, if any, are ignored.
 
-    columns, set_aside: of the examples. What is a feature there is one here too, and what is none there is none here,
-    also where it looks otherwise by the values that it has here.
+    columns, set_aside: those of the examples. A column is a feature in the pile exactly if it is one in the examples,
+    even if its values in the pile look different.
     """
-    wanted = dict(options or {})
-    if (label := wanted.pop("label", None)) is not None:
-        wanted["exclude"] = [*wanted.get("exclude", ()), escape(label)]  # carried along, never a feature
-    table = read(path, warn=False, **wanted)
+    table_options = dict(options or {})
+    if (label := table_options.pop("label", None)) is not None:
+        table_options["exclude"] = [
+            *table_options.get("exclude", ()),
+            escape(label),
+        ]  # it is carried along and never a feature
+    table = read(path, warn=False, **table_options)
     if columns is not None and table.columns is not None:
         more, fewer = set(table.columns) - set(columns), set(columns) - set(table.columns)
         if (more or fewer) and more <= set(set_aside) and fewer <= set(table.set_aside):
@@ -156,7 +161,7 @@ def read_pile_table(
 
 
 def in_order(table: FeatureTable, columns: Sequence[str] | None, path: Path) -> FeatureTable:
-    """A table with its columns of numbers in the order of others that they are compared with."""
+    """A table with its feature columns in the order of `columns`."""
     try:
         order = same_columns(columns, table.columns)
     except ValueError as error:
@@ -184,23 +189,23 @@ def _embed(
     from handful.backbones import embed_pictures
 
     if embedder is not None:
-        found = embedder(folder, paths, backbone, what, progress, strict)
+        embedded = embedder(folder, paths, backbone, what, progress, strict)
     else:
-        found = embed_pictures(
+        embedded = embed_pictures(
             paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
         )
     source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
-    return found.replace(files=[Path(path) for path in found.names], source=source, base=backbone.base)
+    return embedded.replace(files=[Path(path) for path in embedded.names], source=source, base=backbone.base)
 
 
 def of_pictures(path: Path) -> bool:
-    """Whether it is a folder of pictures. A folder of Parquet parts or of Hugging Face `datasets` is a table."""
+    """Whether a path is a folder of pictures. A folder of Parquet parts or of Hugging Face `datasets` is a table."""
     is_dataset = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
     return path.is_dir() and not is_sharded(path) and not is_dataset
 
 
 def check_twins(items: FeatureTable) -> None:
-    """The same picture under two classes contradicts itself."""
+    """Raise ValueError if the same picture is an example of two classes."""
     seen: dict[str, int] = {}
     labels = items.label_names
     for i, mark in enumerate(items.hashes or ()):

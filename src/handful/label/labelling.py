@@ -1,4 +1,4 @@
-"""Examples and a pile to labels: solve, decide, and say in words what came out."""
+"""Labels for a pile from a few examples: solve, decide, and describe the result in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
-from handful.label.base_files import told_of_base
+from handful.label.base_files import base_parameters
 from handful.label.items import check_twins
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
@@ -46,10 +46,10 @@ class Labelled(Answers):
         High means unknown.
     decision : str
         How the threshold was found, in words.
-    given : mapping of int to str, optional
-        The items of the pile that are examples too, by their place, and their class.
+    pile_labels : mapping of int to str, optional
+        The class of each item of the pile that is an example too, by its row.
     pile_scores : array [m], optional
-        The outlier scores of the items that are no examples. By default, those that the model keeps of its own pile.
+        The outlier scores of the items that are no examples. By default, those that the model stored of its own pile.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Labelled(Answers):
         probabilities: np.ndarray,
         outlier_scores: np.ndarray,
         decision: str,
-        given: Mapping[int, str] | None = None,
+        pile_labels: Mapping[int, str] | None = None,
         pile_scores: np.ndarray | None = None,
     ) -> None:
         self.pile, self.examples, self.model = pile, examples, model
-        self.decision, self.given = decision, dict(given or {})
-        is_given = np.zeros(len(pile), bool)
-        is_given[list(self.given)] = True
-        options = model.answer_options | {"labelled": is_given}
+        self.decision, self.pile_labels = decision, dict(pile_labels or {})
+        has_label = np.zeros(len(pile), bool)
+        has_label[list(self.pile_labels)] = True
+        options = model.answer_options | {"labelled": has_label}
         if pile_scores is not None:
             options["pile_scores"] = pile_scores
         super().__init__(probabilities, outlier_scores, **options)
@@ -83,7 +83,7 @@ class Labelled(Answers):
         if self.examples is None:
             return []
         is_context = ~self.unknown
-        is_context[list(self.given)] = False  # they are among the examples
+        is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
         return make_groups(self.pile.features[self.unknown], np.flatnonzero(self.unknown), context)
 
@@ -101,13 +101,18 @@ class Labelled(Answers):
     def sentences(self) -> list[str]:
         """What happened, in words."""
         counts = Counter(self.labels[~self.unknown].tolist())
-        lines = Outcome(self.model, self.examples, self.decision, len(self.pile), counts, self.given).sentences
+        lines = Outcome(self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels).sentences
         if self.groups:
             lines.append(self._groups_in_words())
-        promoted = Counter(self.given.values())
-        lines += [f"{k} item{'s' * (k != 1)} of the pile {_are(k)} shown as {name}." for name, k in promoted.items()]
+        promoted = Counter(self.pile_labels.values())
+        lines += [
+            f"1 item of the pile is an example of {name}."
+            if k == 1
+            else f"{k} items of the pile are examples of {name}."
+            for name, k in promoted.items()
+        ]
         if skipped := len(self.skipped):
-            lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; why is said below.")
+            lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below.")
         return lines
 
     def _groups_in_words(self) -> str:
@@ -117,8 +122,8 @@ class Labelled(Answers):
         if len(sizes) > MAX_LISTED_GROUPS:
             listed = f"{sizes[-1]} to {sizes[0]}"
         groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
-        left = unknown - sum(sizes)
-        alone = f"; {left} belong{'s' * (left == 1)} to none" if left else ""
+        outside_groups = unknown - sum(sizes)
+        alone = f"; {outside_groups} belong{'s' * (outside_groups == 1)} to none" if outside_groups else ""
         return f"The {unknown} unknowns fall into {groups}{alone}."
 
     @property
@@ -141,20 +146,20 @@ def label_items(
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
-    given: Mapping[int, str] | None = None,
+    pile_labels: Mapping[int, str] | None = None,
     **parameters: Any,
 ) -> Labelled:
     """Label a pile from a few examples of each class.
 
-    At most one of `threshold`, `unknown_rate` and `max_false_unknown` may be given. Without them, an item is called
-    unknown where its outlier score says that this is more likely than not.
+    At most one of `threshold`, `unknown_rate` and `max_false_unknown` may be given. Without them, the method's own
+    threshold decides.
 
     Parameters
     ----------
     examples : FeatureTable
         The examples, with labels.
     pile : FeatureTable
-        The items to label. Where they carry the base classes' mean or a base file, methods that need it get it.
+        The items to label. If they carry the mean of the base classes or a base file, methods that need it get it.
     method : str
         The name of a method, or "auto".
     outlier_share : float or "auto"
@@ -165,8 +170,8 @@ def label_items(
         Call this share of the pile unknown.
     max_false_unknown : float, optional
         Call at most this share of the known items unknown, by P(unknown).
-    given : mapping of int to str, optional
-        Items of the pile, by their place, that are examples too, and their class.
+    pile_labels : mapping of int to str, optional
+        The class of each item of the pile that is an example too, by its row.
     **parameters
         The method's own parameters.
 
@@ -189,9 +194,9 @@ def label_items(
     check_classes(examples)
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
-    parameters = told_of_base(method, means, base_file, pile.features.shape[1]) | parameters
-    whole_pile, given = pile, dict(given or {})
-    examples, pile = _move(examples, pile, given)
+    parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
+    whole_pile, pile_labels = pile, dict(pile_labels or {})
+    examples, pile = _move(examples, pile, pile_labels)
     X = np.concatenate([examples.features, pile.features])
     y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
@@ -202,19 +207,19 @@ def label_items(
         _decide(model, is_pile, limit)
     model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
     scores, probabilities = pile_scores, model.label_distributions_[is_pile]
-    if given:
-        rest = [i for i in range(len(whole_pile)) if i not in given]
-        scores = np.full(len(whole_pile), min(pile_scores.min(initial=0.0), model.threshold_))  # the given are known
+    if pile_labels:
+        rest = [i for i in range(len(whole_pile)) if i not in pile_labels]
+        scores = np.full(len(whole_pile), min(pile_scores.min(initial=0.0), model.threshold_))  # examples are known
         scores[rest] = pile_scores
         all_probabilities = np.empty((len(whole_pile), len(model.classes_)))
         all_probabilities[rest] = probabilities
-        all_probabilities[list(given)] = model.classes_ == np.array([*given.values()])[:, None]
+        all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
         probabilities = all_probabilities
-    return Labelled(whole_pile, examples, model, probabilities, scores, decision, given, pile_scores)
+    return Labelled(whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores)
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
-    """Label new items with a model that was fitted before: each on its own, nothing is fitted again.
+    """Label new items with a model that was fitted before: each item separately; the model does not change.
 
     Parameters
     ----------
@@ -271,15 +276,15 @@ def find_threshold(
     if unknown_rate is not None:
         limit = decide.at_share(scores, unknown_rate)
         part = percent(unknown_rate)
-        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as asked."
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
         if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
         p = decide.shifted(scores[None], model.shots_, model.shift_)[0]
         count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
         limit = decide.at_share(scores, count / len(scores))
-        most = percent(max_false_unknown)
-        decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
+        max_share = percent(max_false_unknown)
+        decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
     elif threshold is not None:
         decision = f"An item is called unknown when its outlier score is above {threshold:g}."
     elif get_solver(model._method).info.score == "probability":
@@ -297,7 +302,7 @@ def check_decision(
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
 ) -> None:
-    """Raise ValueError for options of `label_items` that make no sense, before pictures are embedded."""
+    """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
     options = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
     names = [name for name, value in options.items() if value is not None]
     if len(names) > 1:
@@ -310,7 +315,7 @@ def check_decision(
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
     if get_solver(method).info.score != "probability" and max_false_unknown is not None:
-        raise ValueError(f"{method} has no probabilities to find max_false_unknown by: use unknown_rate, or auto")
+        raise ValueError(f"{method} gives no probabilities, which max_false_unknown needs: use unknown_rate, or auto")
 
 
 def check_classes(examples: FeatureTable) -> None:
@@ -322,21 +327,19 @@ def check_classes(examples: FeatureTable) -> None:
         raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
-def _move(examples: FeatureTable, pile: FeatureTable, given: Mapping[int, str]) -> tuple[FeatureTable, FeatureTable]:
-    """The given items moved from the pile to the examples."""
-    if not given:
+def _move(
+    examples: FeatureTable, pile: FeatureTable, pile_labels: Mapping[int, str]
+) -> tuple[FeatureTable, FeatureTable]:
+    """Move the items of the pile that have a label to the examples."""
+    if not pile_labels:
         return examples, pile
-    labels = [*examples.label_names, *given.values()]
-    more_examples = concatenate([examples, pile.take([*given])]).replace(labels=labels)
+    labels = [*examples.label_names, *pile_labels.values()]
+    more_examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
     check_twins(more_examples)
-    rest = pile.take([i for i in range(len(pile)) if i not in given])
+    rest = pile.take([i for i in range(len(pile)) if i not in pile_labels])
     if not len(rest):
         raise ValueError("every item of the pile is an example: nothing is left to label")
     return more_examples, rest
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> None:

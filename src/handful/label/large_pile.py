@@ -1,8 +1,8 @@
-"""A pile in parts that need not fit into memory, labelled: a part of labels for each part of features.
+"""Labels for a pile in parts that need not fit into memory: one part of labels for each part of features.
 
-The pile is solved in passes over its files, and the answers are written to scratch arrays; then labels are written
-part by part. All is made in a hidden folder of the output and moved to its place at the end. A run that was killed
-leaves that folder, and the same command goes on: from the last pass, or with the writing if the passes were done.
+The pile is solved in passes over its files, and the answers are written to scratch arrays. Then the labels are written
+part by part. All files are written to a hidden folder of the output and moved to their place at the end. A run that
+was killed leaves that folder, and the same command continues: from the last pass, or from the writing of labels.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ from handful.features import FeatureTable, is_sharded
 from handful.features.arrow_table import is_carried
 from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
-from handful.features.parts import NOTE, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.features.table import free_name, row_names
-from handful.label.base_files import told_of_base
+from handful.label.base_files import base_parameters
 from handful.label.items import check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,
-    LABELS,
-    OWN,
+    LABEL_FOLDER,
+    RESULT_FILES,
     check_output,
     holds_labels,
     not_written,
     remove_labels,
     write_json,
 )
-from handful.label.record import RECORD, Job, asked_of
+from handful.label.record import RECORD, Job, job_entries
 from handful.label.summary import Outcome, made_by, share_of
 from handful.label.tables import table_of_answers
 from handful.solving import solve
 from handful.streaming import Pile
 from handful.utils.files import printable
 
-LARGE = 100_000  # rows of a pile that is better not loaded
-ROWS = 1 << 16  # that are written at a time
-SCRATCH = ".handful-parts-"  # and a mark of what is labelled
+MIN_LARGE_PILE_ROWS = 100_000  # a larger pile in parts is not loaded into memory
+ROWS_PER_BLOCK = 1 << 16  # rows of labels that are written at a time
+SCRATCH_PREFIX = ".handful-parts-"  # followed by a hash of the job
 JOURNAL = "passes"
-MODEL = "model.safetensors"
-ARRAYS = ("probabilities.npy", "outlier_scores.npy")  # as `solve` writes them
-Progress = Callable[[str, int, int], object]  # of what, how much is done, of how much
+MODEL_FILE = "model.safetensors"
+ARRAY_FILES = ("probabilities.npy", "outlier_scores.npy")  # as `solve` writes them
+Progress = Callable[[str, int, int], object]  # what is being done, steps done, all steps
 
 
 @dataclass(frozen=True)
 class InParts:
-    """What came out: the whole in numbers and words, and where it lies."""
+    """The result: the labelled pile in numbers and words, and its files."""
 
     outcome: Outcome
     files: dict[str, Path]
@@ -71,24 +71,24 @@ class InParts:
 
 @dataclass
 class Solved:
-    """The answers for the whole pile: P(class) [Q, N] of the method, mapped; outlier scores [Q], in memory."""
+    """The answers for the whole pile: P(class) [Q, N], memory-mapped, and outlier scores [Q], in memory."""
 
     model: FewShotClassifier
     probabilities: np.ndarray
     scores: np.ndarray
 
     def answers(self, start: int, stop: int) -> Answers:
-        """The answers for some rows, calibrated to the whole pile by what the model keeps of it."""
+        """The answers for some rows, calibrated to the whole pile."""
         probabilities = self.probabilities[start:stop].astype(np.float64)
         return Answers(probabilities, self.scores[start:stop], **self.model.answer_options)
 
 
 def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
-    """Whether a pile is labelled here: a folder of parts that is large, or that a cluster shall share."""
+    """Whether a pile is labelled in parts: a folder of parts that is large, or that a cluster labels."""
     if pile is None or of_pictures(examples) or not is_sharded(pile):
         return False
     try:
-        return engine != "local" or count_rows(pile) > LARGE
+        return engine != "local" or count_rows(pile) > MIN_LARGE_PILE_ROWS
     except ValueError as error:
         raise ValueError(f"{str(pile)!r}: {error}") from None
 
@@ -96,27 +96,43 @@ def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
 def check_in_parts(
     examples: Path, pile: Path, output: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None
 ) -> None:
-    """Say before the work begins what cannot be done in parts, or would replace what is there."""
+    """Raise ValueError, before the work begins, for options that need the pile in memory and for existing results."""
     for option, value in (("--export", formats), ("--sort", sort)):
         if value:
-            raise ValueError(f"{option} needs the pile in memory, and this one is labelled in parts: leave it out")
-    place = output / LABELS
+            raise ValueError(f"{option} needs the pile in memory, but this pile is labelled in parts: leave it out")
+    place = output / LABEL_FOLDER
     for path in (examples, pile):
         if place.resolve() in (path.resolve(), *path.resolve().parents):
-            raise ValueError(f"{str(path)!r} is where the labels are to be written: give another folder")
+            raise ValueError(f"{str(path)!r} is where the labels will be written: give another folder")
     check_output(output, overwrite)
     if not os.path.lexists(place):
         return
     if not holds_labels(place):
-        raise ValueError(f"{str(place)!r} is there, and is no folder of labels of handful's: give another folder")
-    if strange := sorted({*os.listdir(place)} - {*map(part_name, part_numbers(place))}):
-        raise ValueError(f"{str(place / strange[0])!r} is no part of the labels: move it away, or give another folder")
+        raise ValueError(f"{str(place)!r} exists and is not a folder of labels that handful wrote: give another folder")
+    if foreign_files := sorted({*os.listdir(place)} - {*map(part_name, part_numbers(place))}):
+        raise ValueError(
+            f"{str(place / foreign_files[0])!r} is not a part of the labels: move it away, or give another folder"
+        )
 
 
 def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progress = lambda *_: None) -> InParts:
-    """Label a folder of parts from a table of examples; writes labels/part-00000.parquet ..., the model, the record.
+    """Label a folder of parts from a table of examples; write labels/part-00000.parquet ..., the model and the record.
 
-    engine: who makes the passes over the pile, as `handful.solve` takes it; threads of this machine if None.
+    Parameters
+    ----------
+    job : Job
+        What to label, from which examples and how.
+    output : Path
+        The folder of the results.
+    engine : Engine, optional
+        What makes the passes over the pile, as in `handful.Streaming`; by default, threads of this machine.
+    progress : callable
+        Called with what is being done, the steps done and the number of steps.
+
+    Returns
+    -------
+    InParts
+        The labelled pile in numbers and words, and its files.
     """
     assert job.pile is not None
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
@@ -136,9 +152,9 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
 
     options = dict(job.decision)
     means = () if job.base is not None else (examples.base_mean, base_mean)
-    options |= told_of_base(options.get("method", AUTO), means, job.base, pile.dimension)
+    options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
     limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
-    scratch = output / f"{SCRATCH}{_mark(examples, parts, options)}"
+    scratch = output / f"{SCRATCH_PREFIX}{_mark(examples, parts, options)}"
     new = not output.exists()
     try:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -146,33 +162,34 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         model = solved.model
         model.made_from_ = {"features": str(job.pile)}
         model.threshold_, decision = find_threshold(model, solved.scores, options.get("threshold"), **limits)
-        made = scratch / "made"
-        rmtree(made, ignore_errors=True)
+        unfinished = scratch / "made"
+        rmtree(unfinished, ignore_errors=True)
         try:
-            (made / LABELS).mkdir(parents=True)
-            counts = _write_labels(solved, parts, made / LABELS, lambda n: progress("writing", n, len(parts)))
+            (unfinished / LABEL_FOLDER).mkdir(parents=True)
+            labels = unfinished / LABEL_FOLDER
+            counts = _write_labels(solved, parts, labels, lambda n: progress("writing", n, len(parts)))
             outcome = Outcome(model, examples, decision, len(solved.scores), counts)
-            model.save(made / MODEL)
-            write_json(_record(outcome, job), made / RECORD)
-            files = _move(made, output)
+            model.save(unfinished / MODEL_FILE)
+            write_json(_record(outcome, job), unfinished / RECORD)
+            files = _move(unfinished, output)
         except OSError as error:
             raise error if error.errno is None else not_written(error, output) from None
-        for old in output.glob(f"{SCRATCH}*"):
+        for old in output.glob(f"{SCRATCH_PREFIX}*"):
             rmtree(old, ignore_errors=True)
-    except ValueError:  # what was given is wrong: there is no going on
+    except ValueError:  # the input is wrong: the same command cannot continue
         rmtree(scratch, ignore_errors=True)
         raise
     finally:
-        if not any((scratch / name).exists() for name in (JOURNAL, MODEL)):  # nothing to go on from
+        if not any((scratch / name).exists() for name in (JOURNAL, MODEL_FILE)):  # nothing to continue from
             rmtree(scratch, ignore_errors=True)
-            with suppress(OSError):  # there is something in it
+            with suppress(OSError):  # it is not empty
                 if new:
                     output.rmdir()
     return InParts(outcome, files)
 
 
 def _mark(examples: FeatureTable, parts: Sequence[Path], options: Mapping[str, Any]) -> str:
-    """Of all that decides what a solve gives: a folder of another mark is not gone on from."""
+    """A hash of everything that the answers depend on: a job with another hash does not continue from this folder."""
     stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
     text = json.dumps(
         [handful.__version__, dict(options), examples.label_names, examples.features.shape, stats],
@@ -191,11 +208,11 @@ def _solve(
     scratch: Path,
     progress: Callable[[int, int], object],
 ) -> Solved:
-    arrays = [scratch / name for name in ARRAYS]
-    if (scratch / MODEL).is_file():  # an earlier run was killed while it wrote
+    arrays = [scratch / name for name in ARRAY_FILES]
+    if (scratch / MODEL_FILE).is_file():  # an earlier run was killed while it wrote
         probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
-        model = load(scratch / MODEL)
-        model._take_pile(len(examples), scores)  # it may be a model of 0.1.0, which does not hold this
+        model = load(scratch / MODEL_FILE)
+        model._take_pile(len(examples), scores)  # a model that 0.1.0 wrote does not hold the scores
         return Solved(model, probabilities, scores.astype(np.float64))
     model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
     labels = np.array(examples.label_names)
@@ -208,22 +225,22 @@ def _solve(
         streaming=handful.Streaming(engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress),
     )
     model._fit_solved(result, examples.features, labels)
-    if all(path.is_file() for path in arrays):  # else the pile was so small that it was loaded
-        for path in arrays:  # on the disk before the file that says so
+    if all(path.is_file() for path in arrays):  # a small pile is solved in memory, without files
+        for path in arrays:  # they must be on the disk before the model, which marks them as complete
             with path.open("rb+") as file:
                 os.fsync(file.fileno())
-        model.save(scratch / MODEL)
+        model.save(scratch / MODEL_FILE)
     return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64))
 
 
 def _write_labels(
     solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]
 ) -> Counter[str]:
-    """A file for each part, by the same name; how many items were given each class."""
+    """Write a file of the same name for each part; return the number of items of each class."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    note = {NOTE: json.dumps(HOLDS_LABELS).encode()}
+    note = {NOTE_KEY: json.dumps(HOLDS_LABELS).encode()}
     carried = _carried(parts)
     schema = table_of_answers(solved.answers(0, 0), []).schema
     own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]
@@ -249,40 +266,43 @@ def _write_labels(
 
 
 def _carried(parts: Sequence[Path]) -> list[Any]:
-    """The columns that all parts have beside features, labels and paths, as fields of Arrow: they are carried along."""
+    """The other columns that all parts have, as Arrow fields: they are copied to the labels."""
     from pyarrow.types import is_dictionary
 
-    kept: list[Any] = []
+    common_columns: list[Any] = []
     for number, part in enumerate(parts):
         with open_parquet(part) as file:
             schema = file.schema_arrow
-            own = [one for one in schema if one.name not in ("embedding", "label", "path") and is_carried(one.type)]
-            own = [one for one in own if schema.names.count(one.name) == 1 and not is_dictionary(one.type)]
-            kept = own if not number else [one for one in kept if one in own]
-    return kept
+            columns = [
+                column for column in schema
+                if column.name not in ("embedding", "label", "path") and is_carried(column.type)
+                and schema.names.count(column.name) == 1 and not is_dictionary(column.type)
+            ]  # fmt: skip
+            common_columns = columns if not number else [column for column in common_columns if column in columns]
+    return common_columns
 
 
 def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[str], list[Any]]]:
-    """Names and other columns of the rows of a part, which begins at row `at` of the pile: some at a time."""
+    """Names and other columns of the rows of a part, which begins at row `at` of the pile, block by block."""
     try:
         with open_parquet(part) as file:
             names = [name for name in ("path",) if name in file.schema_arrow.names]
-            names += [one.name for one in carried]
+            names += [column.name for column in carried]
             for name in names:
                 check_flat(file.schema_arrow.field(name).type, f"column {name!r}")
             check_pages(part, file, names, whole=False)
             count = file.metadata.num_rows
         if not names:
-            for start in range(at, at + count, ROWS):
-                yield [f"row {i}" for i in range(start, min(start + ROWS, at + count))], []
+            for start in range(at, at + count, ROWS_PER_BLOCK):
+                yield [f"row {i}" for i in range(start, min(start + ROWS_PER_BLOCK, at + count))], []
             return
         with open_parquet(part, texts=["path"] if "path" in names else []) as file:
-            for batch in file.iter_batches(ROWS, columns=names):
+            for batch in file.iter_batches(ROWS_PER_BLOCK, columns=names):
                 batch.validate(full=True)
                 paths = values_of(batch.column("path")) if "path" in names else [None] * batch.num_rows
                 yield (
                     row_names(["" if path is None else str(path) for path in paths], at),
-                    [batch.column(one.name) for one in carried],
+                    [batch.column(column.name) for column in carried],
                 )
                 at += batch.num_rows
     except ValueError as error:
@@ -290,13 +310,13 @@ def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[st
 
 
 def _record(outcome: Outcome, job: Job) -> dict[str, Any]:
-    """What `record.read_record` reads; there are no groups to promote."""
+    """The record that `record.read_record` reads. It has no groups."""
     return {
         "handful": handful.__version__,
         **numbers_of(outcome),
         "made_by": made_by(outcome.model, outcome.model.made_from_),
         "groups": [],
-        "job": asked_of(job),
+        "job": job_entries(job),
     }
 
 
@@ -310,12 +330,12 @@ def numbers_of(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _move(made: Path, output: Path) -> dict[str, Path]:
-    """To their place; what is left of earlier results, in parts or not, goes."""
-    remove_labels(output / LABELS)
-    for name in OWN:
+def _move(unfinished: Path, output: Path) -> dict[str, Path]:
+    """Move the new files to their place; remove earlier results."""
+    remove_labels(output / LABEL_FOLDER)
+    for name in RESULT_FILES:
         (output / name).unlink(missing_ok=True)
-    files = {name: output / name for name in (LABELS, MODEL, RECORD)}
+    files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
     for name, place in files.items():
-        os.replace(made / name, place)
+        os.replace(unfinished / name, place)
     return files

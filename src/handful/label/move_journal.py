@@ -1,15 +1,15 @@
-"""The journal of `--sort move`, `undo.jsonl`, and taking back what it says.
+"""The journal of `--sort move`, `undo.jsonl`, and how to undo it.
 
-Its first line says which run wrote it and which folder the pictures came from. Then comes a line for each picture, with
-both places relative, so that the sorted folder may be moved:
+Its first line names the run that wrote it and the folder that the pictures came from. Then there is one line for each
+picture. Both paths are relative, so that the sorted folder may be moved:
 
     {"handful": "0.1.0", "format": 2, "run": "<random id>", "from": "/home/me/pile", "when": "2026-11-16T20:00:00Z"}
     {"from": "sub/a.png", "to": "left/a.png"}
 
-Journals of the first format have no such first line, and whole paths in "from".
+Journals of the first format have no such first line, and absolute paths in "from".
 
-A journal may come from anyone, so it is only ever obeyed so far: pictures that lie in its own folder go to places below
-the one folder that they came from. Anything else is refused before the first picture is moved.
+A journal may come from anyone. So it can only move pictures from its own folder to places below the one folder that
+they came from. Anything else is refused before the first picture is moved.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from handful.label.provenance import Agree, Request, digest_of, forget, is_own, 
 from handful.label.subtree import Parts, Subtree
 from handful.utils.files import in_brief, write_whole
 
-UNDO = "undo.jsonl"
-FORMAT = 2
+JOURNAL_FILE = "undo.jsonl"
+JOURNAL_FORMAT = 2
 MAX_JOURNAL_BYTES = 2**27  # about two million pictures
 MAX_LINE_BYTES = 2**16
 MAX_PATH_CHARACTERS = 4096
 MAX_DAMAGED_LINES = 20
-DETAILS = 5  # moves that are shown to the user
+MAX_LISTED_MOVES = 5  # moves that the question to the user lists
 
 
 class Move(NamedTuple):
-    """Where a picture came from, below the folder that was sorted, and where it is, below the sorted folder."""
+    """The old path of a picture, below the folder that was sorted, and its new path, below the sorted folder."""
 
     home: Parts
     place: Parts
@@ -51,50 +51,50 @@ class Journal:
     path: Path
     source: Path  # the folder that the pictures came from
     moves: list[Move]
-    damaged: list[str]  # lines that say nothing, in brief
+    damaged: list[str]  # lines that cannot be read, shortened
     run: Any
-    own: bool  # a run of the user's own wrote it
+    own: bool  # one of the user's own runs wrote it
 
 
 def write_journal(path: Path, source: Path, moves: Iterable[Move]) -> None:
-    """Write what is about to be moved, whole or not at all. An earlier journal is kept beside it."""
+    """Write the planned moves, completely or not at all. An earlier journal is kept beside it."""
     run, when = new_id(), datetime.now(timezone.utc).isoformat(timespec="seconds")
     head = {
         "handful": handful.__version__,
-        "format": FORMAT,
+        "format": JOURNAL_FORMAT,
         "run": run,
         "from": os.path.realpath(source),
         "when": when,
     }
     rows = [{"from": str(Path(*move.home)), "to": str(Path(*move.place))} for move in moves]
     content = "".join(json.dumps(row) + "\n" for row in (head, *rows)).encode("ascii")
-    kept = next(name for k in range(1, 10**9) if not os.path.lexists(name := path.with_name(f"undo-{k}.jsonl")))
+    old_journal = next(name for k in range(1, 10**9) if not os.path.lexists(name := path.with_name(f"undo-{k}.jsonl")))
     if earlier := os.path.lexists(path):
-        os.rename(path, kept)
+        os.rename(path, old_journal)
     try:
         write_whole(path, content)
     except BaseException:
         if earlier:
-            os.rename(kept, path)
+            os.rename(old_journal, path)
         raise
     remember(run, digest_of(content))
 
 
 def is_journal(path: Path) -> bool:
-    """By its name, and that it is a file: this run's, or an earlier one's."""
+    """Whether a path is the journal of this run or of an earlier one, by its name."""
     stem, number = path.stem.partition("-")[::2]
-    named = path.name == UNDO or ((path.suffix, stem) == (".jsonl", "undo") and number.isdecimal())
+    named = path.name == JOURNAL_FILE or ((path.suffix, stem) == (".jsonl", "undo") and number.isdecimal())
     return named and path.is_file() and not path.is_symlink()
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal of anyone's. ValueError if it names a place that it has no business with."""
+    """Read a journal; raise ValueError if it names a place that it must not change."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {in_brief(path)}")
     path = Path(os.path.realpath(path))
     with path.open("rb") as file:
         if (size := os.fstat(file.fileno()).st_size) > MAX_JOURNAL_BYTES:
-            raise ValueError(f"{in_brief(path)} is no journal of handful's: it has {size:,} bytes")
+            raise ValueError(f"{in_brief(path)} is not a journal of handful: it has {size:,} bytes")
         digest, head, rows, damaged = sha256(), None, [], list[str]()
         for number, line in enumerate(_lines(file)):
             digest.update(line)
@@ -106,9 +106,9 @@ def read_journal(path: Path) -> Journal:
             else:
                 damaged.append(in_brief(line[:80].decode("utf-8", "replace").rstrip("\n")))
                 if len(damaged) > MAX_DAMAGED_LINES:
-                    raise ValueError(f"{in_brief(path)} is no journal of handful's: its lines are damaged")
+                    raise ValueError(f"{in_brief(path)} is not a journal of handful: its lines are damaged")
     if not rows:
-        raise ValueError(f"{in_brief(path)} is no journal of handful's: it names no pictures")
+        raise ValueError(f"{in_brief(path)} is not a journal of handful: it names no pictures")
     try:
         source = Path(head["from"]) if head is not None else _common_folder([home for home, _ in rows])
         moves = [Move(_below(source, home, head is None), _sorted_place(place)) for home, place in rows]
@@ -121,12 +121,22 @@ def read_journal(path: Path) -> Journal:
 
 
 def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
-    """Move everything back that a journal says; gives how many went back, and what was left where it is and why.
+    """Move the pictures of a journal back.
 
-    agree: is asked before anything is moved by a journal that is not known to be of the user's own runs.
+    Parameters
+    ----------
+    path : Path
+        The journal.
+    agree : callable
+        Called before anything is moved, unless one of the user's own runs wrote the journal.
+
+    Returns
+    -------
+    int, list of str
+        How many pictures were moved back; and which were not, with reasons.
     """
     journal = read_journal(path)
-    back, left = 0, [f"a damaged line: {line}" for line in journal.damaged]
+    back, problems = 0, [f"a damaged line: {line}" for line in journal.damaged]
     with Subtree(journal.path.parent) as tree:
         waiting = _waiting(journal, tree)
         if waiting and not journal.own:
@@ -147,40 +157,40 @@ def undo(path: Path, agree: Agree = refuse) -> tuple[int, list[str]]:
                 except OSError as error:
                     reason = f"{tree.path.joinpath(*move.place)} stays: {error.strerror or error}"
                 back += reason is None
-                left += [reason] if reason else []
+                problems += [reason] if reason else []
         for folder in {move.place[0] for move in moves}:
             tree.remove_folder([folder])
-    if journal.own and not left:
+    if journal.own and not problems:
         forget(journal.run)
-    return back, left
+    return back, problems
 
 
 def _take_back(move: Move, tree: Subtree, homes: Subtree) -> str | None:
-    """None if it went back; why not; "" if there was nothing to do."""
+    """Move a picture back. Return None if it was moved, the reason if not, "" if there was nothing to do."""
     here, there = tree.path.joinpath(*move.place), homes.path.joinpath(*move.home)
-    status, taken = tree.status(move.place), homes.status(move.home) is not None
+    status, is_home_used = tree.status(move.place), homes.status(move.home) is not None
     if status is None:
-        return "" if taken else f"{here} is gone"
-    if taken and tree.is_claim(move.place):
+        return "" if is_home_used else f"{here} is gone"
+    if is_home_used and tree.is_claim(move.place):
         tree.remove(move.place)  # killed between taking the name and the move
         return ""
-    if taken:
-        return f"{here} stays: there is another {there} by now"
+    if is_home_used:
+        return f"{here} stays: there is another {there} now"
     if not S_ISREG(status.st_mode):
-        return f"{here} stays: it is no file"
+        return f"{here} stays: it is not a file"
     tree.move(move.place, homes, move.home)
     return None
 
 
 def _waiting(journal: Journal, tree: Subtree) -> list[Move]:
-    """The moves whose picture is there to be taken back."""
+    """The moves whose picture is still in the sorted folder."""
     waiting = []
     try:
         for move in journal.moves:
             tree.check(move.place)
             if (status := tree.status(move.place)) is not None:
                 if S_ISLNK(status.st_mode):
-                    raise ValueError(f"{in_brief(tree.path.joinpath(*move.place))} is a link and no picture: remove it")
+                    raise ValueError(f"{in_brief(tree.path.joinpath(*move.place))} is a link, not a picture: remove it")
                 waiting.append(move)
     except ValueError as error:
         raise _not_obeyed(journal.path, error) from None
@@ -188,11 +198,11 @@ def _waiting(journal: Journal, tree: Subtree) -> list[Move]:
 
 
 def _request(journal: Journal, waiting: list[Move]) -> Request:
-    some = f"{len(waiting)} picture{'s' * (len(waiting) != 1)}"
-    action = f"move {some} from {in_brief(journal.path.parent)} to {in_brief(journal.source)}"
+    count = f"{len(waiting)} picture{'s' * (len(waiting) != 1)}"
+    action = f"move {count} from {in_brief(journal.path.parent)} to {in_brief(journal.source)}"
     details = [f"From: {str(journal.path.parent)!r}", f"To:   {str(journal.source)!r}"]
-    details += [f"    {'/'.join(move.place)!r} becomes {'/'.join(move.home)!r}" for move in waiting[:DETAILS]]
-    details += [f"    and {len(waiting) - DETAILS} more"] if len(waiting) > DETAILS else []
+    details += [f"    {'/'.join(move.place)!r} becomes {'/'.join(move.home)!r}" for move in waiting[:MAX_LISTED_MOVES]]
+    details += [f"    and {len(waiting) - MAX_LISTED_MOVES} more"] if len(waiting) > MAX_LISTED_MOVES else []
     return Request(journal.path, action, details)
 
 
@@ -204,7 +214,7 @@ def _not_obeyed(path: Path, reason: Exception) -> ValueError:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Too long a line comes in pieces, none of which is JSON."""
+    """The lines of a file. A line that is too long comes in pieces, which are not JSON."""
     while line := file.readline(MAX_LINE_BYTES):
         yield line
 
@@ -218,8 +228,8 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
-    if type(row["format"]) is not int or row["format"] != FORMAT:
-        raise ValueError(f"{in_brief(path)} is of a format that this version of handful does not know: use a later one")
+    if type(row["format"]) is not int or row["format"] != JOURNAL_FORMAT:
+        raise ValueError(f"{in_brief(path)} has a format that this version of handful does not know: use a later one")
     source = row.get("from")
     if not isinstance(source, str) or not _is_path(source) or not os.path.isabs(source) or ".." in Path(source).parts:
         raise _not_obeyed(path, ValueError("it does not say which folder the pictures came from"))
@@ -230,7 +240,7 @@ def _checked_head(row: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _is_path(text: str) -> bool:
-    """Whether the system takes it for one: no NUL, no half of a character."""
+    """Whether the system accepts a text as a path: no NUL, no half of a character."""
     try:
         return 0 < len(os.fsencode(text)) <= MAX_PATH_CHARACTERS and "\0" not in text
     except ValueError:
@@ -238,10 +248,10 @@ def _is_path(text: str) -> bool:
 
 
 def _common_folder(homes: list[str]) -> Path:
-    """Of a journal that does not name the folder that was sorted."""
+    """The folder that was sorted, for a journal that does not name it."""
     for home in homes:
         if not _is_path(home) or not os.path.isabs(home) or ".." in Path(home).parts:
-            raise ValueError(f"{in_brief(home)} is no place that a picture came from")
+            raise ValueError(f"{in_brief(home)} is not a place that a picture came from")
     folder = Path(os.path.commonpath([os.path.dirname(home) for home in homes]))  # ValueError: on several drives
     if folder == Path(folder.anchor):
         raise ValueError("it names places that have no folder in common")
@@ -249,28 +259,28 @@ def _common_folder(homes: list[str]) -> Path:
 
 
 def _below(source: Path, home: str, whole: bool) -> Parts:
-    """The parts of a place below the folder that was sorted; whole: it is written as a whole path."""
+    """The names in a path below the folder that was sorted. whole: `home` is an absolute path."""
     path = Path(home)
     if not _is_path(home) or path.is_absolute() is not whole or ".." in path.parts or (path.drive and not whole):
-        raise ValueError(f"{in_brief(home)} is no place below {in_brief(source)}, where the pictures came from")
+        raise ValueError(f"{in_brief(home)} is not a place below {in_brief(source)}, where the pictures came from")
     parts = path.relative_to(source).parts if whole else path.parts
     if not parts:
-        raise ValueError(f"{in_brief(home)} is no picture")
+        raise ValueError(f"{in_brief(home)} is not a picture")
     return parts
 
 
 def _sorted_place(place: str) -> Parts:
-    """A label's folder and a name, as pictures are sorted."""
+    """The path of a sorted picture: the folder of a label, and a name."""
     parts = Path(place).parts
     if not _is_path(place) or Path(place).is_absolute() or Path(place).drive or ".." in parts or len(parts) != 2:
-        raise ValueError(f"{in_brief(place)} is no place in a folder of sorted pictures")
+        raise ValueError(f"{in_brief(place)} is not a place in a folder of sorted pictures")
     return parts
 
 
 def _check_names(move: Move) -> None:
-    """Only pictures are ever sorted, and no hidden ones."""
+    """Raise ValueError for files that handful does not sort: only pictures are sorted, and no hidden ones."""
     from handful.backbones.pictures import KNOWN_SUFFIXES
 
     suffixes = [os.path.splitext(parts[-1])[1].lower() for parts in move]
     if suffixes[0] != suffixes[1] or suffixes[0] not in KNOWN_SUFFIXES or any(part[0] == "." for part in move.home):
-        raise ValueError(f"{in_brief('/'.join(move.home))} is no picture that handful sorts")
+        raise ValueError(f"{in_brief('/'.join(move.home))} is not a picture that handful sorts")

@@ -1,7 +1,7 @@
-"""What a labelled pile becomes on disk: tables, the model, the report, and on request exports and sorted folders.
+"""Write the results of a labelled pile: tables, the model, the report, and if asked for, exports and sorted pictures.
 
-Everything is made in a scratch folder beside its place and moved there at the end: a full disk or a Ctrl-C leaves
-no half-written file, and earlier results stay as they were.
+All files are written to a scratch folder and moved to their place at the end. After a full disk or Ctrl-C there is no
+half-written file, and earlier results are unchanged.
 """
 
 from __future__ import annotations
@@ -27,38 +27,39 @@ from handful.label.tables import table_of as table_of  # the command `predict` t
 from handful.label.tables import write_rows
 from handful.utils.interrupts import cleanup
 
-OWN = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
-LABELS = "labels"  # the folder of labels in parts
-HOLDS_LABELS = {"holds": "labels"}  # the note of such a part
-SORTED = "sorted"  # the folder of sorted pictures
+RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
+LABEL_FOLDER = "labels"  # the folder of labels in parts
+HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
+SORTED_FOLDER = "sorted"  # the folder of sorted pictures
 
 
 def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
-    """Say before the work begins if its results would replace others, or could not be written."""
-    if strange := [name for name in formats if name not in exports.FORMATS]:
-        raise ValueError(f"there is no export {strange[0]!r}; there are: {', '.join(exports.FORMATS)}")
+    """Raise an error, before the work begins, if its results would replace others or cannot be written."""
+    if unknown_formats := [name for name in formats if name not in exports.FORMATS]:
+        raise ValueError(f"there is no export {unknown_formats[0]!r}; there are: {', '.join(exports.FORMATS)}")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the results")
-    there = [name for name in (*OWN, *(f"{name}.json" for name in formats)) if os.path.lexists(folder / name)]
-    there += [LABELS] * holds_labels(folder / LABELS)
-    if there and not overwrite:
+    names = (*RESULT_FILES, *(f"{name}.json" for name in formats))
+    existing = [name for name in names if os.path.lexists(folder / name)]
+    existing += [LABEL_FOLDER] * holds_labels(folder / LABEL_FOLDER)
+    if existing and not overwrite:
         raise ValueError(
-            f"{str(folder / there[0])!r} is there already: give another folder, or --overwrite to replace these results"
+            f"{str(folder / existing[0])!r} exists already: give another folder, or --overwrite to replace the results"
         )
     if sort is not None:
-        check_sorting(sort, folder / SORTED)
+        check_sorting(sort, folder / SORTED_FOLDER)
     _check_writable(folder)
 
 
 def check_file(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
     """The same for results that are a single file."""
     if path.suffix.lower() not in suffixes:
-        known = [suffix or "no suffix" for suffix in suffixes]
-        raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(known[:-1])} or {known[-1]}")
+        endings = [suffix or "no suffix" for suffix in suffixes]
+        raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(endings[:-1])} or {endings[-1]}")
     if path.is_dir() and path.suffix:
         raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
     if os.path.lexists(path) and not overwrite:
-        raise ValueError(f"{str(path)!r} is there already: give another name, or --overwrite to replace it")
+        raise ValueError(f"{str(path)!r} exists already: give another name, or --overwrite to replace it")
     _check_writable(path.parent)
 
 
@@ -87,9 +88,9 @@ def write_outputs(
     title : str
         The title of the report.
     job : Job, optional
-        What was asked, so that `handful promote` can do it again.
+        What was labelled and how, so that `handful promote` can run it again.
     progress : callable
-        Called with what is done, how much of it, and of how much.
+        Called with what is being done, the items done and the number of items.
 
     Returns
     -------
@@ -100,59 +101,61 @@ def write_outputs(
     check_output(folder, True, formats, sort)
     places = None
     if sort is not None:
-        places = plan_places(labelled.pile, label_texts(labelled), folder / SORTED)
-        check_places(labelled.pile, places, folder / SORTED, sort)
+        places = plan_places(labelled.pile, label_texts(labelled), folder / SORTED_FOLDER)
+        check_places(labelled.pile, places, folder / SORTED_FOLDER, sort)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:
-            made = Path(scratch)
+            unfinished = Path(scratch)
             with cleanup(lambda: rmtree(scratch)):
                 for name in ("labels.csv", "labels.parquet"):
-                    _write_rows(labelled, made / name)
-                write_json(record_of(labelled, job), made / RECORD)
+                    _write_rows(labelled, unfinished / name)
+                write_json(record_of(labelled, job), unfinished / RECORD)
                 if labelled.examples is not None:
-                    labelled.model.save(made / "model.safetensors")
-                write_report(labelled, made / "report.html", title, progress)
+                    labelled.model.save(unfinished / "model.safetensors")
+                write_report(labelled, unfinished / "report.html", title, progress)
                 for name in formats:
                     file, content = exports.FORMATS[name](
                         labelled.pile, labelled, labelled.model._method, places=places if sort == "move" else None
                     )
-                    write_json(content, made / file)
+                    write_json(content, unfinished / file)
             files = {}
-            for path in sorted(made.iterdir()):
+            for path in sorted(unfinished.iterdir()):
                 files[path.name] = folder / path.name
                 os.replace(path, files[path.name])
-        remove_labels(folder / LABELS)  # of the results that these replace
+        remove_labels(folder / LABEL_FOLDER)  # earlier results in parts
     except OSError as error:
         raise not_written(error, folder) from None
     if sort is not None and places is not None:
-        files["sorted"] = sort_pictures(labelled.pile, places, folder / SORTED, sort)
+        files["sorted"] = sort_pictures(labelled.pile, places, folder / SORTED_FOLDER, sort)
     return files
 
 
 def write_table(labelled: Labelled, path: Path) -> None:
-    """As .csv or .parquet, whole or not at all."""
+    """Write a table of labels as .csv or .parquet, completely or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
-            made = Path(scratch, path.name)
+            unfinished = Path(scratch, path.name)
             with cleanup(lambda: rmtree(scratch)):
-                _write_rows(labelled, made)
-            os.replace(made, path)
+                _write_rows(labelled, unfinished)
+            os.replace(unfinished, path)
     except OSError as error:
         raise not_written(error, path) from None
 
 
 def holds_labels(folder: Path) -> bool:
-    """Whether it is a folder of labels in parts, as written here: one of somebody's features is none."""
+    """Whether it is a folder of labels in parts, as written here. A folder of features is not."""
     return folder.is_dir() and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
 
 
 def remove_labels(folder: Path) -> None:
-    """Remove labels in parts; what else somebody has put beside them stays."""
+    """Remove labels in parts; other files in the folder stay."""
     if not holds_labels(folder):
         return
-    for number in reversed(part_numbers(folder)):  # the first, which says whose they are, goes last
+    for number in reversed(
+        part_numbers(folder)
+    ):  # the first part marks the folder as one of handful: it is removed last
         (folder / part_name(number)).unlink()
     with suppress(OSError):
         folder.rmdir()
@@ -167,16 +170,16 @@ def _write_rows(labelled: Labelled, path: Path) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    """Nothing is left of the check: a run that fails later makes no empty folder."""
-    there = next(part for part in (folder, *folder.absolute().parents) if os.path.lexists(part))
+    """The check leaves nothing behind: a run that fails later makes no empty folder."""
+    existing = next(part for part in (folder, *folder.absolute().parents) if os.path.lexists(part))
     try:
-        with TemporaryDirectory(prefix=".handful-", dir=there):
+        with TemporaryDirectory(prefix=".handful-", dir=existing):
             pass
     except OSError as error:
         raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
 
 
 def not_written(error: OSError, where: Path) -> OSError:
-    """Its own message would name a scratch file, or be Arrow's."""
+    """An error with the place of the results: the original one may name a scratch file."""
     number = error.errno or EIO
     return OSError(number, f"the results were not written: {os.strerror(number)}", str(where))

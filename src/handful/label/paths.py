@@ -1,4 +1,4 @@
-"""Checks of the paths that a user names, before any file is read; and names for new folders of results."""
+"""Checks of the paths that a user gives, before any file is read; and names for new folders of results."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def check_paths(examples: Path, pile: Path | None, output: Path, sort: str | Non
     if pile is not None and of_pictures(examples) != of_pictures(pile):
         raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
     if sort is not None and not of_pictures(examples):
-        raise ValueError("--sort sorts pictures, and a table has none: leave it out")
+        raise ValueError("--sort sorts pictures, but a table has none: leave it out")
     if engine != "local" and not of_pictures(examples) and (pile is None or not is_sharded(pile)):
-        raise ValueError(f"--engine {engine} embeds pictures, and a table has none: leave it out")
+        raise ValueError(f"--engine {engine} embeds pictures, but a table has none: leave it out")
     if of_pictures(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(
-            f"{str(output)!r} lies in the folder of examples, where each folder is a class: give another folder"
+            f"{str(output)!r} is in the folder of examples, where each folder is a class: give another folder"
         )
 
 

@@ -13,8 +13,8 @@ from handful.core.arrays import at_usual_scale, unit
 from handful.features import FeatureTable
 from handful.label.labelling import Labelled
 
-MAX_MAP_ROWS = 2000  # rows that the axes of the map are computed from, where there is no UMAP
-Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
+MAX_MAP_ROWS = 2000  # rows from which the axes of the map are computed, without UMAP
+Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 
 
 def write_report(labelled: Labelled, path: Path, title: str, progress: Progress) -> None:
@@ -43,7 +43,7 @@ def gallery(items: FeatureTable) -> report.Gallery:
 
 
 def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:
-    """Places on a plane of some rows of the pile, then of the examples: UMAP where it is installed, else PCA."""
+    """Places on a plane for some rows of the pile, then for the examples: by UMAP if it is installed, else by PCA."""
     parts = [pile.features[list(rows)]] + ([examples.features] if examples is not None else [])
     x = at_usual_scale(np.concatenate(parts).astype(np.float64))
     x = unit(x - x.mean(axis=0))
@@ -67,5 +67,5 @@ def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
 
     try:
         return thumbnail(items.files[i])
-    except (BadPicture, OSError):  # gone since it was embedded
+    except (BadPicture, OSError):  # the picture is gone
         return None

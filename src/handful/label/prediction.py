@@ -1,4 +1,4 @@
-"""New items for a saved model: picture files, folders of pictures, or a table of embeddings."""
+"""Read new items for a saved model: picture files, folders of pictures, or a table of embeddings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def read_new_items(
     Parameters
     ----------
     model : FewShotClassifier
-        It says which backbone made its features, or which columns of a table they are.
+        It names the backbone of its features, or the columns of a table.
     paths : sequence of Path
         Pictures and folders of pictures; or one table of embeddings.
     backbone : str, optional
-        The backbone's name or .onnx file, if it is not found under the name that the model has for it.
+        The name or .onnx file of the backbone, if it is not the one that the model names.
     progress : callable
         Called with what is read, how many are done and how many there are.
     strict : bool
@@ -43,13 +43,13 @@ def read_new_items(
     Returns
     -------
     FeatureTable
-        Pictures below one single folder are named by their path in it, others by their path as it was given.
+        Pictures of a single folder are named by their path in it, others by their path as given.
     """
-    made = getattr(model, "made_from_", {})
+    source = getattr(model, "made_from_", {})
     if not any(map(is_picture_path, paths)):
         if len(paths) != 1:
             raise ValueError("give pictures and folders of pictures, or one single table of embeddings")
-        columns = made.get("columns")
+        columns = source.get("columns")
         return in_order(read_pile_table(paths[0], columns, table), columns, paths[0])
     for path in paths:
         if not path.exists():
@@ -60,9 +60,10 @@ def read_new_items(
             )
     from handful.backbones import load_backbone
 
-    network = load_backbone(backbone or made.get("backbone", "efficientnet_lite0"), **made.get("backbone_options", {}))
-    if made.get("backbone_fingerprint") not in (None, network.fingerprint):
-        raise ValueError(f"the model was made with another backbone or version of it, {made.get('backbone')!r}")
+    name = backbone or source.get("backbone", "efficientnet_lite0")
+    network = load_backbone(name, **source.get("backbone_options", {}))
+    if source.get("backbone_fingerprint") not in (None, network.fingerprint):
+        raise ValueError(f"the model was made with another backbone or version of it, {source.get('backbone')!r}")
     if len(paths) == 1 and of_pictures(paths[0]):
         return read_pile(paths[0], network, progress=progress, strict=strict, cache=cache)
     return _read_pictures(paths, network, progress, strict, cache)
@@ -82,9 +83,9 @@ def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, stri
     skipped: list[tuple[str, str]] = []
     for path in paths:
         if path.is_dir():
-            below, left = find_pictures(path, strict=strict)
+            below, unused = find_pictures(path, strict=strict)
             files += below
-            skipped += left
+            skipped += unused
         else:
             files.append(path)
     embedded = embed_pictures(

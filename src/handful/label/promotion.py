@@ -13,7 +13,7 @@ from handful.label.record import Job, read_record
 from handful.solving.groups import check_names, lower_share
 from handful.utils.files import class_name, in_brief
 
-DETAILS = 20  # paths that are shown to the user, what is read or run first
+MAX_LISTED_PATHS = 20  # paths that the question to the user lists
 
 
 def promote_groups(
@@ -26,7 +26,7 @@ def promote_groups(
     sort: str | None = None,
     agree: Agree = refuse,
 ) -> Job:
-    """The job that made the results in a folder, with new classes made of groups of unknowns.
+    """Return the job that made the results in a folder, with groups of unknowns as new classes.
 
     Parameters
     ----------
@@ -35,34 +35,34 @@ def promote_groups(
     names : mapping of int to str
         The new classes by the numbers of the groups, as in {2: "mushroom"}.
     output : Path
-        Where the results of the new job will be written; they are no pile.
+        Where the results of the new job will be written. Pictures in it are not labelled.
     examples : int
         How many items of a group become examples, the most central first.
     outlier_share : float or "auto", optional
-        The share of unknowns. By default a share that was told is lowered by what the groups were of the unknowns, and
-        one that was estimated is estimated again.
+        The share of unknowns. By default, a share that the user set is lowered by the share of the promoted groups,
+        and an estimated share is estimated again.
     sort : str, optional
-        How to sort the pictures: only this counts, never what the record says.
+        How to sort the pictures. The value in the record is not used.
     agree : callable
-        Asked before anything is read that the record names outside of `folder`, if the record is not known to be of
-        the user's own runs.
+        Called before a file outside of `folder` is read, unless one of the user's own runs wrote the record.
 
     Returns
     -------
     Job
-        What to label next: `Job.read` gives its items.
+        The new job. `Job.read` reads its items.
     """
     record = read_record(folder)
     job, groups = record.job, record.groups
     if job is None:
         raise ValueError(f"{in_brief(record.path)} does not say what was labelled: use `handful label` first")
     if not groups:
-        raise ValueError(f"the unknowns of {in_brief(folder)} fall into no groups: there is none to make a class of")
-    if not record.own and (strange := list(_strange_paths(job, folder))):
-        places = ", ".join(f"{in_brief(place)} ({what})" for what, place in strange[:4])
-        more = f" and {len(strange) - 4} more" if len(strange) > 4 else ""
-        details = [f"    {what}: {place!r}" for what, place in strange[:DETAILS]]
-        details += [f"    and {len(strange) - DETAILS} more"] if len(strange) > DETAILS else []
+        raise ValueError(f"the unknowns of {in_brief(folder)} form no groups: there is no group to make a class of")
+    if not record.own and (outside_paths := list(_outside_paths(job, folder))):
+        places = ", ".join(f"{in_brief(place)} ({what})" for what, place in outside_paths[:4])
+        more = f" and {len(outside_paths) - 4} more" if len(outside_paths) > 4 else ""
+        details = [f"    {what}: {place!r}" for what, place in outside_paths[:MAX_LISTED_PATHS]]
+        if len(outside_paths) > MAX_LISTED_PATHS:
+            details.append(f"    and {len(outside_paths) - MAX_LISTED_PATHS} more")
         agree(Request(record.path, f"use {places}{more}", details))
     for path in filter(None, (job.examples, job.pile, job.base)):
         if not path.exists():
@@ -71,23 +71,23 @@ def promote_groups(
     promoted = {name: list(items) for name, items in job.promoted.items()}
     for number, name in names.items():
         promoted.setdefault(name, []).extend(groups[number].items[:examples])
-    part = sum(groups[number].size for number in names) / record.unknown
-    kept = 1 - sum(min(examples, groups[number].size) for number in names) / record.items
-    if kept <= 0:
+    promoted_share = sum(groups[number].size for number in names) / record.unknown
+    remaining_share = 1 - sum(min(examples, groups[number].size) for number in names) / record.items
+    if remaining_share <= 0:
         raise ValueError("every item of the pile would be an example: nothing is left to label")
     decision = dict(job.decision)
     for name in ("outlier_share", "unknown_rate"):
         if isinstance(decision.get(name), int | float):  # else it is "auto", or not asked for
-            decision[name] = lower_share(decision[name], part, kept)
+            decision[name] = lower_share(decision[name], promoted_share, remaining_share)
     if outlier_share is not None:
         decision["outlier_share"] = outlier_share
     return replace(job, decision=decision, promoted=promoted, sort=sort, results=[*job.results, output])
 
 
-def _strange_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
-    """What a record names that does not lie in the folder of results, and what it is.
+def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
+    """The paths in a record that are outside the folder of results, each with what it is.
 
-    A backbone that is a file, or that is fetched from elsewhere, is always named: it is run.
+    A backbone that is a file, or that is downloaded, is always listed: it is a program that will be run.
     """
     from handful.backbones.catalogue import DEFAULT, OMNIGLOT, PIXELS
 
@@ -99,7 +99,7 @@ def _strange_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_within(place: Path, folder: Path) -> bool:
-    """Links resolved; a path that is elsewhere by its name is not even looked at."""
+    """Whether a place is in a folder, also with links resolved. A path that is outside as text is not looked up."""
     for whole in (os.path.abspath, os.path.realpath):
         here, there = Path(whole(folder)), Path(whole(place))
         if here not in (there, *there.parents):
@@ -108,13 +108,13 @@ def _is_within(place: Path, folder: Path) -> bool:
 
 
 def _classes(job: Job) -> list[str]:
-    """Names that are taken, found without looking at a picture."""
+    """The names of the existing classes, without reading a picture."""
     from handful.features import read
 
     if of_pictures(job.examples):
-        names = [class_name(part.name) for part in job.examples.iterdir() if part.is_dir()]
+        names = [class_name(folder.name) for folder in job.examples.iterdir() if folder.is_dir()]
     else:
         names = list(map(str, read(job.examples, warn=False, **job.table).counts))
     if not names and not job.promoted:
-        raise ValueError(f"{in_brief(job.examples)} has no examples of any class: label the pile anew")
+        raise ValueError(f"{in_brief(job.examples)} has no examples of any class: label the pile again")
     return [*names, *job.promoted]

@@ -1,8 +1,8 @@
-"""The record of a labelling, `results.json`: what was asked, and the groups of the unknowns.
+"""The record of a labelling, `results.json`: the job, and the groups of the unknowns.
 
-`handful promote` reads it, makes classes of groups and runs the same job. The folders of examples are not touched:
-which items of the pile are examples stands in the record, by name and by a mark of their content. A record may come
-from anyone: all of it is checked when it is read, and `own` says whether a run of the user's own wrote it.
+`handful promote` reads it, makes classes of groups and runs the same job. The folders of examples are not changed: the
+record lists the items of the pile that are examples, by name and by a hash of their content. A record may come from
+anyone: all of it is checked when it is read, and `own` tells whether one of the user's own runs wrote it.
 """
 
 from __future__ import annotations
@@ -18,55 +18,60 @@ from typing import Any
 import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
-from handful.label.base_files import told_of_base
+from handful.label.base_files import base_parameters
 from handful.label.exports import FORMATS
 from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
-from handful.label.sorting import WAYS
+from handful.label.sorting import SORT_WAYS
 from handful.utils.files import in_brief, printable
 
 RECORD = "results.json"
 MAX_RECORD_BYTES = 2**26  # more than half a million unknown items in groups
-Mark = tuple[str, str]  # an item's name, and a mark of its content
+Mark = tuple[str, str]  # an item's name, and a hash of its content
 
-PATH = Text(is_path=True)
-COUNT = Number(0, 10**9, closed=True, whole=True)
-SHARE = Number(0, 1, closed=True, optional=True)
-PIXEL = Number(-1000, 1000)  # a mean or a deviation of pixels
-DECISION = Fields(
+PATH_RULE = Text(is_path=True)
+COUNT_RULE = Number(0, 10**9, closed=True, whole=True)
+SHARE_RULE = Number(0, 1, closed=True, optional=True)
+PIXEL_RULE = Number(-1000, 1000)  # a mean or a deviation of pixels
+DECISION_RULES = Fields(
     {
         "method": Text(200), "outlier_share": OrAuto(0, 1), "threshold": Number(optional=True),
-        "unknown_rate": SHARE, "max_false_unknown": SHARE,
+        "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE,
     }
 )  # fmt: skip
-BACKBONE_OPTIONS = Fields(
-    {"size": Number(1, 4096, closed=True, whole=True), "mean": ListOf(PIXEL, 4), "std": ListOf(PIXEL, 4)}
+BACKBONE_RULES = Fields(
+    {"size": Number(1, 4096, closed=True, whole=True), "mean": ListOf(PIXEL_RULE, 4), "std": ListOf(PIXEL_RULE, 4)}
 )
-NAME = Text(optional=True)
-TABLE = Fields({"embedding": NAME, "label": NAME, "columns": ListOf(Text(), optional=True), "exclude": ListOf(Text())})
-JOB = Fields(
+NAME_RULE = Text(optional=True)
+TABLE_RULES = Fields(
     {
-        "examples": PATH, "pile": Text(is_path=True, optional=True), "decision": DECISION,
-        "backbone": Text(), "backbone_options": BACKBONE_OPTIONS, "strict": Flag(), "cache": Flag(),
-        "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *WAYS)), "results": ListOf(PATH),
+        "embedding": NAME_RULE, "label": NAME_RULE,
+        "columns": ListOf(Text(), optional=True), "exclude": ListOf(Text()),
+    }
+)  # fmt: skip
+JOB_RULES = Fields(
+    {
+        "examples": PATH_RULE, "pile": Text(is_path=True, optional=True), "decision": DECISION_RULES,
+        "backbone": Text(), "backbone_options": BACKBONE_RULES, "strict": Flag(), "cache": Flag(),
+        "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
-        "table": TABLE,
+        "table": TABLE_RULES,
     },
     {"examples", "promoted", "results"},
     optional=True,
 )  # fmt: skip
-GROUP = Fields(
-    {"number": COUNT, "name": Text(), "size": COUNT, "cohesion": Number(), "items": Pairs()},
+GROUP_RULES = Fields(
+    {"number": COUNT_RULE, "name": Text(), "size": COUNT_RULE, "cohesion": Number(), "items": Pairs()},
     {"number", "size", "items"},
 )
-WHOLE = Fields(
+RECORD_RULES = Fields(
     {
-        "handful": Text(100), "run": Text(100), "items": COUNT, "unknown": COUNT, "outlier_share": SHARE,
-        "outlier_share_interval": ListOf(SHARE, 2, optional=True), "outlier_share_told": Flag(),
-        "groups": ListOf(GROUP), "job": JOB,
-        "labels": MapOf(COUNT), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
+        "handful": Text(100), "run": Text(100), "items": COUNT_RULE, "unknown": COUNT_RULE, "outlier_share": SHARE_RULE,
+        "outlier_share_interval": ListOf(SHARE_RULE, 2, optional=True), "outlier_share_told": Flag(),
+        "groups": ListOf(GROUP_RULES), "job": JOB_RULES,
+        "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
     },
     {"items", "unknown", "groups", "job"},
 )  # fmt: skip
@@ -74,7 +79,7 @@ WHOLE = Fields(
 
 @dataclass(frozen=True)
 class Job:
-    """What `handful label` was asked. decision: the options of `label_items`; promoted: classes made of groups."""
+    """What to label and how. decision: options of `label_items`; promoted: examples of classes made of groups."""
 
     examples: Path
     pile: Path | None = None
@@ -85,19 +90,19 @@ class Job:
     cache: bool = True
     formats: Sequence[str] = ()
     sort: str | None = None
-    results: Sequence[Path] = ()  # folders of results, which are no pile
+    results: Sequence[Path] = ()  # folders of results: pictures in them are not labelled
     promoted: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
     engine: str = "local"
-    base: Path | None = None  # the base file that was named
-    table: Mapping[str, Any] = field(default_factory=dict)  # of `features.read`, for tables
+    base: Path | None = None  # the base file that the user named
+    table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`, for tables
 
     def read(
         self, progress: Progress, embedder: Embedder | None = None
     ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
-        """Examples and pile, and which items of the pile are examples too: their place and class."""
+        """Read the examples and the pile, and by row the class of items of the pile that are examples too."""
         if self.pile is None or not of_pictures(self.examples):
             examples, pile = read_table(self.examples, self.pile, self.table)
-            if self.base is not None:  # it is asked for, and not what the tables carry
+            if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
         else:
             from handful.backbones import load_backbone
@@ -107,30 +112,32 @@ class Job:
             }  # fmt: skip
             net = load_backbone(self.backbone, **self.backbone_options)
             base = self.base or net.base
-            told_of_base(self.decision.get("method", AUTO), (), base, net.dimension)  # or it says why not, now
+            base_parameters(
+                self.decision.get("method", AUTO), (), base, net.dimension
+            )  # raises an error before pictures are read
             examples = read_examples(self.examples, net, **options)
             pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
             source = {**pile.source, "backbone_options": dict(self.backbone_options)}
             pile = pile.replace(source=source, base=base)
-        return examples, pile, self._given(pile)
+        return examples, pile, self._find_promoted(pile)
 
-    def _given(self, pile: FeatureTable) -> dict[int, str]:
+    def _find_promoted(self, pile: FeatureTable) -> dict[int, str]:
         if not self.promoted:
             return {}
         places: dict[Mark, list[int]] = {}
         for i, mark in enumerate(marks(pile)):
             places.setdefault(mark, []).append(i)
-        given = {}
+        pile_labels = {}
         for name, items in self.promoted.items():
             for item in items:
                 if not places.get(item):
                     now = "has changed" if item[0] in pile.names else "is gone"
                     raise ValueError(
-                        f"{in_brief(printable(item[0]))}, which is to be an example of {in_brief(name)}, {now} since "
-                        "its pile was labelled: put it back, or label the pile anew with `handful label`"
+                        f"{in_brief(printable(item[0]))}, an example of {in_brief(name)}, {now} since "
+                        "the pile was labelled: put it back, or label the pile again with `handful label`"
                     )
-                given[places[item].pop(0)] = name
-        return given
+                pile_labels[places[item].pop(0)] = name
+        return pile_labels
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Record:
-    """What `handful label` wrote to a folder; own: in a run of this user's."""
+    """The record in a folder of results. own: one of the user's own runs wrote it."""
 
     path: Path
     items: int
@@ -160,7 +167,7 @@ def marks(items: FeatureTable) -> list[Mark]:
 
 
 def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
-    """What `read_record` reads, as JSON takes it. Without a job it tells of the groups and cannot be done again."""
+    """The record of a labelled pile, for JSON. Without a job, `handful promote` cannot use it."""
     marked = marks(labelled.pile)
     groups = [
         {
@@ -176,14 +183,14 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **counts,
         **labelled.share,
         "groups": groups,
-        "job": None if job is None else asked_of(job),
+        "job": None if job is None else job_entries(job),
     }
     remember(record["run"], _digest(record))
     return record
 
 
-def asked_of(job: Job) -> dict[str, Any]:
-    """A job as JSON takes it."""
+def job_entries(job: Job) -> dict[str, Any]:
+    """The entries of a job, for JSON."""
     own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
     folders = {"examples": job.examples, "pile": job.pile, "base": job.base}
     paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
@@ -192,7 +199,7 @@ def asked_of(job: Job) -> dict[str, Any]:
 
 
 def _whole_path(backbone: str) -> str:
-    """A backbone that is a file is the same one wherever the record is read."""
+    """The absolute path of a backbone that is a file: the record may be read in another folder."""
     kind, colon, file = backbone.partition(":")
     if backbone.lower().endswith(".onnx"):
         return os.path.abspath(backbone)
@@ -200,7 +207,7 @@ def _whole_path(backbone: str) -> str:
 
 
 def read_record(folder: Path) -> Record:
-    """What `handful label` wrote to a folder; ValueError if it did not write that."""
+    """Read the record in a folder of results; raise ValueError if `handful label` did not write it."""
     path = folder / RECORD
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {in_brief(folder)}: give one that `handful label` wrote")
@@ -209,24 +216,24 @@ def read_record(folder: Path) -> Record:
             f"{in_brief(folder)} has no {RECORD}: label the pile with this version of `handful label` first"
         )
     try:
-        whole = read_json(path, MAX_RECORD_BYTES)
-        if fault := find_fault(whole, WHOLE, "the record") or _contradiction(whole):
+        record = read_json(path, MAX_RECORD_BYTES)
+        if fault := find_fault(record, RECORD_RULES, "the record") or _contradiction(record):
             raise ValueError(fault)
-        own = is_own(whole.get("run"), _digest(whole))
+        own = is_own(record.get("run"), _digest(record))
     except ValueError as error:
-        raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile anew with `handful label`") from None
-    groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in whole["groups"]}
-    return Record(path, whole["items"], whole["unknown"], groups, _job(whole["job"]), own)
+        raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile again with `handful label`") from None
+    groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in record["groups"]}
+    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own)
 
 
-def _contradiction(whole: Mapping[str, Any]) -> str | None:
-    """What no labelling gives, though each entry could be."""
-    groups = whole["groups"]
+def _contradiction(record: Mapping[str, Any]) -> str | None:
+    """What is wrong with entries that are valid alone but contradict each other; None if nothing is."""
+    groups = record["groups"]
     if [group["number"] for group in groups] != [*range(1, len(groups) + 1)]:
         return "the groups are not numbered 1, 2, ..."
     if any(group["size"] < 1 or group["size"] != len(group["items"]) for group in groups):
         return "a group's size is not the number of its items"
-    if not sum(group["size"] for group in groups) <= whole["unknown"] <= whole["items"]:
+    if not sum(group["size"] for group in groups) <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None
 
@@ -240,11 +247,11 @@ def _job(entries: Mapping[str, Any] | None) -> Job | None:
 
 
 def _digest(record: Mapping[str, Any]) -> str:
-    """Of what it says, however it is written."""
+    """A hash of the entries, independent of how the file is formatted."""
     try:
         return digest_of(json.dumps(record, sort_keys=True).encode("ascii"))
     except RecursionError:
-        raise ValueError("its entries lie too deep in each other") from None
+        raise ValueError("its entries are nested too deeply") from None
 
 
 def _marks(items: Sequence[Sequence[str]]) -> list[Mark]:

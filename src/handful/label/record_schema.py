@@ -1,4 +1,4 @@
-"""What a JSON document of anyone's may hold: rules for its entries, beside those of `handful.core.parameters`.
+"""Rules for the entries of a JSON document that anyone may have written, beside those of `handful.core.parameters`.
 
 A document is checked as a whole before any of it is used: types, ranges, sizes, and that every entry is known.
 """
@@ -15,30 +15,30 @@ from typing import Any
 from handful.core.parameters import Rule
 from handful.utils.files import in_brief
 
-MIN_BYTES_PER_CONTAINER = 12  # of a document that is not made of brackets, which take 30 times their size in memory
+MIN_BYTES_PER_CONTAINER = 12  # brackets take 30 times their size in memory: a document with more of them is refused
 
 
 @dataclass(frozen=True)
 class Text:
-    """is_path: one that the system takes."""
+    """A text. is_path: it must be a path that the system accepts."""
 
-    most: int = 4096
+    max_length: int = 4096
     optional: bool = False
     is_path: bool = False
 
     def accepts(self, value: Any) -> bool:
         if value is None:
             return self.optional
-        if not isinstance(value, str) or len(value) > self.most:
+        if not isinstance(value, str) or len(value) > self.max_length:
             return False
         try:
-            return not self.is_path or (0 < len(os.fsencode(value)) <= self.most and "\0" not in value)
+            return not self.is_path or (0 < len(os.fsencode(value)) <= self.max_length and "\0" not in value)
         except ValueError:  # half of a character
             return False
 
     def __str__(self) -> str:
         what = "a path" if self.is_path else "text"
-        return f"{what} of at most {self.most} characters" + (", or null" if self.optional else "")
+        return f"{what} of at most {self.max_length} characters" + (", or null" if self.optional else "")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Anything:
-    """Of an entry that is never used."""
+    """The rule of an entry that is never used."""
 
     def accepts(self, value: Any) -> bool:
         return True
@@ -62,11 +62,13 @@ class Anything:
 class Pairs:
     """Lists of two texts."""
 
-    most: int = 4096
+    max_length: int = 4096
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, list) and all(
-            isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) and len(t) <= self.most for t in pair)
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(isinstance(text, str) and len(text) <= self.max_length for text in pair)
             for pair in value
         )
 
@@ -77,21 +79,21 @@ class Pairs:
 @dataclass(frozen=True)
 class ListOf:
     rule: Any
-    most: int = 100_000
+    max_length: int = 100_000
     optional: bool = False
 
 
 @dataclass(frozen=True)
 class MapOf:
-    """An object of any names, none longer than a path."""
+    """An object with any names, none longer than a path."""
 
     rule: Any
-    most: int = 100_000
+    max_length: int = 100_000
 
 
 @dataclass(frozen=True)
 class Fields:
-    """An object of these names; needed: those that it cannot do without."""
+    """An object with these names. needed: the names that must be there."""
 
     rules: Mapping[str, Any]
     needed: Set[str] = field(default_factory=frozenset)
@@ -106,18 +108,18 @@ def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> 
     if isinstance(rule, Fields):
         if not isinstance(value, dict):
             return f"{where} must be an object"
-        if strange := sorted(value.keys() - rule.rules.keys()):
-            return f"{where} has an unknown entry {in_brief(strange[0], 40)}"
-        if missing := sorted(rule.needed - value.keys()):
-            return f"{where} has no {missing[0]}"
+        if extra_names := sorted(value.keys() - rule.rules.keys()):
+            return f"{where} has an unknown entry {in_brief(extra_names[0], 40)}"
+        if missing_names := sorted(rule.needed - value.keys()):
+            return f"{where} has no {missing_names[0]}"
         parts = [(entry, rule.rules[name], f"{where}.{name}") for name, entry in value.items()]
     elif isinstance(rule, ListOf):
-        if not isinstance(value, list) or len(value) > rule.most:
-            return f"{where} must be a list of at most {rule.most:,} entries"
+        if not isinstance(value, list) or len(value) > rule.max_length:
+            return f"{where} must be a list of at most {rule.max_length:,} entries"
         parts = [(entry, rule.rule, f"{where}[{i}]") for i, entry in enumerate(value)]
     elif isinstance(rule, MapOf):
-        if not isinstance(value, dict) or len(value) > rule.most:
-            return f"{where} must be an object of at most {rule.most:,} entries"
+        if not isinstance(value, dict) or len(value) > rule.max_length:
+            return f"{where} must be an object of at most {rule.max_length:,} entries"
         parts = [(name, Text(), f"a name in {where}") for name in value]
         parts += [(entry, rule.rule, f"{where}[{in_brief(name, 40)}]") for name, entry in value.items()]
     else:
@@ -126,7 +128,7 @@ def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> 
 
 
 def read_json(path: Path, most_bytes: int) -> Any:
-    """A document that is neither too large nor too deep; ValueError says what is wrong with it."""
+    """Read a document; raise ValueError if it is too large, too deep or not JSON."""
     with path.open("rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -136,6 +138,6 @@ def read_json(path: Path, most_bytes: int) -> Any:
     try:
         return json.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
-        raise ValueError("it is no text in UTF-8") from None
+        raise ValueError("it is not text in UTF-8") from None
     except RecursionError:
-        raise ValueError("its entries lie too deep in each other") from None
+        raise ValueError("its entries are nested too deeply") from None

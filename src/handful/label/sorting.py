@@ -1,7 +1,7 @@
-"""Pictures into a folder for each label: copied, linked or moved, never one over another.
+"""Sort pictures into a folder for each label: copy, link or move them, never one over another.
 
-All that can be found out is found out before the first picture is touched. All moves are written to a journal before
-the first of them: even a run that was killed can be undone.
+Everything that can be checked is checked before the first picture is touched. All moves are written to a journal before
+the first one is made, so that even a killed run can be undone.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from contextlib import suppress
 from pathlib import Path
 
 from handful.features import FeatureTable
-from handful.label.move_journal import UNDO, Move, is_journal, write_journal
+from handful.label.move_journal import JOURNAL_FILE, Move, is_journal, write_journal
 from handful.label.subtree import Subtree
 from handful.utils.files import in_brief
 
-WAYS = ("copy", "link", "move")
-MAX_NAME_BYTES = 255  # what most file systems take
+SORT_WAYS = ("copy", "link", "move")
+MAX_NAME_BYTES = 255  # the limit of most file systems
 MAX_PATH_BYTES = 4095
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
 
 
 def check_sorting(how: str, folder: Path) -> None:
-    """Say before the work begins if pictures could not be sorted into a folder."""
-    if how not in WAYS:
-        raise ValueError(f"pictures are sorted by {', '.join(WAYS)}, not by {how!r}")
+    """Raise an error, before the work begins, if pictures cannot be sorted into a folder."""
+    if how not in SORT_WAYS:
+        raise ValueError(f"pictures are sorted by {', '.join(SORT_WAYS)}, not by {how!r}")
     if folder.is_symlink():
-        raise ValueError(f"{str(folder)!r} is a link, and pictures are only sorted below the results: remove it")
+        raise ValueError(
+            f"{str(folder)!r} is a link, but pictures are only sorted into the folder of results: remove it"
+        )
     if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
         raise _closed(folder)
     for path in folder.rglob("*"):
@@ -40,23 +42,21 @@ def check_sorting(how: str, folder: Path) -> None:
         if path.is_symlink() or not path.is_dir():
             raise ValueError(
                 f"{str(folder)!r} holds the pictures of an earlier run, which would mix with these: "
-                f"remove them (what was moved goes back with `handful undo`), or give another folder"
+                f"remove them (`handful undo` moves moved pictures back), or give another folder"
             )
         if not os.access(path, os.W_OK | os.X_OK):
             raise _closed(path)
 
 
 def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> None:
-    """Say before anything is written if a picture could not be put where `plan_places` says."""
-    there = _nearest(folder)
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise _closed(there)
-    name_bytes = os.pathconf(there, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
+    """Raise an error, before anything is written, if a picture cannot be put where `plan_places` says."""
+    nearest_folder = _nearest(folder)
+    if not os.access(nearest_folder, os.W_OK | os.X_OK):
+        raise _closed(nearest_folder)
+    name_bytes = os.pathconf(nearest_folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
     for place in places:
         if len(os.fsencode(place.name)) > name_bytes:
-            raise ValueError(
-                f"{in_brief(place.name)} is too long a name for {in_brief(there)}: shorten it, or sort elsewhere"
-            )
+            raise ValueError(f"{in_brief(place.name)} is too long a name for {in_brief(nearest_folder)}: shorten it")
         if len(os.fsencode(place.absolute())) > MAX_PATH_BYTES:
             raise ValueError(
                 f"{in_brief(place)} is too long a path for a sorted picture: give a folder with a shorter one"
@@ -67,16 +67,18 @@ def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: 
 
 
 def _check_room(pile: FeatureTable, folder: Path, how: str) -> None:
-    """Whether the disk has room for the copies; rounding to its blocks may still need some more."""
-    there = _nearest(folder)
-    if how == "copy" or (how == "move" and there.stat().st_dev != _source_of(pile).stat().st_dev):
-        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(there).free
+    """Raise OSError if the disk has no room for the copies. Rounding to disk blocks may need a little more."""
+    nearest_folder = _nearest(folder)
+    if how == "copy" or (how == "move" and nearest_folder.stat().st_dev != _source_of(pile).stat().st_dev):
+        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(nearest_folder).free
         if needed > free:
-            raise OSError(errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, and {free:,} are free", str(there))
+            raise OSError(
+                errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, but {free:,} are free", str(nearest_folder)
+            )
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder itself, or the first above it that is there."""
+    """The folder itself, or the first folder above it that exists."""
     return next(part for part in (folder, *folder.absolute().parents) if part.exists())
 
 
@@ -85,12 +87,12 @@ def _closed(folder: Path) -> PermissionError:
 
 
 def _check_movable(files: Sequence[Path], source: Path) -> None:
-    """Nothing outside the folder that is sorted is touched, and what is moved can be moved back."""
+    """Raise an error for pictures that are outside of the sorted folder, or that could not be moved back."""
     whole = Path(os.path.realpath(source))
     for parent in {file.parent for file in files}:
         if Path(os.path.realpath(parent)) != whole / parent.relative_to(source):
             raise ValueError(
-                f"{in_brief(parent)} is reached by a link, and --sort move takes nothing from elsewhere: "
+                f"{in_brief(parent)} is behind a link, and --sort move takes nothing from other folders: "
                 "use copy or link"
             )
         if not os.access(parent, os.W_OK | os.X_OK):
@@ -98,7 +100,7 @@ def _check_movable(files: Sequence[Path], source: Path) -> None:
     for file in files:
         if file.is_symlink():
             raise ValueError(
-                f"{in_brief(file)} is a link to a picture, and --sort move moves only pictures themselves: "
+                f"{in_brief(file)} is a link to a picture, but --sort move moves only pictures themselves: "
                 "use copy or link"
             )
 
@@ -107,8 +109,8 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
     """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
         raise ValueError("there are no pictures to sort: the items came from a table")
-    _check_room(pile, folder, how)  # again: the results have taken some of it
-    source, journal, made = _source_of(pile), folder / UNDO, not folder.exists()
+    _check_room(pile, folder, how)  # again: the results have taken some room
+    source, journal, is_new = _source_of(pile), folder / JOURNAL_FILE, not folder.exists()
     moves = [
         Move(file.relative_to(source).parts, place.relative_to(folder).parts)
         for file, place in zip(pile.files, places, strict=True)
@@ -119,7 +121,7 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
             write_journal(journal, source, moves)
     except OSError as error:
         with suppress(OSError):
-            if made:
+            if is_new:
                 folder.rmdir()
         number = error.errno or errno.EIO
         raise OSError(number, f"no picture was sorted: {os.strerror(number)}", str(folder)) from None
@@ -131,33 +133,33 @@ def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how:
                 else:
                     (target.copy if how == "copy" else target.link)(file, move.place)
             except OSError as error:
-                back = f"; `handful undo {journal}` takes them back" if how == "move" and done else ""
+                back = f"; `handful undo {journal}` moves them back" if how == "move" and done else ""
                 why = error.strerror or error
-                reason = f"{done} of {len(places)} pictures were sorted{back}; the next was not: {why}"
+                reason = f"{done} of {len(places)} pictures were sorted{back}; the next one was not: {why}"
                 raise OSError(error.errno or errno.EIO, reason, str(file)) from None
     return folder
 
 
 def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list[Path]:
-    """Where each picture will be, `folder/<label>/<its name>`; numbered where another has that name."""
+    """The new path of each picture, `folder/<label>/<its name>`, with a number if another one has that name."""
     names = folder_names(set(labels))
-    taken: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
+    used_names: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
     places = []
     for file, label in zip(pile.files or (), labels, strict=True):
         start = (label, _alike(file.name))
-        k = taken.get(start, 1)
+        k = used_names.get(start, 1)
         name = _numbered(file.name, k)
-        while (label, _alike(name)) in taken or os.path.lexists(folder / names[label] / name):
+        while (label, _alike(name)) in used_names or os.path.lexists(folder / names[label] / name):
             k += 1
             name = _numbered(file.name, k)
-        taken[start] = k + 1
-        taken.setdefault((label, _alike(name)), 2)
+        used_names[start] = k + 1
+        used_names.setdefault((label, _alike(name)), 2)
         places.append(folder / names[label] / name)
     return places
 
 
 def _numbered(name: str, k: int) -> str:
-    """a.png, a (2).png, a (3).png; the stem is cut where the whole would be too long a name."""
+    """a.png, a (2).png, a (3).png; the stem is cut if the name would be too long."""
     stem, suffix = os.path.splitext(name)
     end = suffix if k == 1 else f" ({k}){suffix}"
     while len(os.fsencode(stem + end)) > MAX_NAME_BYTES and len(stem) > 1:
@@ -166,29 +168,29 @@ def _numbered(name: str, k: int) -> str:
 
 
 def _source_of(pile: FeatureTable) -> Path:
-    """The folder that the pictures of a pile lie below."""
+    """The folder that contains the pictures of a pile."""
     files = pile.files or []
     return pile.folder or Path(os.path.commonpath([file.parent for file in files]))
 
 
 def folder_names(labels: set[str]) -> dict[str, str]:
-    """A folder name for each label that every file system takes, no two alike."""
+    """A folder name for each label that every file system accepts, no two alike."""
     names: dict[str, str] = {}
-    taken = {_alike(UNDO)}
+    used_names = {_alike(JOURNAL_FILE)}
     for label in sorted(labels):
         base = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", label).strip(" .") or "_"
         if base.split(".")[0].rstrip().lower() in RESERVED:
             base = f"_{base}"
-        while len(os.fsencode(base)) > 200:  # 255 bytes is what most take, and a number may follow
+        while len(os.fsencode(base)) > 200:  # most systems allow 255 bytes, and a number may follow
             base = base[:-1].rstrip(" .")
         name, k = base, 2
-        while _alike(name) in taken:
+        while _alike(name) in used_names:
             name, k = f"{base} ({k})", k + 1
-        taken.add(_alike(name))
+        used_names.add(_alike(name))
         names[label] = name
     return names
 
 
 def _alike(name: str) -> str:
-    """The same for names that some file system takes for one."""
+    """A form of a name that is equal for names that some file system does not tell apart."""
     return unicodedata.normalize("NFC", name).casefold()

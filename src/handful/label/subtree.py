@@ -1,8 +1,8 @@
-"""A folder in which files are put, moved and removed, and which none of that can leave.
+"""A folder in which files are added, moved and removed, with no way to reach files outside of it.
 
-The folder is opened once. Every place below it is reached from there, one folder after the other, and no link is
-followed: a link that is put in the way after all was checked leads nowhere. Where the system cannot do that (Windows),
-each place is looked at again directly before it is used.
+The folder is opened once. Every place below it is opened from there, one folder after the other, and no link is
+followed. So a link that somebody adds after the checks has no effect. On systems that cannot do that (Windows), each
+place is checked again directly before it is used.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ BY_DESCRIPTOR = hasattr(os, "O_NOFOLLOW") and os.supports_dir_fd >= {os.open, os
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_LINK
 
-Parts = Sequence[str]  # of a path below the folder: ("left", "a.png")
+Parts = Sequence[str]  # the names in a path below the folder: ("left", "a.png")
 
 
 class Place(NamedTuple):
-    """What the functions of `os` take: a name and the descriptor of its folder, or a path and None."""
+    """Arguments for functions of `os`: a name and the descriptor of its folder, or a path and None."""
 
     name: str
     folder: int | None
 
 
 class Subtree:
-    """A folder that is there, for use in a `with` statement."""
+    """An existing folder, for use in a `with` statement."""
 
     def __init__(self, folder: Path) -> None:
         self.path = Path(os.path.realpath(folder))
@@ -48,16 +48,18 @@ class Subtree:
             os.close(self._root)
 
     def check(self, parts: Parts) -> Parts:
-        """The same place with its folder's links resolved; ValueError if that lies outside."""
+        """The same place with the links of its folder resolved; ValueError if that is outside."""
         if any(part in ("", ".", "..") or os.path.basename(part) != part or "\0" in part for part in parts):
-            raise ValueError(f"{in_brief('/'.join(parts))} is no place below {in_brief(self.path)}")
+            raise ValueError(f"{in_brief('/'.join(parts))} is not a place below {in_brief(self.path)}")
         folder = Path(os.path.realpath(self.path.joinpath(*parts[:-1])))
         if folder != self.path and self.path not in folder.parents:
-            raise ValueError(f"{in_brief(self.path.joinpath(*parts))} leads out of {in_brief(self.path)} by a link")
+            raise ValueError(
+                f"{in_brief(self.path.joinpath(*parts))} leads out of {in_brief(self.path)} through a link"
+            )
         return (*folder.relative_to(self.path).parts, parts[-1])
 
     def status(self, parts: Parts) -> os.stat_result | None:
-        """Of the file or the link itself; None if it is not there."""
+        """The status of the file, or of the link itself; None if there is none."""
         try:
             with self._place(parts) as (name, folder):
                 return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -65,7 +67,7 @@ class Subtree:
             return None
 
     def is_claim(self, parts: Parts) -> bool:
-        """An empty file, which no picture is."""
+        """Whether it is an empty file that reserves a name. No picture is empty."""
         status = self.status(parts)
         return status is not None and S_ISREG(status.st_mode) and status.st_size == 0
 
@@ -74,28 +76,28 @@ class Subtree:
             os.unlink(name, dir_fd=folder)
 
     def remove_folder(self, parts: Parts) -> None:
-        """If nothing is in it."""
+        """Remove a folder if it is empty."""
         with suppress(OSError), self._place(parts) as (name, folder):
             os.rmdir(name, dir_fd=folder)
 
     def link(self, file: Path, parts: Parts) -> None:
-        """Put a link to a file."""
+        """Add a link to a file."""
         with self._place(parts, make=True) as (name, folder):
             os.symlink(os.path.realpath(file), name, dir_fd=folder)
 
     def copy(self, file: Path, parts: Parts) -> None:
-        """Put a copy of a file, never over another."""
+        """Add a copy of a file; never replace another file."""
         with self._place(parts, make=True) as place, _claimed(place):
             _copy(Place(str(file), None), place)
 
     def move(self, parts: Parts, other: Subtree, there: Parts) -> None:
-        """Move a file of this folder to another, never over another file."""
+        """Move a file to another folder; never replace another file."""
         with self._place(parts) as source, other._place(there, make=True) as place, _claimed(place):
             _move(source, place)
 
     @contextmanager
     def _place(self, parts: Parts, make: bool = False) -> Iterator[Place]:
-        """make: also its folder."""
+        """Open the folder of a place. make: create it if needed."""
         if self._root is None:
             self.check(parts)
             path = self.path.joinpath(*parts)
@@ -119,7 +121,7 @@ class Subtree:
 
 @contextmanager
 def _claimed(place: Place) -> Iterator[None]:
-    """Take a name in one step by an empty file: what replaces that replaces nobody's. It goes if it is not replaced."""
+    """Reserve a name with an empty file, so that no file is replaced. It is removed if the work fails."""
     file = os.open(place.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_LINK, 0o666, dir_fd=place.folder)
     try:
         claim = os.fstat(file).st_ino
@@ -140,12 +142,12 @@ def _move(source: Place, place: Place) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _copy(source, place)  # to another disk: the picture goes when its copy is whole
+        _copy(source, place)  # to another disk: the picture is removed when its copy is complete
         os.unlink(source.name, dir_fd=source.folder)
 
 
 def _copy(source: Place, place: Place) -> None:
-    """Over a claim, with its times and rights. A link is followed only where the source is a path."""
+    """Copy a file over a reserved name, with times and permissions. A link is followed only if the source is a path."""
     part = f".handful-{os.getpid()}.part"
     if place.folder is None:
         part = os.path.join(os.path.dirname(place.name), part)

@@ -1,4 +1,4 @@
-"""A labelled pile in numbers and words, whether it is in memory or in parts."""
+"""A labelled pile in numbers and words, for a pile in memory and for one in parts."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Outcome:
 
     model: FewShotClassifier
     examples: FeatureTable | None
-    decision: str  # how the threshold was found, in words
+    decision: str  # how the threshold was chosen, in words
     size: int
-    counts: Mapping[Any, int]  # of the items that were given each class
-    given: Mapping[int, str] = field(default_factory=dict)  # items of the pile that are examples too, and their class
+    counts: Mapping[Any, int]  # items by class
+    pile_labels: Mapping[int, str] = field(default_factory=dict)  # the class of items that are examples too, by row
 
     @property
     def unknown(self) -> int:
@@ -45,8 +45,9 @@ class Outcome:
         """What happened, in words."""
         n, unknown = self.size, self.unknown
         per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
-        shown = [] if self.examples is None else [name for name in self.examples.label_names if name is not None]
-        lines = [] if self.examples is None else self._examples_in_words(Counter(shown))
+        lines = []
+        if self.examples is not None:
+            lines = self._examples_in_words(Counter(name for name in self.examples.label_names if name is not None))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         lines.append(f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}).")
@@ -60,18 +61,18 @@ class Outcome:
         classes = "1 class was" if len(per_class) == 1 else f"{len(per_class)} classes were"
         each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(per_class) > 1)}"
         return [f"{classes} shown by {each}; the pile holds {self.size} item{'s' * (self.size != 1)}."] + [
-            f"The classes {first} and {second} have almost the same name, and were taken for two: give them one "
-            "name if they are one."
+            f"The classes {first} and {second} have almost the same name and are treated as two: if they are one "
+            "class, give them the same name."
             for first, second in almost_alike(per_class)
         ]
 
     def _share_in_words(self) -> str:
-        share, interval, is_told = share_of(self.model).values()
-        if self.examples is None or (not is_told and interval is None):  # the method has no use for it
+        share, interval, is_set = share_of(self.model).values()
+        if self.examples is None or (not is_set and interval is None):  # the method has no use for it
             return ""
-        if is_told:
-            return f"About {percent(share)} of the pile were said to be unknown (--outlier-share)."
-        n = self.size - len(self.given)
+        if is_set:
+            return f"About {percent(share)} of the pile are unknown, as --outlier-share says."
+        n = self.size - len(self.pile_labels)
         if n < decide.MIN_PILE_ITEMS:
             small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
             return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
@@ -80,7 +81,7 @@ class Outcome:
 
 
 def almost_alike(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ in the case of letters, in blanks or in a last ".0" alone: likely mistakes.
+    """Pairs of names that differ only in upper and lower case, in blanks or in a final ".0": likely mistakes.
 
     >>> almost_alike(["cat", "1", "Cat", "1.0", "dog"])
     [('cat', 'Cat'), ('1', '1.0')]
@@ -97,7 +98,7 @@ def almost_alike(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def share_of(model: FewShotClassifier) -> dict[str, Any]:
-    """How much of the pile is unknown: as told, as estimated (with an interval), or what was called unknown."""
+    """The share of unknowns in the pile: as the user set it, as estimated (with an interval), or as labelled."""
     share = model.get_params(deep=False)["outlier_share"]
     interval = model.outlier_share_interval_
     return {
@@ -108,7 +109,7 @@ def share_of(model: FewShotClassifier) -> dict[str, Any]:
 
 
 def made_by(model: FewShotClassifier, source: Mapping[str, Any]) -> dict[str, Any]:
-    """How labels were made; source: what made the features."""
+    """How labels were made. source: what made the features."""
     return {
         "handful": handful.__version__,
         "method": model._method,

@@ -14,8 +14,8 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.report.contents import Figures, Group, Item, Report
 
 MAX_REPORT_ITEMS = 5000
-MAX_CENTRAL_ITEMS = 40  # of each group, the most central items are in the report, however sure their answers are
-Progress = Callable[[str, int, int], None]  # of what, how many are done, of how many
+MAX_CENTRAL_ITEMS = 40  # of each group, whatever their confidence
+Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 Place = tuple[float, float]
 
 

@@ -145,12 +145,12 @@ class Report:
     def check(self) -> None:
         """Raise ValueError if something in it contradicts something else; the message names the item or group."""
         if UNKNOWN_NAME in self.classes:
-            raise ValueError(f"a class is named {UNKNOWN_NAME!r}, as items of no class are: rename it")
+            raise ValueError(f"a class is named {UNKNOWN_NAME!r}, the name for items of no class: rename it")
         if math.isnan(self.threshold):
             raise ValueError("threshold is nan: give the outlier score above which an item is unknown")
         for item in self.items:
             if item.closest not in self.classes:
-                raise ValueError(f"item {item.name!r}: {item.closest!r} is none of the classes {list(self.classes)}")
+                raise ValueError(f"item {item.name!r}: {item.closest!r} is not one of the classes {list(self.classes)}")
             if item.label not in (item.closest, UNKNOWN_NAME):
                 raise ValueError(
                     f"item {item.name!r}: its label {item.label!r} is neither {item.closest!r} nor {UNKNOWN_NAME!r}"

@@ -1,9 +1,10 @@
 """The report as one html file that opens from disk.
 
-The script and the style stand inside the page and are allowed by their hashes; its Content-Security-Policy forbids
-everything else. So nothing is fetched, and a picture called `<script>` is only a name. The items are stored as JSON,
-their thumbnails in a second block. The script (in `page/`) makes a card only when it comes near the window: a page with
-twenty thousand pictures opens as fast as one with five hundred.
+The script and the style are inside the page and are allowed by their hashes; the Content-Security-Policy forbids
+everything else. So nothing is loaded from elsewhere, and a picture named `<script>` is only a name.
+
+The items are stored as JSON, their thumbnails in a second block. The script (in `page/`) makes a card only when it
+comes near the window: a page with twenty thousand pictures opens as fast as one with five hundred.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
 
 
 def _picture(item: Item) -> str | None:
-    """The thumbnail in base64; its first letters say which of the two formats it is."""
+    """The thumbnail in base64; its first letters tell the format."""
     if item.thumbnail is None:
         return None
     data = bytes(item.thumbnail)
@@ -150,7 +151,7 @@ def _number(value: float) -> float | str | None:
 
 
 def _json(value: object) -> str:
-    """Plain ASCII without <, > and &: nothing in it can end the block it stands in."""
+    """Plain ASCII without <, > and &: nothing in it can end the block that it is in."""
     plain = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

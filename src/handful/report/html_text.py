@@ -9,12 +9,12 @@ from handful.report.contents import Figures
 
 
 def escape(value: object) -> str:
-    """Text that is safe in html, in elements and attributes; bytes of a file name that are no text become '?'."""
+    """Text that is safe in html, in elements and attributes; bytes of a file name that are not text become '?'."""
     return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
 
 
 def printable(name: str) -> str:
-    """As in the tables: bytes of a file name that are no text are written as escapes."""
+    """As in the tables: bytes of a file name that are not text are written as escapes."""
     return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -36,7 +36,7 @@ def paragraphs(sentences: Sequence[str]) -> str:
 
 
 def table(figures: Figures) -> str:
-    """A table that scrolls sideways where the window is narrow."""
+    """A table that scrolls sideways if the window is narrow."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in figures.columns)
     rows = "\n".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'

@@ -1,7 +1,8 @@
-"""The workbench: a local page on which a folder of pictures becomes a labelled one, and the server behind it.
+"""The workbench: a local page for labelling a folder of pictures, and the server behind it.
 
-`store` writes to the disk, `project` holds the state, `worker` runs jobs, `app` has the routes, `guard` checks every
-request, `connections` limits them, `solvers` are the processes behind POST /solve.
+`domain/` is the project: `store.py` writes to the disk, `project.py` holds the state, `worker.py` runs jobs.
+`server/` is HTTP: `app.py` has the routes, `guard.py` checks every request, `connections.py` limits connections,
+`solve_processes.py` runs the processes behind POST /solve. `page/` is the page in the browser.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,6 @@ __all__ = ["Project", "Refusal", "default_folder"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from handful.workbench.domain import project  # slow: the processes of `solvers` do without it
+    from handful.workbench.domain import project  # slow, and the processes of POST /solve do not need it
 
     return getattr(project, name)

@@ -96,8 +96,8 @@ function makeCard(item) {
   label.append(make("i", {}, make("span", { class: "hid" }, "confidence "), percent(sureOf(item))));
   const score = make("p", { class: "score" }, bar, make("span", { class: "hid" }, "outlier score "));
   score.append(range.text(item.score));
-  if (item.unknown !== item.given) {
-    open.append(make("span", { class: "was" }, "was ", make("bdi", {}, item.given ? data.unknown : "known")));
+  if (item.unknown !== item.unknownAtFirst) {
+    open.append(make("span", { class: "was" }, "was ", make("bdi", {}, item.unknownAtFirst ? data.unknown : "known")));
   }
   if (item.doubt) {
     open.append(make("span", { class: "mark", title: "worth a look" }, make("span", { class: "hid" }, "worth a look: "), item.doubt));
@@ -149,7 +149,7 @@ function showDetail(item) {
   const fact = (name, ...value) => facts.append(make("dt", {}, name), make("dd", {}, ...value));
   if (item.example) fact("example of", make("bdi", {}, data.classes[item.closest]));
   else {
-    fact("label", make("bdi", {}, labelOf(item)), item.unknown === item.given ? "" : " at this threshold");
+    fact("label", make("bdi", {}, labelOf(item)), item.unknown === item.unknownAtFirst ? "" : " at this threshold");
     if (item.unknown) fact("closest class", make("bdi", {}, data.classes[item.closest]));
     if (item.unknown && item.group) fact("group", make("bdi", {}, groupName(item)));
     fact("confidence", percent(sureOf(item)) || "n/a");

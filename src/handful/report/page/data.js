@@ -3,7 +3,7 @@
 const STEPS = 1000; // of the slider
 
 const byId = (id) => document.getElementById(id);
-const number = (value) => (value === null ? NaN : Number(value)); // "Infinity" travels as text
+const number = (value) => (value === null ? NaN : Number(value)); // "Infinity" is stored as text
 const { format: count } = new Intl.NumberFormat("en-US"); // made once: it is used at every step of a drag
 const percent = (value) => (Number.isNaN(value) ? "" : `${Math.round(100 * value)}%`);
 
@@ -21,7 +21,7 @@ const pictures = takeData("pictures");
 const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, note], id) => ({
   id, name, closest, near, note, small: name.toLowerCase(),
   example: kind === 2,
-  given: kind === 1, // unknown at the threshold the labels were made with
+  unknownAtFirst: kind === 1, // at the threshold that the labels were made with
   unknown: kind === 1,
   doubt: "", // why it is worth a look
   confidence: number(confidence), otherwise: number(otherwise), score: number(score), x: number(x), y: number(y),
@@ -42,7 +42,7 @@ const range = (() => {
   const finite = byScore.map((item) => item.score).filter(Number.isFinite);
   let [low, high] = [finite[0] ?? 0, finite[finite.length - 1] ?? 1];
   if (data.probability) [low, high] = [Math.min(0, low), Math.max(1, high)];
-  else if (high > low) low -= (high - low) / STEPS; // at the slider's left end even the surest are set aside
+  else if (high > low) low -= (high - low) / STEPS; // at the left end of the slider, all items are unknown
   else [low, high] = [low - 0.5, high + 0.5];
   const decimals = (share) => Math.min(12, Math.max(0, Math.ceil(Math.log10(1 / (share * (high - low))))));
   const text = (value, share) =>
@@ -56,18 +56,18 @@ const range = (() => {
   };
 })();
 
-// ---- What is known now ---------------------------------------------------------------------------------------------
+// ---- The current state ---------------------------------------------------------------------------------------------
 
-const chosen = number(data.threshold);
-const now = { threshold: chosen, find: "", only: false, order: "sure", bright: null };
+const firstThreshold = number(data.threshold);
+const now = { threshold: firstThreshold, find: "", only: false, order: "sure", bright: null };
 
 // At the threshold that the labels were made with, items keep their labels; at others the score decides.
 function decide(item) {
-  if (now.threshold === chosen || Number.isNaN(item.score)) return item.given;
+  if (now.threshold === firstThreshold || Number.isNaN(item.score)) return item.unknownAtFirst;
   return item.score > now.threshold;
 }
 const labelOf = (item) => (item.unknown ? data.unknown : data.classes[item.closest]);
-const sureAs = (item, unknown) => (unknown === item.given ? item.confidence : item.otherwise);
+const sureAs = (item, unknown) => (unknown === item.unknownAtFirst ? item.confidence : item.otherwise);
 const sureOf = (item) => sureAs(item, item.unknown);
 const matches = (item) => (!now.find || item.small.includes(now.find)) && (!now.only || item.example || Boolean(item.doubt));
 
@@ -77,7 +77,7 @@ const matches = (item) => (!now.find || item.small.includes(now.find)) && (!now.
 // threshold: so the pile is sorted once for each, and a drag of the slider sorts nothing. Items of equal confidence
 // go by their score; items without a score, then items without a confidence, come last in both orders.
 function sortedPile(unknown, sign) {
-  const toward = unknown ? -1 : 1; // a known item is surer the lower its score is
+  const toward = unknown ? -1 : 1; // a known item with a lower score is more certain
   return [...pile].sort((a, b) => {
     const [p, q] = [sureAs(a, unknown), sureAs(b, unknown)];
     return nanLast(a.score, b.score) || nanLast(p, q) || sign * (q - p || toward * (a.score - b.score)) || a.id - b.id;

@@ -50,10 +50,10 @@ const map = new PointMap(byId("points"), byId("tip"), points, data.classes, {
     dim: !matches(item) || (now.bright !== null && now.bright !== (item.unknown ? aside.k : item.closest)),
   }),
   describe: (tip, item) => {
-    const said = item.example ? ["example of ", data.classes[item.closest]] : ["", labelOf(item)];
+    const label = item.example ? ["example of ", data.classes[item.closest]] : ["", labelOf(item)];
     const score = item.example ? "" : `, outlier score ${range.text(item.score)}`;
     const lines = make("div", {}, make("p", { class: "name", dir: "auto" }, ...wrapping(item.name)));
-    lines.append(make("p", {}, said[0], make("bdi", {}, said[1]), score));
+    lines.append(make("p", {}, label[0], make("bdi", {}, label[1]), score));
     tip.replaceChildren(...(pictures[item.id] ? [pictureOf(pictures[item.id])] : []), lines);
   },
   open: goTo,
@@ -87,7 +87,7 @@ probe.inert = true;
 byId("groups").append(probe);
 let size = { columns: 1, pitch: 1, gap: 0 };
 
-// Every card is as high as the probe's: that is what lets a list know its height without its cards.
+// Every card has the height of the probe. So a list has its height without its cards.
 function measure() {
   if (!pile.length) return;
   if (!probe.firstChild) {
@@ -115,12 +115,12 @@ function drawCards() {
 // The pictures on either side of the threshold, which would move next.
 function drawEdge() {
   const scored = byScore.filter((item) => !Number.isNaN(item.score));
-  const kept = scored.filter((item) => !item.unknown).slice(-3);
-  const set = scored.filter((item) => item.unknown).slice(0, 3);
+  const known = scored.filter((item) => !item.unknown).slice(-3);
+  const unknown = scored.filter((item) => item.unknown).slice(0, 3);
   const side = (list, name) => make("div", { class: name, role: "group" },
     make("span", { class: "note" }, name === "known" ? "barely labelled" : "barely unknown"),
     ...list.map((item) => thumbButton(item, { title: item.name })));
-  byId("edge").replaceChildren(side(kept, "known"), side(set, "unknown"));
+  byId("edge").replaceChildren(side(known, "known"), side(unknown, "unknown"));
   byId("edge").hidden = thing === "item" || !scored.length;
 }
 
@@ -130,7 +130,7 @@ function assign() {
   let moved = 0;
   for (const item of pile) {
     item.unknown = decide(item);
-    moved += item.unknown !== item.given;
+    moved += item.unknown !== item.unknownAtFirst;
   }
   const doubts = markDoubts(data.classes.length);
   for (const side of ["known", "unknown"]) {
@@ -150,58 +150,58 @@ function refresh() {
   const { moved, doubts } = assign();
   const filtered = Boolean(now.find) || now.only;
   const unknown = aside.size;
-  const said = `${count(pile.length - unknown)} labelled, ${count(unknown)} unknown`;
-  byId("counts").textContent = said;
+  const totals = `${count(pile.length - unknown)} labelled, ${count(unknown)} unknown`;
+  byId("counts").textContent = totals;
   byId("value").textContent = range.fine(now.threshold);
-  byId("threshold").setAttribute("aria-valuetext", `${range.fine(now.threshold)}: ${said}`);
-  byId("reset").hidden = now.threshold === chosen;
+  byId("threshold").setAttribute("aria-valuetext", `${range.fine(now.threshold)}: ${totals}`);
+  byId("reset").hidden = now.threshold === firstThreshold;
   byId("moved").textContent = moved ? `${count(moved)} moved` : "";
-  const found = groups.reduce((sum, { grid }) => sum + grid.ids.length, 0);
-  byId("found").textContent = now.find ? `${things(found)} found` : "";
+  const matchCount = groups.reduce((sum, { grid }) => sum + grid.ids.length, 0);
+  byId("found").textContent = now.find ? `${things(matchCount)} found` : "";
   byId("doubts").textContent = count(doubts);
-  byId("nothing").hidden = found > 0 || (pile.length > 0 && !filtered);
+  byId("nothing").hidden = matchCount > 0 || (pile.length > 0 && !filtered);
   byId("nothing").textContent = !pile.length ? "The pile is empty."
     : now.find ? `No ${thing} has this in its name.` : `No ${thing} is worth a look.`;
   for (const group of groups) {
-    const shown = group.grid.ids.length;
+    const visible = group.grid.ids.length;
     group.sum.textContent = count(group.size);
-    group.total.textContent = filtered ? `${count(shown)} of ${things(group.size)}` : things(group.size);
+    group.total.textContent = filtered ? `${count(visible)} of ${things(group.size)}` : things(group.size);
     if (group === aside) group.total.append(" set aside");
     else if (group.examples.length) group.total.append(`, ${count(group.examples.length)} example${group.examples.length === 1 ? "" : "s"}`);
-    group.section.hidden = filtered && !shown;
-    group.empty.hidden = shown > 0;
+    group.section.hidden = filtered && !visible;
+    group.empty.hidden = visible > 0;
     group.grid.measure(size.columns, size.pitch, size.gap);
   }
   const share = range.share(now.threshold);
   moveCut(share);
   byId("groups").style.setProperty("--cut", `${100 * share}%`);
   byId("histogram").setAttribute("aria-label",
-    `Histogram of the outlier scores of ${things(pile.length)}, cut at ${range.fine(now.threshold)}: ${said}`);
+    `Histogram of the outlier scores of ${things(pile.length)}, cut at ${range.fine(now.threshold)}: ${totals}`);
   byId("points").setAttribute("aria-label",
-    `Map of ${things(points.length)}: ${said}, ${count(items.length - pile.length)} examples. The arrow keys move from point to point, Enter goes to the card.`);
+    `Map of ${things(points.length)}: ${totals}, ${count(items.length - pile.length)} examples. The arrow keys move from point to point, Enter goes to the card.`);
   drawEdge();
   markStrips();
-  // Groups above grew or shrank: what the user looks at stays where it is on the screen.
+  // Groups above may have grown or shrunk: what the user looks at must not move on the screen.
   if (anchor && scrollY > 0) scrollBy({ top: anchor.getBoundingClientRect().top - before, behavior: "instant" });
   drawCards();
   map.draw();
 }
 
-// At most once a frame, however fast the events come.
+// Calls a function at most once for each frame.
 function eachFrame(work) {
-  let asked = false;
+  let waiting = false;
   return () => {
-    if (asked) return;
-    asked = true;
+    if (waiting) return;
+    waiting = true;
     requestAnimationFrame(() => {
-      asked = false;
+      waiting = false;
       work();
     });
   };
 }
 const soon = eachFrame(refresh);
 
-// Rows of text as RFC 4180 asks.
+// Rows of text as RFC 4180 describes.
 function csv(rows) {
   const cell = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   return rows.map((row) => row.map((value) => cell(String(value))).join(",") + "\n").join("");
@@ -217,16 +217,16 @@ function download(name, content) {
 
 const slider = byId("threshold");
 slider.max = STEPS;
-slider.value = Math.round(range.share(chosen) * STEPS);
+slider.value = Math.round(range.share(firstThreshold) * STEPS);
 slider.disabled = !pile.length;
 slider.addEventListener("input", () => {
   now.threshold = range.at(Number(slider.value));
   soon();
 });
-byId("reset").setAttribute("aria-label", `Reset the threshold to ${range.fine(chosen)}`);
+byId("reset").setAttribute("aria-label", `Reset the threshold to ${range.fine(firstThreshold)}`);
 byId("reset").addEventListener("click", () => {
-  now.threshold = chosen;
-  slider.value = Math.round(range.share(chosen) * STEPS);
+  now.threshold = firstThreshold;
+  slider.value = Math.round(range.share(firstThreshold) * STEPS);
   refresh();
   slider.focus();
 });
@@ -273,7 +273,7 @@ new ResizeObserver(eachFrame(() => {
   drawCards();
 })).observe(byId("groups"));
 addEventListener("scroll", eachFrame(drawCards), { passive: true });
-addEventListener("beforeprint", () => { // on paper all cards are there
+addEventListener("beforeprint", () => { // on paper there are all cards
   for (const { grid } of groups) {
     Object.assign(grid, { first: 0, last: grid.ids.length });
     grid.draw();

@@ -1,4 +1,4 @@
-"""What a person did, both ways, and as it is kept in the history."""
+"""A change that a person made: how to apply it, how to undo it, and how the history stores it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ MAX_ID = 2**53 - 1  # the largest whole number that JavaScript has
 
 @dataclass(frozen=True)
 class Change:
-    """(id, before, after) of labels and classes, None where there is nothing. A class is (name, key)."""
+    """Labels and classes as (id, before, after), with None for no label or no class. A class is (name, key)."""
 
     text: str
     labels: tuple[tuple[int, int | None, int | None], ...] = ()
     classes: tuple[tuple[int, tuple[str, int | None] | None, tuple[str, int | None] | None], ...] = ()
-    threshold: tuple[int, float, float] | None = None  # of which run
+    threshold: tuple[int, float, float] | None = None  # the run, the old and the new threshold
 
     def back(self) -> Change:
         """Return the change that undoes this one."""
-        turned = None if self.threshold is None else (self.threshold[0], self.threshold[2], self.threshold[1])
-        return Change(self.text, tuple(_turned(self.labels)), tuple(_turned(self.classes)), turned)
+        threshold = None if self.threshold is None else (self.threshold[0], self.threshold[2], self.threshold[1])
+        return Change(self.text, tuple(_reversed(self.labels)), tuple(_reversed(self.classes)), threshold)
 
     def as_json(self) -> str:
         """Return the change as JSON, without its text."""
@@ -31,7 +31,7 @@ class Change:
 
     @classmethod
     def read(cls, text: str, change: str) -> Change:
-        """Of what `as_json` wrote; `ValueError` if it is anything else, as the file may be from elsewhere."""
+        """Read what `as_json` wrote; raise ValueError for anything else, because the file may come from anyone."""
         try:
             labels, classes, threshold = json.loads(change, parse_constant=_no_number)
             return cls(
@@ -47,7 +47,7 @@ class Change:
         return bool(self.labels or self.classes or self.threshold)
 
 
-def _turned(steps: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
+def _reversed(steps: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
     return ((what, after, before) for what, before, after in steps)
 
 
@@ -55,8 +55,8 @@ def _or_none(read: Any, value: Any) -> Any:
     return None if value is None else read(value)
 
 
-def _code(value: Any, least: int = 0) -> int:
-    if type(value) is not int or not least <= value <= MAX_ID:
+def _code(value: Any, smallest: int = 0) -> int:
+    if type(value) is not int or not smallest <= value <= MAX_ID:
         raise ValueError
     return value
 

@@ -1,7 +1,7 @@
-"""The SQLite file of a project: what is in it, and that one which came from elsewhere holds just that.
+"""The SQLite file of a project: its schema, and the checks of a file that may come from anyone.
 
-A folder of pictures may bring its project along. So before anything is written or used, its files are looked at: they
-are no links, the schema is ours to the letter (no trigger, no view), and each row is one that handful could write.
+A folder of pictures may contain a project that somebody else made. So its files are checked before they are used: they
+must not be links, the schema must be exactly ours (no trigger, no view), and handful must be able to write each row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from handful.workbench.domain.changes import MAX_ID
 from handful.workbench.domain.run_arrays import read_facts, unpack
 
 FILE, LOCK = "workbench.sqlite", "lock.sqlite"
-SIDECARS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside one
+SIDECARS = ("-wal", "-shm", "-journal")  # files that SQLite writes beside a database
 FOLDERS = ("uploads", "thumbnails", "exports")
 LOCK_TIMEOUT_S = 30.0  # to wait for another process, such as a backup
 MAX_RUN_BYTES = 2**29  # of the arrays of one run: a million items and a hundred classes
@@ -44,16 +44,16 @@ MIGRATIONS = (
 )
 
 
-def _is_text(column: str, most: int) -> str:
-    return f"typeof({column}) = 'text' AND length(CAST({column} AS BLOB)) <= {most}"
+def _is_text(column: str, max_bytes: int) -> str:
+    return f"typeof({column}) = 'text' AND length(CAST({column} AS BLOB)) <= {max_bytes}"
 
 
 def _is_id(column: str) -> str:
     return f"typeof({column}) = 'integer' AND {column} BETWEEN 1 AND {MAX_ID}"
 
 
-# What is true of each row that handful writes; checked where it is true of all versions
-ROWS = {
+# What holds for each row that handful writes, in any version
+ROW_RULES = {
     "meta": f"{_is_text('key', 100)} AND {_is_text('value', 10_000)}",
     "sqlite_sequence": f"{_is_text('name', 100)} AND typeof(seq) = 'integer' AND seq BETWEEN 0 AND {MAX_ID}",
     "items": (
@@ -78,7 +78,7 @@ ROWS = {
 
 
 class Unusable(ValueError):
-    """A file of a project that is not used: which, and why."""
+    """A file of a project cannot be used: which file, and why."""
 
     def __init__(self, path: Path, reason: object) -> None:
         text = "".join(c if c.isprintable() else "?" for c in str(reason))
@@ -87,8 +87,8 @@ class Unusable(ValueError):
 
 
 @contextmanager
-def blaming(path: Path, *, writing: bool = False) -> Iterator[None]:
-    """What SQLite says, as a sentence: the file is of no use or, once it was looked at, cannot be written."""
+def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
+    """Turn errors of SQLite into sentences: the file cannot be used or, with `writing`, cannot be written."""
     try:
         yield
     except sqlite3.Error as error:
@@ -100,7 +100,7 @@ def blaming(path: Path, *, writing: bool = False) -> Iterator[None]:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection on which no schema of a stranger runs anything. `mode`: ro, rw, or rwc, which makes the file."""
+    """Open a connection on which the schema of a file cannot run code. mode: ro, rw, or rwc, which creates the file."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
@@ -115,7 +115,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def check_folder(folder: Path) -> None:
-    """A project's folder whose own files would lead SQLite, or what is written, elsewhere is refused."""
+    """Raise an error if a file or folder of a project is a link: SQLite would read or write elsewhere."""
     _check_kind(folder, stat.S_ISDIR, "folder", links=True)
     for name in FOLDERS:
         _check_kind(folder / name, stat.S_ISDIR, "folder")
@@ -132,23 +132,23 @@ def _check_kind(path: Path, is_kind: Callable[[int], bool], kind: str, links: bo
     except OSError as error:
         raise Unusable(path, error.strerror) from None
     if not is_kind(mode):
-        problem = "it is a link" if stat.S_ISLNK(mode) else f"it is no {kind}"
+        problem = "it is a link" if stat.S_ISLNK(mode) else f"it is not a {kind}"
         raise Unusable(path, problem)
 
 
 def check_database(path: Path, *, any_name: bool) -> None:
-    """Refuse a file that handful has not written, and leave it as it is.
+    """Raise an error for a file that handful did not write; the file is not changed.
 
-    any_name: items are rows of a table, which may have any name; else they are pictures below a folder.
+    any_name: items are rows of a table, which may have any name. Otherwise they are pictures below a folder.
     """
     if not path.exists() or not path.stat().st_size:
         return
     journal, wal = (Path(f"{path}{end}") for end in ("-journal", "-wal"))
-    if journal.exists() and journal.stat().st_size:  # it would change the file after it was looked at
-        raise Unusable(journal, "it is the change of another program that was broken off")
-    # Without a log the file alone is read, and nothing is made beside it
+    if journal.exists() and journal.stat().st_size:  # SQLite would apply it to the file after the check
+        raise Unusable(journal, "it is an unfinished change of another program")
+    # Without a log, only the file is read and no file is created beside it
     mode = "ro" if wal.exists() and wal.stat().st_size else "ro&immutable=1"
-    with blaming(path), closing(connect(path, mode)) as db:
+    with explained(path), closing(connect(path, mode)) as db:
         _limit_values(db, MAX_SCHEMA_BYTES)
         _check_schema(db, path)
         _limit_values(db, 2 * MAX_RUN_BYTES)
@@ -159,9 +159,9 @@ def check_database(path: Path, *, any_name: bool) -> None:
             _check_rows(db, path, any_name)
 
 
-def _limit_values(db: sqlite3.Connection, most: int) -> None:
+def _limit_values(db: sqlite3.Connection, max_bytes: int) -> None:
     if hasattr(db, "setlimit"):  # since Python 3.11
-        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_bytes)
 
 
 def _check_schema(db: sqlite3.Connection, path: Path) -> None:
@@ -172,14 +172,14 @@ def _check_schema(db: sqlite3.Connection, path: Path) -> None:
         raise Unusable(path, f"its version is {version}")
     with closing(sqlite3.connect(":memory:")) as fresh:
         fresh.executescript("".join(MIGRATIONS[:version]))
-        wanted = _schema(fresh)
-    found = _schema(db)
-    for part in sorted(found.keys() - wanted.keys()):
-        raise Unusable(path, f"its {part[0]} {part[1]:.60} is none that handful makes")
-    for part in sorted(wanted.keys() - found.keys()):
+        expected = _schema(fresh)
+    actual = _schema(db)
+    for part in sorted(actual.keys() - expected.keys()):
+        raise Unusable(path, f"its {part[0]} {part[1]:.60} is not one that handful makes")
+    for part in sorted(expected.keys() - actual.keys()):
         raise Unusable(path, f"it lacks the {part[0]} {part[1]}")
-    for part, sql in wanted.items():
-        if found[part] != sql:
+    for part, sql in expected.items():
+        if actual[part] != sql:
             raise Unusable(path, f"its {part[0]} {part[1]} is not as handful makes it")
 
 
@@ -189,11 +189,11 @@ def _schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def _check_rows(db: sqlite3.Connection, path: Path, any_name: bool) -> None:
-    for table, rule in ROWS.items():
+    for table, rule in ROW_RULES.items():
         if db.execute(f"SELECT 1 FROM {table} WHERE NOT coalesce({rule}, 0) LIMIT 1").fetchone():
             raise Unusable(path, f"its table {table} holds a row that handful does not write")
     for query in ("SELECT name, reason FROM items", "SELECT name FROM classes", "SELECT text FROM history"):
-        for name, *_ in db.execute(query):  # SQLite says if a text is none
+        for name, *_ in db.execute(query):  # SQLite raises an error if a text is not valid
             if "items" in query and not any_name and not is_item_name(name):
                 raise Unusable(path, f"the name {name!r:.80} of an item leads out of the folder")
     last = db.execute("SELECT facts, arrays FROM runs ORDER BY id DESC LIMIT 1").fetchone()
@@ -206,7 +206,7 @@ def _check_rows(db: sqlite3.Connection, path: Path, any_name: bool) -> None:
 
 
 def is_item_name(name: str) -> bool:
-    """Whether a name can be that of a picture found below a folder."""
+    """Whether a name can be the name of a picture below a folder."""
     if not name or "\0" in name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         return False
     return os.name != "nt" or not (PureWindowsPath(name).drive or PureWindowsPath(name).root)

@@ -1,4 +1,4 @@
-"""What a person changes: labels, classes, the threshold; each step kept before it is shown, and each can be undone."""
+"""Changes by a person: labels, classes and the threshold. Each is stored before it is shown, and can be undone."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from handful.workbench.domain.state import Class, State
 from handful.workbench.domain.store import Store, next_class
 from handful.workbench.domain.views import row_of
 
-LONGEST = 200  # characters of a class's name
+MAX_NAME_CHARACTERS = 200  # characters of a class's name
 KEYS = range(1, 10)
 
 
 class Edits:
     """The part of a `Project` that people change.
 
-    What is known is held as a `State` that is never changed, only replaced: whoever reads takes it once and sees one
-    moment. Whoever changes something holds the lock and writes to the store first.
+    The state is a `State`, which is replaced and never changed: a reader takes it once and sees one moment. A writer
+    holds the lock and writes to the store first.
     """
 
     def __init__(self, store: Store, state: State) -> None:
         self.store = store
         self._lock = threading.RLock()
-        self._state = self._kept = state  # as it is being made, and as it is on the disk
-        self._together = False
+        self._state = self._stored_state = state  # with changes that are not committed yet, and as on the disk
+        self._is_batch = False
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def state(self) -> State:
         """The state as it is on the disk."""
-        return self._kept
+        return self._stored_state
 
-    def listen(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Be called, from any thread, when something changed; gives what ends it."""
-        self._listeners.append(told)
-        return lambda: self._listeners.remove(told)
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call a function, from any thread, after each change; return a function that ends this."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def tell(self) -> None:
         """Call every listener."""
-        for told in tuple(self._listeners):
-            told()
+        for listener in tuple(self._listeners):
+            listener()
 
     def together(self, works: Sequence[Callable[[], Any]]) -> list[tuple[Any, Exception | None]]:
-        """Several changes in one transaction, as bringing it to the disk is what takes long: results or errors.
+        """Make several changes in one transaction, because writing to the disk is slow; return results or errors.
 
-        One that fails changes nothing; the others are kept. If the disk fails, none is.
+        A change that fails changes nothing, and the others are stored. If the disk fails, none is stored.
         """
         with self._lock:
             before, results = self._state, list[tuple[Any, Exception | None]]()
-            self._together = True
+            self._is_batch = True
             try:
                 with self.store.write():
                     for work in works:
@@ -69,37 +69,37 @@ class Edits:
                 self._state = before
                 raise
             finally:
-                self._together = False
+                self._is_batch = False
                 self._publish()
         return results
 
     def _publish(self) -> None:
-        if not self._together:
-            self._kept = self._state
+        if not self._is_batch:
+            self._stored_state = self._state
             self.tell()
 
     def label(self, items: Sequence[int], code: int | None) -> int:
-        """Give items a class, `UNKNOWN`, or take their label away; gives how many have changed."""
+        """Give items a class, `UNKNOWN`, or no label; return how many have changed."""
         with self._lock:
             state = self._state
             if code not in (None, UNKNOWN, *state.classes):
                 raise Refusal(f"there is no class {code}: it may have been deleted", 404)
             name = {None: "", UNKNOWN: UNKNOWN_NAME}.get(code) or state.classes[code][0] if code is not None else ""
-            said = f"labelled {name}" if code is not None else "without their label"
-            return self._relabel([(row_of(state, item), code) for item in dict.fromkeys(items)], said)
+            text = f"labelled {name}" if code is not None else "without a label"
+            return self._relabel([(row_of(state, item), code) for item in dict.fromkeys(items)], text)
 
     def accept(self, items: Sequence[int]) -> int:
-        """What was decided of these becomes what was said."""
+        """The decisions of the run on these items become labels; return how many."""
         with self._lock:
             state = self._state
             rows = [row_of(state, item) for item in dict.fromkeys(items)]
-            free = [i for i in rows if state.given[i] == NONE and state.row_answers.decision[i] != NONE]
+            free = [i for i in rows if state.labels[i] == NONE and state.row_answers.decision[i] != NONE]
             return self._relabel([(i, int(state.row_answers.decision[i])) for i in free], "accepted")
 
-    def _relabel(self, wanted: list[tuple[int, int | None]], said: str) -> int:
+    def _relabel(self, new_labels: list[tuple[int, int | None]], text: str) -> int:
         state = self._state
-        steps = tuple(_label_steps(state, wanted))
-        self._do(lambda tx: Change(f"{len(steps):,} {'item' if len(steps) == 1 else 'items'} {said}", steps))
+        steps = tuple(_label_steps(state, new_labels))
+        self._do(lambda tx: Change(f"{len(steps):,} {'item' if len(steps) == 1 else 'items'} {text}", steps))
         return len(steps)
 
     def add_class(self, name: str) -> int:
@@ -112,19 +112,19 @@ class Edits:
     def change_class(
         self, number: int, name: str | None = None, key: int | None = None, *, keyed: bool = False
     ) -> None:
-        """Rename a class, or with `keyed` give it another key, or none; the class that had the key loses it."""
+        """Rename a class. With `keyed`, change its key or remove it; the class that had the key loses it."""
         with self._lock:
             old = self._class(number)
             new = (self._check_name(name, number) if name is not None else old[0], key if keyed else old[1])
             steps: list[tuple[int, Class | None, Class | None]] = [(number, old, new)] if new != old else []
-            for other, had in self._state.classes.items():
-                if keyed and key is not None and other != number and had[1] == key:
-                    steps.append((other, had, (had[0], None)))
-            said = f"class {old[0]} renamed {new[0]}" if new[0] != old[0] else f"key of class {old[0]} changed"
-            self._do(lambda tx: Change(said, (), tuple(steps)))
+            for other, old_class in self._state.classes.items():
+                if keyed and key is not None and other != number and old_class[1] == key:
+                    steps.append((other, old_class, (old_class[0], None)))
+            text = f"class {old[0]} renamed {new[0]}" if new[0] != old[0] else f"key of class {old[0]} changed"
+            self._do(lambda tx: Change(text, (), tuple(steps)))
 
     def delete_class(self, number: int) -> int:
-        """Its labels go with it; gives how many."""
+        """Delete a class and its labels; return how many labels."""
         with self._lock:
             old = self._class(number)
 
@@ -136,14 +136,14 @@ class Edits:
             return len(self._do(make).labels)
 
     def promote(self, group: int, name: str, examples: int) -> int:
-        """A class of a group of unknowns: its most central items become examples."""
+        """Make a class of a group of unknowns: its most central items become examples. Return its number."""
         with self._lock:
             state = self._state
             if group not in state.row_answers.groups:
                 raise Refusal(f"there is no group {group} now: the last run, or its threshold, has changed them", 404)
             name = self._check_name(name)
             rows = state.row_answers.groups[group]
-            rows = rows[(state.given[rows] == NONE) & state.pile.there[rows]][:examples]
+            rows = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]][:examples]
             if not len(rows):
                 raise Refusal(f"all pictures of group {group} have a label already: run again to see new groups", 409)
 
@@ -179,7 +179,7 @@ class Edits:
         return change.text
 
     def _do(self, make: Callable[[sqlite3.Connection], Change]) -> Change:
-        """Store first, then mirror: what is shown was kept."""
+        """Write to the store first, then to memory: only stored changes are shown."""
         change = self.store.change(make)
         if change:
             self._mirror(change, change.text, None)
@@ -187,10 +187,10 @@ class Edits:
 
     def _mirror(self, change: Change, undo: str | None, redo: str | None) -> None:
         state = self._state
-        given, classes, run, row_answers = state.given.copy(), dict(state.classes), state.run, state.row_answers
+        labels, classes, run, row_answers = state.labels.copy(), dict(state.classes), state.run, state.row_answers
         for item, _, code in change.labels:
-            if item in state.pile.row:  # else it is gone, and its label kept
-                given[state.pile.row[item]] = NONE if code is None else code
+            if item in state.pile.row:  # otherwise the picture is gone; its label stays in the store
+                labels[state.pile.row[item]] = NONE if code is None else code
         for number, _, after in change.classes:
             if after is None:
                 classes.pop(number, None)
@@ -202,7 +202,7 @@ class Edits:
             row_answers = RowAnswers.of(run, state.pile, classes)
         classes = dict(sorted(classes.items()))
         self._state = replace(
-            state, given=given, classes=classes, run=run, row_answers=row_answers, undo=undo, redo=redo
+            state, labels=labels, classes=classes, run=run, row_answers=row_answers, undo=undo, redo=redo
         )
         self._publish()
 
@@ -212,17 +212,17 @@ class Edits:
         return self._state.classes[number]
 
     def _new(self, name: str) -> Class:
-        taken = {key for _, key in self._state.classes.values()}
-        return name, next((key for key in KEYS if key not in taken), None)
+        used_keys = {key for _, key in self._state.classes.values()}
+        return name, next((key for key in KEYS if key not in used_keys), None)
 
     def _check_name(self, name: str, number: int | None = None) -> str:
         name = unicodedata.normalize("NFC", name).strip()
-        if not name or len(name) > LONGEST or not name.isprintable():
-            raise Refusal(f"a class's name is one line of 1 to {LONGEST} letters: give another name")
+        if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
+            raise Refusal(f"a class's name is one line of 1 to {MAX_NAME_CHARACTERS} characters: give another name")
         if name.casefold() == UNKNOWN_NAME:
-            raise Refusal(f'"{UNKNOWN_NAME}" is what pictures of no class are called: give the class another name')
-        taken = {had[0].casefold() for other, had in self._state.classes.items() if other != number}
-        if name.casefold() in taken:
+            raise Refusal(f'"{UNKNOWN_NAME}" is the name of pictures of no class: give the class another name')
+        used_names = {old_class[0].casefold() for other, old_class in self._state.classes.items() if other != number}
+        if name.casefold() in used_names:
             raise Refusal(f"there is a class {name} already: give another name", 409)
         return name
 
@@ -233,8 +233,10 @@ class Edits:
         return self._state.run
 
 
-def _label_steps(state: State, wanted: list[tuple[int, int | None]]) -> Iterator[tuple[int, int | None, int | None]]:
-    for row, code in wanted:
-        before = int(state.given[row])
+def _label_steps(
+    state: State, new_labels: list[tuple[int, int | None]]
+) -> Iterator[tuple[int, int | None, int | None]]:
+    for row, code in new_labels:
+        before = int(state.labels[row])
         if before != (NONE if code is None else code):
             yield int(state.pile.ids[row]), None if before == NONE else before, code

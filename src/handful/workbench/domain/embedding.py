@@ -1,4 +1,4 @@
-"""The pictures of a project that have no features yet, through the backbone; those seen before come from the cache."""
+"""Embed the pictures of a project that have no features yet. The cache has the features of pictures seen before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handful.workbench.domain.pile import Source
 from handful.workbench.domain.state import State
 from handful.workbench.domain.worker import Job
 
-PICTURES_PER_BLOCK = 256  # after so many pictures their features can be used
+PICTURES_PER_BLOCK = 256  # the features of a block can be used when all its pictures are embedded
 
 
 class Embeddable(Protocol):
@@ -30,7 +30,7 @@ class Embeddable(Protocol):
         ...
 
     def room(self, dimension: int) -> None:
-        """Make room for features of so many numbers."""
+        """Make room for features of this dimension."""
         ...
 
     def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class Embeddable(Protocol):
         ...
 
     def skip(self, reasons: dict[int, str]) -> None:
-        """Leave out items that are no pictures."""
+        """Leave out items that are not pictures."""
         ...
 
 
@@ -49,8 +49,8 @@ def embed_missing(project: Embeddable, job: Job) -> None:
 
     pile = project.state.pile
     rows = np.argsort(pile.rank)
-    rows = rows[(pile.there & ~pile.ready)[rows]]
-    total, done = int(pile.there.sum()), int((pile.ready & pile.there).sum())
+    rows = rows[(pile.usable & ~pile.ready)[rows]]
+    total, done = int(pile.usable.sum()), int((pile.ready & pile.usable).sum())
     if not len(rows):
         return
     if project.source.is_table:
@@ -59,7 +59,7 @@ def embed_missing(project: Embeddable, job: Job) -> None:
     project.check_model()
     backbone = load_backbone(project.backbone or DEFAULT)
     project.room(backbone.dimension)
-    job.at(done, total, "looking at the pictures")
+    job.at(done, total, "computing features")
     for start in range(0, len(rows), PICTURES_PER_BLOCK):
         block = rows[start : start + PICTURES_PER_BLOCK].tolist()
         items = {str(project.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}

@@ -1,4 +1,4 @@
-"""The labels of a project as files: those that a person gave, and for other items those that the run decided."""
+"""The labels of a project as files: labels by a person, and for other items the decisions of the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handful.features import FeatureTable
 from handful.label.exports import FORMATS
 from handful.label.outputs import write_json
 from handful.label.tables import table_of_answers, write_rows
-from handful.workbench.domain.pile import MAKING
+from handful.workbench.domain.pile import EXPORT_PREFIX
 from handful.workbench.domain.project import Project
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
@@ -26,12 +26,12 @@ TABLES = ("csv", "parquet")
 
 
 def export(project: Project, formats: Sequence[str]) -> dict[str, Any]:
-    """Write labels into a new folder below the project's, in all formats or in none.
+    """Write labels to a new folder in the folder of the project, in all formats or in none.
 
     Parameters
     ----------
     project : Project
-        Whose labels are written.
+        The project.
     formats : sequence of str
         "csv", "parquet", or any of `handful.label.exports.FORMATS`.
 
@@ -42,42 +42,42 @@ def export(project: Project, formats: Sequence[str]) -> dict[str, Any]:
     """
     state, folder = project.state, project.folder / "exports"
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=MAKING, dir=folder, ignore_cleanup_errors=True) as scratch:
-        making = Path(scratch, "made")
-        making.mkdir()
+    with TemporaryDirectory(prefix=EXPORT_PREFIX, dir=folder, ignore_cleanup_errors=True) as scratch:
+        unfinished = Path(scratch, "made")
+        unfinished.mkdir()
         table = _table(state) if set(formats) & set(TABLES) else None
         rows = _labelled_rows(state)
         items, answers = _items(project, state, rows), answers_of(state, rows)
         method = "a person" if state.run is None else state.run.facts["method"]
         for name in dict.fromkeys(formats):
             if name in TABLES:
-                write_rows(table, making / f"labels.{name}")
+                write_rows(table, unfinished / f"labels.{name}")
             else:
                 file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
-                write_json(content, making / file)
+                write_json(content, unfinished / file)
         place = _new_folder(folder)
-        os.rename(making, place)
+        os.rename(unfinished, place)
     return {"folder": str(place.resolve()), "files": sorted(path.name for path in place.iterdir())}
 
 
 def answers_of(state: State, rows: np.ndarray) -> Answers:
-    """The answers for rows that have a label: what a person said is certain, the others are the run's.
+    """The answers for rows that have a label. Labels by a person are certain; the others are answers of the run.
 
     Parameters
     ----------
     state : State
-        Of the project.
+        The state of the project.
     rows : int array [n]
         Rows of the pile that a person labelled or the run decided.
 
     Returns
     -------
     Answers
-        An item that a person labelled has an outlier score on its side of the threshold, beyond all others. Classes
-        that were deleted since the run keep their columns, under names that no label has.
+        The outlier score of an item that a person labelled is the lowest or the highest of all. Classes that were
+        deleted after the run keep their columns, under names that no label has.
     """
-    given, run = state.given[rows], state.run
-    by_person = given != NONE
+    labels, run = state.labels[rows], state.run
+    by_person = labels != NONE
     run_classes = [] if run is None else run.answers.classes.tolist()
     numbers = list(dict.fromkeys([*state.classes, *run_classes])) or [NONE]
     names = [state.classes[n][0] if n in state.classes else f"(deleted class {n})" for n in numbers]
@@ -87,22 +87,22 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
         decided = np.flatnonzero(~by_person)
         places = state.row_answers.place[rows[decided]]
         probabilities[decided[:, None], [column[n] for n in run_classes]] = run.answers.class_probabilities[places]
-    named = np.flatnonzero(given > UNKNOWN)
-    probabilities[named, [column[n] for n in given[named].tolist()]] = 1.0
+    named = np.flatnonzero(labels > UNKNOWN)
+    probabilities[named, [column[n] for n in labels[named].tolist()]] = 1.0
 
     is_probability = run is None or run.answers.is_probability
     threshold = 0.5 if run is None else run.threshold
     pile_scores = np.array([0.0, 1.0]) if run is None or is_probability else run.answers.outlier_scores
     lowest, highest = min(pile_scores.min(), threshold), max(pile_scores.max(), np.nextafter(threshold, np.inf))
-    said_unknown = given == UNKNOWN
+    labelled_unknown = labels == UNKNOWN
     return Answers(
         probabilities,
-        np.where(by_person, np.where(said_unknown, highest, lowest), state.row_answers.score[rows]),
+        np.where(by_person, np.where(labelled_unknown, highest, lowest), state.row_answers.score[rows]),
         np.array(names, dtype=object),
         threshold,
         is_probability=is_probability,
         pile_scores=pile_scores,
-        p_unknown=np.where(by_person, said_unknown.astype(np.float64), state.row_answers.p_unknown[rows]),
+        p_unknown=np.where(by_person, labelled_unknown.astype(np.float64), state.row_answers.p_unknown[rows]),
     )
 
 
@@ -112,12 +112,14 @@ def _table(state: State) -> Any:
 
     rows, labelled = _rows(state), _labelled_rows(state)
     names = {NONE: "", UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
-    given, answers = state.given[labelled], answers_of(state, labelled)
-    closest = [None if code == UNKNOWN else str(name) for code, name in zip(given, answers.closest, strict=True)]
+    labels, answers = state.labels[labelled], answers_of(state, labelled)
+    closest = [None if code == UNKNOWN else str(name) for code, name in zip(labels, answers.closest, strict=True)]
     columns: dict[str, Any] = {
         "closest": pa.array(closest, pa.string()),
-        "outlier_score": pa.array(answers.outlier_scores, pa.float64(), mask=given != NONE),  # the run gave none
-        "labelled_by": pa.array(np.where(given != NONE, "person", "handful").tolist(), pa.string()),
+        "outlier_score": pa.array(
+            answers.outlier_scores, pa.float64(), mask=labels != NONE
+        ),  # a label by a person has no score
+        "labelled_by": pa.array(np.where(labels != NONE, "person", "handful").tolist(), pa.string()),
         "decision": pa.array([names[code] for code in state.row_answers.decision[labelled].tolist()], pa.string()),
         "group": pa.array([k or None for k in state.row_answers.group[labelled].tolist()], pa.int64()),
     }
@@ -142,19 +144,19 @@ def _class_names(state: State) -> list[str]:
 
 
 def _rows(state: State) -> np.ndarray:
-    """The items that are there, by name."""
+    """The rows of usable items, in the order of names."""
     rows = np.argsort(state.pile.rank)
-    return rows[state.pile.there[rows]]
+    return rows[state.pile.usable[rows]]
 
 
 def _labelled_rows(state: State) -> np.ndarray:
-    """Those of them that have a label, of a person or of the run."""
+    """The rows that have a label, by a person or by the run."""
     rows = _rows(state)
-    return rows[(state.given[rows] != NONE) | (state.row_answers.decision[rows] != NONE)]
+    return np.asarray(rows[(state.labels[rows] != NONE) | (state.row_answers.decision[rows] != NONE)])
 
 
 def _new_folder(folder: Path) -> Path:
-    """A folder that is not there yet: the time, and a number where that is taken."""
+    """A folder that does not exist yet: the time, with a number if needed."""
     time, k = datetime.now().strftime("%Y-%m-%dT%H-%M-%S"), 1
     place = folder / time
     while place.exists():

@@ -1,4 +1,4 @@
-"""The items of a project in memory: numbers, names, where their pictures are, and features as they come in."""
+"""The items of a project in memory: numbers, names, places of their pictures, and features."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from handful.features.labels import NDArray
 from handful.utils.files import printable, unique_names
 from handful.workbench.domain.safe_open import is_within, open_below
 
-INCOMING, MAKING = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
-PILE, UPLOADS = "pile", "uploads"  # where an item's picture lies: in what was opened, or in the project's own folder
+UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
+PILE, UPLOADS = "pile", "uploads"  # where a picture is: in the opened folder, or in the folder of the project
 
 
 @dataclass(frozen=True)
 class Pile:
     """The items of a project by row, in the order they were first seen.
 
-    A pile grows by making a new one. Features and hashes are filled in place as they become known: a row of `table` has
-    zeros as features and "" as hash until then.
+    New items make a new pile. Features and hashes are filled in place when they are computed: until then a row of
+    `table` has zeros as features and "" as hash.
     """
 
     ids: NDArray  # [n]
-    table: FeatureTable  # names, features and hashes; features have no columns until the first are known
+    table: FeatureTable  # names, features and hashes; features have no columns until the first are computed
     origins: list[str]
-    there: NDArray  # [n] bool: False where the picture turned out to be of no use
-    ready: NDArray  # [n] bool: features are there
-    rank: NDArray = field(init=False)  # [n], the place among all names as a person sorts them
+    usable: NDArray  # [n] bool: False if the picture cannot be read
+    ready: NDArray  # [n] bool: features are computed
+    rank: NDArray = field(init=False)  # [n], the position in the natural order of names
     folded: list[str] = field(init=False)  # names to search in
     row: dict[int, int] = field(init=False)
 
@@ -86,21 +86,21 @@ class Pile:
         )
         return Pile(
             np.concatenate([self.ids, new.ids]), table, self.origins + new.origins,
-            np.concatenate([self.there, new.there]), np.concatenate([self.ready, new.ready]),
+            np.concatenate([self.usable, new.usable]), np.concatenate([self.ready, new.ready]),
         )  # fmt: skip
 
     def with_room(self, dimension: int) -> Pile:
-        """With room for features, none of them known."""
+        """With room for features, which are all zeros."""
         table = self.table.replace(features=np.zeros((len(self), dimension), np.float32))
         return replace(self, table=table, ready=np.zeros(len(self), bool))
 
     def items(self, rows: NDArray, labels: list[str] | None = None) -> FeatureTable:
-        """Some rows as they are solved: without hashes, unless all of them are known."""
+        """Some rows for the solver: without hashes, unless all of them have one."""
         table = self.table.take(rows)
         return table.replace(labels=labels, hashes=table.hashes if all(table.hashes or ()) else None)
 
     def similarity(self, row: int) -> NDArray:
-        """The cosine of each item's features to those of one, about the mean of all [n]; -inf where there are none."""
+        """[n] cosines between one item and each item, centred on the mean of all; -inf where there are no features."""
         x, ready = self.features, self.ready
         mean = x[ready].mean(axis=0)
         direction = x[row] - mean
@@ -111,7 +111,7 @@ class Pile:
 
 
 class Source:
-    """What was opened: a folder of pictures, or a table of embeddings; and the folder of what was uploaded."""
+    """The opened folder of pictures or table of embeddings, and the folder of uploads."""
 
     def __init__(self, opened: Path, project: Path) -> None:
         if not opened.exists():
@@ -119,12 +119,12 @@ class Source:
         self.opened, self.is_table = opened, opened.is_file()
         self.project = project
         self.uploads = project / UPLOADS
-        # Only what lies below these is ever served
+        # Only files below these folders are served
         self.roots = {PILE: opened.parent if self.is_table else opened, UPLOADS: self.uploads}
         self._real: dict[str, str] = {}
 
     def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-        """The names of pictures by origin, and what was passed over with reasons."""
+        """The names of pictures by origin, and the skipped files with reasons."""
         from handful.backbones import find_pictures
 
         names: dict[str, list[str]] = {PILE: [], UPLOADS: []}
@@ -133,15 +133,15 @@ class Source:
         for origin, root in self.roots.items():
             if not root.is_dir() or (self.is_table and origin == PILE):
                 continue
-            found, left = find_pictures(root)
-            skipped += [(s.path, s.reason) for s in left if not is_within(os.path.realpath(s.path), own)]
-            for path in found:
+            pictures, unused = find_pictures(root)
+            skipped += [(s.path, s.reason) for s in unused if not is_within(os.path.realpath(s.path), own)]
+            for path in pictures:
                 real = self._resolved(path)
                 if not is_within(real, os.path.realpath(root)):
                     reason = "is a link that leads out of the folder: copy the picture itself there"
                     skipped.append((str(path), reason))
                 elif not _is_text(str(path)):
-                    skipped.append((str(path), "has a name that is no text: rename it"))
+                    skipped.append((str(path), "has a name that is not valid text: rename it"))
                 elif origin == UPLOADS or not is_within(real, own):
                     names[origin].append(str(path.relative_to(root)))
         return names, skipped
@@ -154,17 +154,17 @@ class Source:
         return os.path.realpath(path) if path.is_symlink() else os.path.join(self._real[folder], path.name)
 
     def file(self, origin: str, name: str) -> Path:
-        """Where an item's picture is said to be; nothing is asked of the disk."""
+        """The path of an item's picture; it is not looked up on the disk."""
         return self.roots[origin] / name
 
     def open(self, origin: str, name: str) -> int:
-        """A descriptor of an item's picture, which lies below what was opened; `OSError` if there is none."""
-        if origin == UPLOADS:  # from the project's folder, so that `uploads` itself is no link either
+        """Open an item's picture and return the descriptor; raise OSError if it is not below the opened folder."""
+        if origin == UPLOADS:  # from the folder of the project, so that `uploads` itself cannot be a link
             return open_below(self.project, os.path.join(UPLOADS, name))
         return open_below(self.roots[origin], name)
 
     def opener(self, items: Iterable[tuple[str, str]]) -> Callable[[str], int]:
-        """What opens the pictures of items, (origin, name) each, by where they are said to be."""
+        """A function that opens the pictures of items, which are (origin, name), by path."""
         by_path = {str(self.file(origin, name)): (origin, name) for origin, name in items}
         return lambda path: self.open(*by_path[path])
 

@@ -1,4 +1,4 @@
-"""How much may be uploaded to a project in all, and how much of the disk stays free."""
+"""Limits of uploads: the bytes of a project, and the free space of the disk."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from handful.workbench.domain.refusal import Refusal
 
 GIGABYTE = 10**9
 MAX_UPLOAD_BYTES = 20 * GIGABYTE  # of all uploads of a project
-MIN_FREE_BYTES = GIGABYTE  # of the disk, that uploads leave
-FILE_BYTES = 4096  # that a file takes beside its content: a million tiny ones are not free either
+MIN_FREE_BYTES = GIGABYTE  # that must stay free on the disk
+FILE_BYTES = 4096  # counted for each file beside its content: a million tiny files need space too
 
 
 class Quota:
-    """Counts what lies in the folder of uploads, and what comes in by all requests at once."""
+    """Counts the bytes in the folder of uploads, and those that all requests are sending now."""
 
-    def __init__(self, folder: Path, most: int = MAX_UPLOAD_BYTES) -> None:
-        self.folder, self.most = folder, most
-        self.kept = self.coming = 0
+    def __init__(self, folder: Path, max_bytes: int = MAX_UPLOAD_BYTES) -> None:
+        self.folder, self.max_bytes = folder, max_bytes
+        self.stored_bytes = self.incoming_bytes = 0
         self.lock = threading.Lock()
 
     def begin(self) -> Incoming:
-        """For one request. The folder is counted anew, as files may be deleted by hand."""
+        """Begin one request. The folder is counted again, because files may be deleted by hand."""
         with self.lock:
-            self.kept = _bytes_in(self.folder)
+            self.stored_bytes = _bytes_in(self.folder)
         return Incoming(self)
 
 
 class Incoming:
-    """What one request brings: each part of it is taken before it is written."""
+    """The bytes of one request. They are counted before they are written."""
 
     def __init__(self, quota: Quota) -> None:
-        self._quota, self._taken = quota, 0
+        self._quota, self._taken_bytes = quota, 0
 
     def take(self, count: int) -> None:
         """Count bytes of this upload; raise Refusal if the project has no room for them."""
         quota = self._quota
         with quota.lock:
-            if quota.kept + quota.coming + count > quota.most:
+            if quota.stored_bytes + quota.incoming_bytes + count > quota.max_bytes:
                 raise Refusal(
-                    f"the uploads of this project would take more than {quota.most / GIGABYTE:.3g} GB, which is the "
-                    "most: put the pictures into the opened folder itself, or start with a larger --max-upload",
+                    f"the uploads of this project would take more than {quota.max_bytes / GIGABYTE:.3g} GB, the "
+                    "limit: put the pictures into the opened folder itself, or start with a larger --max-upload",
                     413,
                 )
             if shutil.disk_usage(quota.folder).free - count < MIN_FREE_BYTES:
@@ -52,19 +52,19 @@ class Incoming:
                     "send the pictures again",
                     507,
                 )
-            quota.coming += count
-            self._taken += count
+            quota.incoming_bytes += count
+            self._taken_bytes += count
 
-    def end(self, kept: int = 0) -> None:
-        """It is over, and so many bytes stay."""
+    def end(self, stored_bytes: int = 0) -> None:
+        """End the request; stored_bytes of it stay on the disk."""
         with self._quota.lock:
-            self._quota.coming -= self._taken
-            self._quota.kept += kept
-            self._taken = 0
+            self._quota.incoming_bytes -= self._taken_bytes
+            self._quota.stored_bytes += stored_bytes
+            self._taken_bytes = 0
 
 
 def _bytes_in(folder: Path) -> int:
-    """Of the files in it; what is still coming in lies in hidden folders."""
+    """The bytes of the files in a folder. Incomplete uploads are in hidden folders and do not count."""
     with os.scandir(folder) as entries:
         return sum(
             FILE_BYTES + entry.stat(follow_symlinks=False).st_size

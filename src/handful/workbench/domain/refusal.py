@@ -1,11 +1,11 @@
-"""What a client is told when a request cannot be done."""
+"""The error that a client gets when a request is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MAX_SENTENCE_CHARACTERS = 400
-SERVER_STOPPED = "the server was stopped before it was done: start it again"
+SERVER_STOPPED = "the server was stopped before the request was done: start it again"
 
 
 class Refusal(ValueError):
@@ -27,7 +27,7 @@ def plain(sentence: str) -> str:
 
 
 def invalid(place: Sequence[int | str], message: str) -> str:
-    """What is wrong with a value in a request, and where.
+    """A sentence that says which value of a request is wrong, and why.
 
     >>> invalid(("query", 3, 0), "Input should be a valid number")
     'query.3.0: Input should be a valid number'

@@ -1,4 +1,4 @@
-"""The arrays and facts of a run as they are kept. The file may be from elsewhere: what is read is checked."""
+"""How the arrays and facts of a run are stored. The file may come from anyone, so all of it is checked."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, np.ndarray]:
-    """What `pack` has packed; `ValueError` for anything else. No array is made that is larger than the data."""
+    """Read what `pack` wrote; raise ValueError for anything else. No array takes more memory than the data."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
@@ -66,12 +66,12 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
         if not _is_in_range(name, array):
             raise ValueError(f"its array {name} has values that no run gives")
     if not sizes["n"] or not sizes["N"]:
-        raise ValueError("it is of no item or no class")
+        raise ValueError("it has no item or no class")
     return arrays
 
 
-def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> np.ndarray:
-    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > most:
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> np.ndarray:
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > max_bytes:
         raise ValueError("its arrays are compressed, which handful does not do")
     with archive.open(entry) as file:
         if npy.read_magic(file) != (1, 0):
@@ -93,21 +93,21 @@ def _is_in_range(name: str, array: np.ndarray) -> bool:
 
 
 def read_facts(text: str) -> dict[str, Any]:
-    """The facts of a run; `ValueError` if they are none."""
+    """Read the facts of a run; raise ValueError if they are not valid."""
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("its facts are no JSON") from None
+        raise ValueError("its facts are not JSON") from None
     if not isinstance(facts, dict) or not FACTS.keys() <= facts.keys():
         raise ValueError("its facts are not those of a run")
     for name, kinds in FACTS.items():
         value = facts[name]
         if type(value) not in kinds or (isinstance(value, float) and not math.isfinite(value)):
-            raise ValueError(f"its fact {name} is none that a run gives")
+            raise ValueError(f"its fact {name} has a value that no run gives")
     if not all(value is None or 0 <= value <= 1 for value in (facts[f"share{end}"] for end in ("", "_low", "_high"))):
-        raise ValueError("its share of unknowns is none")
+        raise ValueError("its share of unknowns is not between 0 and 1")
     if not all(isinstance(group, list) and all(type(i) is int for i in group) for group in facts["groups"]):
         raise ValueError("its groups are not of items")
     if not all(isinstance(name, str) for name in facts["left_out"]):
-        raise ValueError("its fact left_out is none that a run gives")
+        raise ValueError("its fact left_out has a value that no run gives")
     return facts

@@ -1,4 +1,4 @@
-"""One labelling of the pile from the labels given so far: solved, stored, and decided at any threshold."""
+"""A run: the pile solved from the labels so far, with decisions at any threshold."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
 
 NONE = -1  # no label, no decision
-UNKNOWN = 0  # the class of what belongs to none
+UNKNOWN = 0  # the code of items that belong to no class
 HISTOGRAM_BINS = 40
 
 
 @dataclass(frozen=True)
 class Run:
-    """The answers for the n items that had no label, by the N classes that had examples."""
+    """The answers for the n items that had no label, from the N classes that had examples."""
 
     id: int
     made: str
-    facts: dict[str, Any]  # method, share and its interval, groups, what was left out
+    facts: dict[str, Any]  # method, share and its interval, groups, classes without examples
     ids: np.ndarray  # [n]
     answers: Answers  # of n items; classes by their numbers
-    previous: np.ndarray  # [n] what the run before decided, NONE where it did not
+    previous: np.ndarray  # [n] the decision of the run before, or NONE
     map_ids: np.ndarray  # [m]
     flat: np.ndarray  # [m, 2] places on a plane
 
@@ -46,15 +46,15 @@ class Run:
 
     @property
     def changed(self) -> np.ndarray:
-        """[n] whether the run before decided otherwise."""
-        return (self.previous != NONE) & (self.previous != self.decisions)
+        """[n] whether the decision of the run before was another one."""
+        return np.asarray((self.previous != NONE) & (self.previous != self.decisions))
 
     def at(self, threshold: float) -> Run:
-        """The same run, decided at another threshold."""
+        """The same run with another threshold."""
         return replace(self, answers=self.answers.at(threshold))
 
     def packed(self) -> bytes:
-        """The arrays as they are stored; the threshold and the facts are stored beside them."""
+        """The arrays as stored bytes; the threshold and the facts are stored beside them."""
         answers = self.answers
         p = np.full(len(self.ids), np.nan) if answers.p_unknown is None else answers.p_unknown
         own = {"classes": answers.classes, "probabilities": answers.probabilities, "scores": answers.outlier_scores}
@@ -62,7 +62,7 @@ class Run:
 
     @classmethod
     def unpacked(cls, number: int, made: str, threshold: float, facts_text: str, data: bytes) -> Run:
-        """A stored run; raises ValueError for data that `packed` does not give."""
+        """Read a stored run; raise ValueError for data that `packed` does not give."""
         facts, arrays = read_facts(facts_text), unpack(data)
         if facts["is_probability"] and np.isnan(arrays["p_unknown"]).any():
             raise ValueError("its array p_unknown has values that no run gives")
@@ -74,7 +74,7 @@ class Run:
         return cls(number, made, facts, answers=answers, **own)
 
     def histogram(self) -> dict[str, Any]:
-        """How many items have which outlier score, known and unknown ones apart."""
+        """The numbers of known and of unknown items by outlier score."""
         scores, is_unknown = self.answers.outlier_scores, self.answers.unknown
         low, high = float(scores.min()), float(scores.max())
         if self.facts["is_probability"]:
@@ -90,7 +90,7 @@ class Run:
         return {"labelled": len(self.ids) - unknown, "unknown": unknown, "changed": int(self.changed.sum())}
 
     def sentence(self) -> str:
-        """What came out, in words."""
+        """The result in words."""
         count, facts = self.counts(), self.facts
         parts = [f"{count['labelled']:,} labelled, {count['unknown']:,} unknown"]
         if facts["again"]:
@@ -99,13 +99,13 @@ class Run:
         if facts["share_told"]:
             parts.append(f"You said that {about(share)} of the pile are unknown")
         elif len(self.ids) < MIN_PILE_ITEMS:
-            parts.append(f"The pile is too small to show how much of it is unknown: {percent(share)} was taken")
+            parts.append(f"The pile is too small to show how much of it is unknown: {percent(share)} is assumed")
         else:
             between = "" if None in interval else span(share, interval)
             parts.append(f"{about(share)[0].upper()}{about(share)[1:]} of the pile look unknown{between}")
         if facts["left_out"]:
             names, one = ", ".join(facts["left_out"]), len(facts["left_out"]) == 1
-            parts.append(f"Left out, as no example {'of it' if one else 'of them'} is given: {names}")
+            parts.append(f"Left out, because {'it has' if one else 'they have'} no example: {names}")
         return ". ".join(parts) + "."
 
 
@@ -134,7 +134,7 @@ class RowAnswers:
             here = np.flatnonzero(rows >= 0)
             rows = rows[here]
             answers, codes = run.answers, run.decisions
-            codes = np.where(np.isin(codes, [UNKNOWN, *classes]), codes, NONE)  # its class may be deleted since
+            codes = np.where(np.isin(codes, [UNKNOWN, *classes]), codes, NONE)  # its class may have been deleted
             decision[rows], place[rows], changed[rows] = codes[here], here, run.changed[here]
             confidence[rows], score[rows] = answers.confidence[here], answers.outlier_scores[here]
             if answers.p_unknown is not None:
@@ -149,7 +149,7 @@ class RowAnswers:
 
 def solve_pile(
     pile: Pile,
-    given: np.ndarray,
+    labels: np.ndarray,
     classes: dict[int, str],
     before: Run | None,
     *,
@@ -157,25 +157,25 @@ def solve_pile(
     outlier_share: float | str,
     step: Callable[[int], None],
 ) -> Run:
-    """Label what has no label; `step` is called between the parts of the work, 0 to 3, and may raise to stop it."""
+    """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
     from handful.label.labelling import label_items
     from handful.label.pile_report import flat_map
 
     step(0)
-    usable = pile.ready & pile.there
-    example_rows = np.flatnonzero(usable & (given > UNKNOWN))
-    rest = np.flatnonzero(usable & (given == NONE))
-    check_enough(given[usable], classes)
+    is_input = pile.ready & pile.usable
+    example_rows = np.flatnonzero(is_input & (labels > UNKNOWN))
+    rest = np.flatnonzero(is_input & (labels == NONE))
+    check_enough(labels[is_input], classes)
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
-    examples = pile.items(example_rows, [classes[code] for code in given[example_rows].tolist()])
+    examples = pile.items(example_rows, [classes[code] for code in labels[example_rows].tolist()])
     labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
     groups = [pile.ids[rest[group.items]].tolist() for group in labelled.groups]
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
     share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
-    with_examples = set(given[example_rows].tolist())
+    with_examples = set(labels[example_rows].tolist())
     facts = {
         "method": labelled.model._method,
         "is_probability": labelled.is_probability,
@@ -200,11 +200,11 @@ def solve_pile(
     return run
 
 
-def check_enough(given: np.ndarray, classes: dict[int, str]) -> None:
-    """Without an example there is nothing to go by."""
+def check_enough(labels: np.ndarray, classes: dict[int, str]) -> None:
+    """Raise ValueError if there is no class or no example."""
     if not classes:
         raise ValueError("there are no classes yet: add one and give it a few examples first")
-    if not (given > UNKNOWN).any():
+    if not (labels > UNKNOWN).any():
         raise ValueError("no class has an example yet: label a few pictures of each class first")
 
 

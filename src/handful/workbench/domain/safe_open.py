@@ -1,4 +1,4 @@
-"""Files opened below a folder. What is checked is what was opened: no link that is swapped in can lead out of it."""
+"""Open files below a folder. The open file itself is checked: a link that is put there meanwhile cannot lead out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import PurePath
 _FOLLOW_NONE = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-_LINK = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)  # what systems answer when a part of a path is a link
+_LINK = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)  # errors of systems when a folder of a path is a link
 _HAS_STEPS = os.open in os.supports_dir_fd  # not on Windows
 
 
@@ -18,19 +18,19 @@ class LeadsOut(OSError):
     """A name whose file does not lie below the folder."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(errno.EXDEV, "it lies outside of the folder", name)
+        super().__init__(errno.EXDEV, "it is outside of the folder", name)
 
 
 def is_within(path: str, root: str) -> bool:
-    """Return whether a path is the root or lies below it."""
+    """Return whether a path is the root or is below it."""
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def open_below(root: str | os.PathLike[str], name: str) -> int:
-    """A descriptor, for reading, of the regular file `name` below the folder `root`; `OSError` if there is none.
+    """Open the regular file `name` below the folder `root` for reading; raise OSError if there is none.
 
-    Links are followed if they stay below `root`. Each folder of the path is opened from the one above it, without
-    following links, so that it makes no difference what happens to a name after it was looked at.
+    Links are followed if they stay below `root`. Each folder of the path is opened from the folder above it, without
+    following links. So a change of the path after the check has no effect.
     """
     parts = PurePath(name).parts
     if _HAS_STEPS and parts and not PurePath(name).is_absolute() and ".." not in parts:
@@ -54,7 +54,7 @@ def _open_in_steps(root: str, parts: tuple[str, ...]) -> int:
         for part in parts[:-1]:
             above, folder = folder, os.open(part, _FOLDER | _FOLLOW_NONE, dir_fd=folder)
             os.close(above)
-        # Asked before opening, as opening a device may do things, and after it, as another may be there by then
+        # Checked before opening, because opening a device may do something, and after it, because the file may change
         _check_regular(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False), parts[-1])
         return _checked(os.open(parts[-1], _FILE | _FOLLOW_NONE, dir_fd=folder), parts[-1])
     finally:
@@ -62,7 +62,7 @@ def _open_in_steps(root: str, parts: tuple[str, ...]) -> int:
 
 
 def _open_and_compare(real: str) -> int:
-    """Where folders cannot be opened one from the other: open it, then see that the path still leads to the same."""
+    """On systems without `dir_fd`: open the file, then check that the path still leads to it."""
     _check_regular(os.stat(real, follow_symlinks=False), real)
     descriptor = _checked(os.open(real, _FILE), real)
     if os.path.realpath(real) == real and os.path.samestat(os.fstat(descriptor), os.stat(real, follow_symlinks=False)):
@@ -84,4 +84,4 @@ def _check_regular(status: os.stat_result, name: str) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", name)
+        raise OSError(errno.EINVAL, "it is not a regular file", name)

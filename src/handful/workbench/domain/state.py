@@ -1,4 +1,4 @@
-"""All that is known of a project at one moment."""
+"""The state of a project at one moment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Class = tuple[str, int | None]  # name and key
 
 @dataclass(frozen=True)
 class State:
-    """Never changed, only replaced; but features are filled in place as they come."""
+    """A state is replaced, never changed. Only features are filled in place when they become available."""
 
     pile: Pile
-    given: np.ndarray  # [n] the class a person gave, NONE if none
+    labels: np.ndarray  # [n] the class that a person gave each item, or NONE
     classes: dict[int, Class]
     run: Run | None
     row_answers: RowAnswers

@@ -1,12 +1,12 @@
-"""What a project knows, in one SQLite file: nothing that was acknowledged is lost when the process or the machine dies.
+"""The store of a project, one SQLite file. No change that was confirmed is lost if the process or the machine stops.
 
     items      the pictures or rows, by a number that never changes
-    classes, labels      what a person said; class 0 is "unknown"
-    runs       what the method said, the last few times
-    history    every change a person made, in order, so that it can be undone and done again
+    classes, labels      what a person set; class 0 is "unknown"
+    runs       the answers of the last few runs
+    history    every change that a person made, in order, for undo and redo
 
-Writes go through one connection behind a lock, each change in one transaction together with its entry in the history,
-and are on the disk when it returns (WAL, synchronous=FULL). Reads have connections of their own.
+All writes use one connection and a lock. Each change and its entry in the history are one transaction, which is on the
+disk when it returns (WAL, synchronous=FULL). Reads use connections of their own.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from handful.workbench.domain.database import (
     LOCK,
     MAX_RUN_BYTES,
     MIGRATIONS,
-    blaming,
     check_database,
     check_folder,
     connect,
+    explained,
 )
 from handful.workbench.domain.refusal import Refusal
 
 MAX_STEPS = 500  # changes that can be undone
-MAX_RUNS = 3  # that are kept
+MAX_RUNS = 3  # that are stored
 _WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
 
 
 class Store:
-    """The file of one project. It is one process's at a time: another is told so."""
+    """The file of one project. Only one process can have it open; another one gets an error."""
 
     def __init__(self, folder: Path, *, any_name: bool = False) -> None:
-        """any_name: of items, as `check_database` has it."""
+        """any_name: see `check_database`."""
         check_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE
@@ -51,7 +51,7 @@ class Store:
         self._claim = _claim(folder)
         try:
             check_database(self.path, any_name=any_name)
-            with blaming(self.path, writing=True):
+            with explained(self.path, writing=True):
                 self._writer = connect(self.path, "rwc")
                 self._writer.execute("PRAGMA journal_mode=WAL")
                 self._writer.execute("PRAGMA synchronous=FULL")
@@ -67,11 +67,11 @@ class Store:
             self._writer.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version={number}; COMMIT;")
 
     def _identities(self) -> list[tuple[int, int] | None]:
-        """Of the file and its log: which they are on the disk, None where there is none."""
+        """The device and inode of the file and of its log, None if there is none."""
         return [_identity(self.path), _identity(Path(f"{self.path}-wal"))]
 
     def _check_there(self) -> None:
-        """What is written to a file that was deleted is lost when the program ends, though SQLite takes it."""
+        """Raise Refusal if the file was deleted: SQLite would accept writes that are lost when the program ends."""
         now = self._identities()
         if any(was is not None and was != file for was, file in zip(self._files, now, strict=True)):
             raise Refusal(
@@ -79,17 +79,17 @@ class Store:
                 "Export your labels, stop the workbench, put the file back if you have it, and start it again",
                 503,
             )
-        self._files = now  # the log is made by the first change
+        self._files = now  # the first change creates the log
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: on the disk when it is over, or as if it had never begun.
+        """One transaction: completely on the disk when it ends, or not at all.
 
-        Inside another it is a part of that: undone alone if it fails, and kept with the whole.
+        Inside another one it is a savepoint: if it fails, only its own changes are undone.
         """
         with self._lock:
             if self._depth and not self._writer.in_transaction:  # a full disk may have ended it
-                raise sqlite3.OperationalError("what was to be kept together with this was not kept")
+                raise sqlite3.OperationalError("the transaction that this belongs to was not stored")
             if not self._depth:
                 self._check_there()
             begin, end, back = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part") if self._depth else _WHOLE
@@ -111,8 +111,8 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection of one's own that cannot write."""
-        connection = connect(self.path, "rw")  # a file that was deleted is not made anew
+        """A new connection that cannot write."""
+        connection = connect(self.path, "rw")  # a deleted file is not created again
         try:
             connection.execute("PRAGMA query_only=ON")
             yield connection
@@ -128,7 +128,7 @@ class Store:
     # ---- what a person does
 
     def change(self, make: Callable[[sqlite3.Connection], Change]) -> Change:
-        """Do what `make` says, and note it; a change that changes nothing leaves no entry."""
+        """Make a change and add it to the history; a change that changes nothing has no entry."""
         with self.write() as tx:
             change = make(tx)
             if change:
@@ -164,10 +164,10 @@ class Store:
             return change
 
     def _apply(self, tx: sqlite3.Connection, change: Change) -> None:
-        gone = [(item,) for item, _, after in change.labels if after is None]
-        there = [(item, after) for item, _, after in change.labels if after is not None]
-        tx.executemany("DELETE FROM labels WHERE item = ?", gone)
-        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", there)
+        removed_labels = [(item,) for item, _, after in change.labels if after is None]
+        new_labels = [(item, after) for item, _, after in change.labels if after is not None]
+        tx.executemany("DELETE FROM labels WHERE item = ?", removed_labels)
+        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", new_labels)
         for number, _, after in change.classes:
             if after is None:
                 tx.execute("DELETE FROM classes WHERE id = ?", (number,))
@@ -178,7 +178,7 @@ class Store:
             tx.execute("UPDATE runs SET threshold = ? WHERE id = ?", (after_, run))
 
     def steps(self) -> tuple[str | None, str | None]:
-        """What would be undone, and done again; asked where it is written, as it may be in the midst of that."""
+        """The texts of the next step to undo and to redo. They are read on the writing connection."""
         with self._lock:
             db = self._writer
             undo = db.execute("SELECT text FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1").fetchone()
@@ -188,7 +188,7 @@ class Store:
     # ---- items, runs and what they are of
 
     def meta(self, **new: str) -> dict[str, str]:
-        """Facts of the project; with some to set."""
+        """Set facts of the project, if any are given; return all."""
         if new:
             with self.write() as tx:
                 tx.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", new.items())
@@ -196,7 +196,7 @@ class Store:
             return dict(db.execute("SELECT key, value FROM meta"))
 
     def take_items(self, origin: str, names: Iterable[str]) -> None:
-        """These are there now, under this origin; others of it are gone, and keep their number and label."""
+        """Set the items of an origin. Other items of it are gone, and keep their number and label."""
         names = list(names)
         with self.write() as tx:
             tx.execute("UPDATE items SET state = 'gone', reason = NULL WHERE origin = ?", (origin,))
@@ -225,7 +225,7 @@ class Store:
             return db.execute("SELECT item, class FROM labels").fetchall()
 
     def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
-        """Keep a run; return its number. Old runs are deleted."""
+        """Store a run; return its number. Old runs are deleted."""
         if len(arrays) > MAX_RUN_BYTES:
             raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer pictures or classes")
         with self.write() as tx:
@@ -233,7 +233,7 @@ class Store:
             last = tx.execute("INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)", row).lastrowid
             assert last is not None
             tx.execute("DELETE FROM runs WHERE id <= ?", (last - MAX_RUNS,))
-            # A threshold belongs to its run: undoing that of an earlier one would change nothing to be seen
+            # A threshold belongs to its run: undoing the threshold of an earlier run would have no visible effect
             tx.execute("DELETE FROM history WHERE run IS NOT NULL")
             return last
 
@@ -256,13 +256,13 @@ def add_items(tx: sqlite3.Connection, origin: str, names: Iterable[str]) -> None
 
 
 def next_class(tx: sqlite3.Connection) -> int:
-    """A number that no class has or had."""
+    """A number that no class has, and that no deleted class had."""
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'classes'").fetchone()
     return 1 + (row[0] if row else 0)
 
 
 def _check_classes(tx: sqlite3.Connection, change: Change) -> None:
-    """A step of a history from elsewhere must not leave labels of a class that there is not."""
+    """Raise ValueError if a step of the history would leave labels without a class: the file may come from anyone."""
     for code in {after for _, _, after in change.labels if after}:
         if tx.execute("SELECT 1 FROM classes WHERE id = ?", (code,)).fetchone() is None:
             raise ValueError("the entry of this step in the history is damaged")
@@ -272,8 +272,8 @@ def _check_classes(tx: sqlite3.Connection, change: Change) -> None:
 
 
 def _claim(folder: Path) -> sqlite3.Connection:
-    """An open transaction on a file of its own: it ends with the process, however that ends."""
-    with blaming(folder / LOCK, writing=True):
+    """Lock a project by an open transaction on another file: it ends with the process, also if that is killed."""
+    with explained(folder / LOCK, writing=True):
         claim = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             claim.execute("BEGIN EXCLUSIVE")

@@ -1,9 +1,9 @@
-"""Models that a project asks for by itself: loaded only after the user has agreed.
+"""A model that only the project names is loaded after the user has agreed.
 
-A folder of pictures may bring its project along, and the project names the backbone. A built-in one is harmless; a
-model file of a stranger is a program. What the user named or agreed to is kept in the user's own folder,
-`$HANDFUL_CACHE/models`, by the file's real path and content: a project of one's own asks once, and again if the file
-has changed.
+A folder of pictures may contain a project that somebody else made, and the project names the backbone. A built-in
+backbone is harmless, but a model file of a stranger is a program. The models that the user named or agreed to are
+recorded in the user's own folder, `$HANDFUL_CACHE/models`, by the real path and the content of the file. So the user
+is asked once, and again if the file has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Model:
     """A model that is not built in: its file with all links followed, or a name such as timm:<model>, and a digest."""
 
     name: str
-    digest: str  # of the file and of the settings beside it; "" of a name
+    digest: str  # of the file and of its settings; "" if the model is only a name
 
     def __str__(self) -> str:
         text = repr(self.name)
@@ -35,7 +35,7 @@ Agree = Callable[[Model], None]  # returns if the user agrees, and raises ValueE
 
 
 def refuse(model: Model) -> None:
-    """The answer where nobody is asked."""
+    """Refuse: there is nobody to ask."""
     raise ValueError(
         f"the project asks for the model {model}, which you did not name: if you trust it, give --yes, or name it "
         "with --backbone"
@@ -43,7 +43,7 @@ def refuse(model: Model) -> None:
 
 
 def model_of(backbone: str | None) -> Model | None:
-    """What loading a backbone would load; None if it is built in, the default, or if there is no such file."""
+    """The model that a backbone would load; None if it is built in, the default, or if there is no such file."""
     from handful.backbones.catalogue import is_built_in, model_file
 
     if backbone is None or is_built_in(backbone):
@@ -67,22 +67,22 @@ def model_of(backbone: str | None) -> Model | None:
 
 def is_agreed(model: Model) -> bool:
     """Whether the user has named this file, with this content, or agreed to it before."""
-    kept = _record(model)
-    if not kept.is_absolute():  # it may be a folder that came with the project
+    record = _record(model)
+    if not record.is_absolute():  # a relative folder may be a part of the project
         return False
     try:
-        status = os.stat(kept, follow_symlinks=False)
+        status = os.stat(record, follow_symlinks=False)
     except OSError:
         return False
     return stat.S_ISREG(status.st_mode) and status.st_uid == getattr(os, "geteuid", lambda: status.st_uid)()
 
 
 def remember(model: Model) -> None:
-    """Where that cannot be kept, the user is asked again."""
-    kept = _record(model)
+    """Record that the user agreed. If that cannot be written, the user is asked again."""
+    record = _record(model)
     with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, f"{model.name}\n{model.digest}\n".encode("utf-8", "surrogateescape"))
+        record.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(record, f"{model.name}\n{model.digest}\n".encode("utf-8", "surrogateescape"))
 
 
 def _record(model: Model) -> Path:
@@ -95,7 +95,7 @@ def _record(model: Model) -> Path:
 def _digest(path: str) -> str:
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         digest = sha256()
         while block := file.read(2**20):
             digest.update(block)

@@ -1,4 +1,4 @@
-"""Which items are looked at, and in what order."""
+"""Views: which items the page shows, and in which order."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from handful.features.labels import NDArray
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
 
 VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, changed or group:N"
-NEAREST_EXAMPLES = 5  # that are named beside an item
+NEAREST_EXAMPLES = 5  # that the page shows beside an item
 
 
-def rows_of(state: State, view: str = "all", search: str = "", similar: int | None = None) -> np.ndarray:
+def rows_of(state: State, view: str = "all", search: str = "", similar: int | None = None) -> NDArray:
     """The rows of a view, in its order."""
     rows = _view(state, view)
     if search:
-        wanted = search.casefold()
-        rows = rows[[wanted in state.pile.folded[i] for i in rows.tolist()]]
+        search_text = search.casefold()
+        rows = rows[[search_text in state.pile.folded[i] for i in rows.tolist()]]
     if similar is not None:
         row = row_of(state, similar)
         if not state.pile.ready[row]:
-            raise Refusal("this picture has not been looked at by the backbone yet: wait for the bar to finish", 409)
+            raise Refusal("this picture has no features yet: wait until the progress bar is full", 409)
         likeness = state.pile.similarity(row)
         likeness[row] = np.inf  # itself first
         rows = rows[state.pile.ready[rows]]
@@ -32,87 +33,91 @@ def rows_of(state: State, view: str = "all", search: str = "", similar: int | No
     return rows
 
 
-def _view(state: State, view: str) -> np.ndarray:
-    pile, given, answers = state.pile, state.given, state.row_answers
+def _view(state: State, view: str) -> NDArray:
+    pile, labels, answers = state.pile, state.labels, state.row_answers
     by_name = np.argsort(pile.rank)
-    by_name = by_name[pile.there[by_name]]
-    free = given[by_name] == NONE
+    by_name = by_name[pile.usable[by_name]]
+    free = labels[by_name] == NONE
     if view == "all":
         return by_name
     if view == "unlabelled":
-        return by_name[free]
+        return np.asarray(by_name[free])
     if view == "examples":
-        return by_name[~free]
+        return np.asarray(by_name[~free])
     if view == "unknown":
-        return _given_first(
-            by_name, given == UNKNOWN, free, answers.decision == UNKNOWN, answers.confidence, answers.score
+        return _labelled_first(
+            by_name, labels == UNKNOWN, free, answers.decision == UNKNOWN, answers.confidence, answers.score
         )
     if view == "unsure":
-        rows = by_name[free & (answers.decision[by_name] != NONE)]
-        return rows[np.argsort(answers.confidence[rows], kind="stable")]
+        return _least_sure_first(by_name[free & (answers.decision[by_name] != NONE)], answers.confidence)
     if view == "changed":
-        rows = by_name[free & answers.changed[by_name]]
-        return rows[np.argsort(answers.confidence[rows], kind="stable")]
+        return _least_sure_first(by_name[free & answers.changed[by_name]], answers.confidence)
     if (match := re.fullmatch(r"(class|group):([0-9]{1,15})", view)) is None:
         raise Refusal(f"there is no such view: use {VIEWS}", 400)
     number = int(match[2])
     if match[1] == "group":
         if number not in answers.groups:
             raise Refusal(f"there is no group {number} now: the last run, or its threshold, has changed them", 404)
-        rows = answers.groups[number]
-        return rows[pile.there[rows]]
+        group = answers.groups[number]
+        return np.asarray(group[pile.usable[group]])
     if number not in state.classes:
         raise Refusal(f"there is no class {number}: it may have been deleted", 404)
-    return _given_first(by_name, given == number, free, answers.decision == number, answers.confidence, -answers.score)
+    is_decided = answers.decision == number
+    return _labelled_first(by_name, labels == number, free, is_decided, answers.confidence, -answers.score)
 
 
-def _given_first(
-    rows: np.ndarray, given: np.ndarray, free: np.ndarray, decided: np.ndarray, confidence: np.ndarray, tie: np.ndarray
-) -> np.ndarray:
-    """The items that a person labelled, then those that the run decided, the surest first."""
+def _least_sure_first(rows: NDArray, confidence: NDArray) -> NDArray:
+    return np.asarray(rows[np.argsort(confidence[rows], kind="stable")])
+
+
+def _labelled_first(
+    rows: NDArray, is_labelled: NDArray, free: NDArray, decided: NDArray, confidence: NDArray, tie: NDArray
+) -> NDArray:
+    """The items that a person labelled, then those that the run decided, the most confident first."""
     rest = rows[free & decided[rows]]
-    return np.concatenate([rows[given[rows]], rest[np.lexsort((-tie[rest], -confidence[rest]))]])
+    return np.concatenate([rows[is_labelled[rows]], rest[np.lexsort((-tie[rest], -confidence[rest]))]])
 
 
 def row_of(state: State, item: int) -> int:
     row = state.pile.row.get(item)
-    if row is None or not state.pile.there[row]:
+    if row is None or not state.pile.usable[row]:
         raise Refusal(f"there is no picture with the number {item}", 404)
     return row
 
 
-def describe(state: State, rows: np.ndarray) -> list[dict[str, Any]]:
-    """ITEMs, as JSON takes them."""
+def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
+    """Items for JSON."""
     answers, pile = state.row_answers, state.pile
     columns = zip(
-        pile.ids[rows].tolist(), [pile.names[i] for i in rows.tolist()], state.given[rows].tolist(),
+        pile.ids[rows].tolist(), [pile.names[i] for i in rows.tolist()], state.labels[rows].tolist(),
         answers.decision[rows].tolist(), answers.confidence[rows].tolist(), answers.p_unknown[rows].tolist(),
         answers.score[rows].tolist(), answers.group[rows].tolist(), answers.changed[rows].tolist(),
         strict=True,
     )  # fmt: skip
     return [
         {
-            "id": item, "name": name, "class": _or_none(given), "decision": _or_none(decision),
+            "id": item, "name": name, "class": _or_none(label), "decision": _or_none(decision),
             "confidence": _number(sure), "p_unknown": _number(p), "score": _number(score), "group": group or None,
-            "changed": changed and given == NONE,
+            "changed": changed and label == NONE,
         }
-        for item, name, given, decision, sure, p, score, group, changed in columns
+        for item, name, label, decision, sure, p, score, group, changed in columns
     ]  # fmt: skip
 
 
 def nearest_examples(state: State, row: int) -> list[int]:
-    """The most similar items that a person gave a class."""
+    """The most similar items that have a class by a person."""
     pile = state.pile
-    shown = np.flatnonzero((state.given > UNKNOWN) & pile.ready & pile.there)
-    shown = shown[shown != row]
-    if not pile.ready[row] or not len(shown):
+    example_rows = np.flatnonzero((state.labels > UNKNOWN) & pile.ready & pile.usable)
+    example_rows = example_rows[example_rows != row]
+    if not pile.ready[row] or not len(example_rows):
         return []
-    likeness = pile.similarity(row)[shown]
-    return pile.ids[shown[np.argsort(-likeness, kind="stable")[:NEAREST_EXAMPLES]]].tolist()
+    likeness = pile.similarity(row)[example_rows]
+    nearest: list[int] = pile.ids[example_rows[np.argsort(-likeness, kind="stable")[:NEAREST_EXAMPLES]]].tolist()
+    return nearest
 
 
 def probabilities(state: State, row: int) -> dict[int, float]:
-    """P(class) by the last run, which with P(unknown) add up to 1; P(class | known) where scores only rank."""
+    """P(class) by the last run, which add up to 1 with P(unknown); P(class | known) if scores only rank."""
     run, place = state.run, int(state.row_answers.place[row])
     if run is None or place < 0:
         return {}
@@ -128,13 +133,13 @@ def _number(value: float) -> float | None:
     return None if value != value else value
 
 
-def rows_that_are_there(state: State, items: list[int]) -> np.ndarray:
+def usable_rows(state: State, items: list[int]) -> NDArray:
     rows = [state.pile.row[item] for item in items if item in state.pile.row]
-    return np.array([row for row in rows if state.pile.there[row]], int)
+    return np.array([row for row in rows if state.pile.usable[row]], int)
 
 
 def places(state: State) -> dict[str, Any]:
-    """The map of the last run, without what is gone."""
+    """The map of the last run, without pictures that are gone."""
     run = state.run
     if run is None:
         return {"ids": [], "x": [], "y": []}
@@ -144,12 +149,12 @@ def places(state: State) -> dict[str, Any]:
 
 
 def groups(state: State) -> list[dict[str, Any]]:
-    """The groups of unknowns that are there at this threshold; who got a label since is in none."""
-    found = []
+    """The groups of unknowns at this threshold, without items that have got a label."""
+    descriptions = []
     for number, rows in state.row_answers.groups.items():
-        free = rows[(state.given[rows] == NONE) & state.pile.there[rows]]
+        free = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]]
         ids = state.pile.ids[free].tolist()
         if ids:
             own = {"number": number, "name": f"group {number}", "size": len(ids)}
-            found.append(own | {"representative": ids[0], "items": ids})
-    return found
+            descriptions.append(own | {"representative": ids[0], "items": ids})
+    return descriptions

@@ -1,4 +1,4 @@
-"""One thread for what takes long: embedding and solving, one job at a time, with progress and a way to stop."""
+"""One thread for long work: embedding and solving, one job at a time, with progress and cancelling."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ log = logging.getLogger("handful.workbench")
 
 
 class Cancelled(Exception):
-    """Somebody does not want this job any more."""
+    """The job was cancelled."""
 
 
 @dataclass
 class Job:
-    """What is being done. The work calls `at` as it goes on, which raises `Cancelled` where it shall stop."""
+    """A job and its progress. The work calls `at` at each step, which raises `Cancelled` if it must stop."""
 
     kind: str  # embed or solve
     tell: Callable[[], None]
-    wanted: str = ""  # what it was asked for, where it begins with something else
+    submitted_kind: str = ""  # the kind that was submitted: a job to solve may embed first
     state: str = "running"
     done: int = 0
     total: int = 0
@@ -31,7 +31,7 @@ class Job:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.wanted = self.kind
+        self.submitted_kind = self.kind
 
     def at(self, done: int, total: int, message: str | None = None) -> None:
         """Report progress; raise Cancelled if the job is to stop."""
@@ -41,7 +41,7 @@ class Job:
         self.message = self.message if message is None else message
         self.tell()
 
-    def shown(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Return what the page shows of the job."""
         return {name: getattr(self, name) for name in ("kind", "state", "done", "total", "message")}
 
@@ -50,7 +50,7 @@ Work = Callable[[Job], None]
 
 
 class Worker:
-    """Jobs in the order they are asked for. `job` is the one that runs, or the last that did."""
+    """Runs jobs in the order of `submit`. `job` is the one that runs, or the last one."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self.job: Job | None = None
@@ -66,7 +66,7 @@ class Worker:
         job = Job(kind, self._tell, message=message)
         with self._changed:
             if self._idle():
-                self.job = job  # seen at once: whoever asks next must not take the last one's end for this one's
+                self.job = job  # visible at once: a client must not take the state of the last job for this one's
             self._waiting.append((job, work))
             self._changed.notify_all()
         self._tell()
@@ -78,25 +78,25 @@ class Worker:
             jobs = [job for job, _ in self._waiting]
             if self.job is not None and self.job.state == "running":
                 jobs.append(self.job)
-        return any(kind in (None, job.wanted) for job in jobs)
+        return any(kind in (None, job.submitted_kind) for job in jobs)
 
     def cancel(self) -> bool:
-        """Stop what runs, and forget what waits. What runs ends at its next step, and its result is dropped."""
+        """Stop the running job at its next step, without a result, and drop the waiting jobs; return whether any."""
         with self._changed:
-            found = bool(self._waiting)
+            was_busy = bool(self._waiting)
             for job, _ in self._waiting:
                 job.state = "cancelled"
             self._waiting.clear()
             if self.job is not None and self.job.state == "running":
                 self.job.message = "stopping"
                 self.job.stop.set()
-                found = True
+                was_busy = True
             self._changed.notify_all()
         self._tell()
-        return found
+        return was_busy
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until nothing runs or waits."""
+        """Wait until no job runs or waits."""
         with self._changed:
             return self._changed.wait_for(self._idle, seconds)
 
@@ -120,7 +120,7 @@ class Worker:
                 job, work = self._waiting.popleft()
                 self.job = job
             self._tell()
-            state, message = _done(job, work)
+            state, message = _run_job(job, work)
             with self._changed:
                 job.message, job.state = message, state
                 if self._waiting:
@@ -129,17 +129,17 @@ class Worker:
             self._tell()
 
 
-def _done(job: Job, work: Work) -> tuple[str, str]:
+def _run_job(job: Job, work: Work) -> tuple[str, str]:
     try:
         work(job)
     except Cancelled:
         return "cancelled", ""
-    except (ValueError, OSError, ImportError, TypeError) as error:  # they say what to do
+    except (ValueError, OSError, ImportError, TypeError) as error:  # their messages say what to do
         log.warning("the job %s failed: %s", job.kind, error)
         return "failed", str(error)
     except sqlite3.Error as error:
-        log.warning("the job %s could not be kept: %s", job.kind, error)
-        return "failed", f"the result could not be kept ({error}): free some space on the disk, then start this again"
+        log.warning("the result of the job %s could not be stored: %s", job.kind, error)
+        return "failed", f"the result could not be stored ({error}): free some space on the disk, then start this again"
     except MemoryError:
         return "failed", "there is not enough memory for this: close other programs, or take fewer pictures"
     except Exception as error:

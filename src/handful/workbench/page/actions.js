@@ -1,4 +1,4 @@
-// What a person can do. Every change goes to the server first-come-first-served, and the page then reads what is so.
+// What a person can do. Changes go to the server in order, and after each change the page reads the new state.
 
 import { read, write } from "./api.js";
 import { pictures } from "./dom.js";
@@ -10,9 +10,9 @@ let reading = false;
 let again = false;
 let signature = "";
 
-// ---- What is so ----------------------------------------------------------------------------------------------------
+// ---- The state ----------------------------------------------------------------------------------------------------
 
-// Everything but the progress of a job: when this is as before, the pictures are too.
+// Everything except the progress of a job. If this has not changed, the pictures have not changed.
 const signatureOf = ({ job, ready, ...rest }) => JSON.stringify(rest);
 
 export async function refresh(force = false) {
@@ -31,7 +31,7 @@ export async function refresh(force = false) {
   }
 }
 
-// From an event. One that arrives while we ask may be older or newer than the answer: ask again.
+// Called for an event. If it arrives during a request, it may be older or newer than the answer: read again.
 export function hear(project) {
   if (reading) again = true;
   else take(project);
@@ -61,9 +61,9 @@ export function heard({ kind, done, total }) {
 
 // ---- Changes -------------------------------------------------------------------------------------------------------
 
-let latest = Promise.resolve(); // the last change, and the reading after it
+let latest = Promise.resolve(); // ends when the last change was made and the state was read
 
-// Gives the answer, or null after a complaint that offers to try again.
+// Returns the answer, or null after an error message with a button to try again.
 export function change(...request) {
   const done = send(...request);
   latest = Promise.all([latest, done]);
@@ -88,8 +88,9 @@ export async function label(id, ids = targets()) {
   select([]);
   const answer = await change("POST", "/labels", { items: ids, class: id });
   if (!answer) return;
-  const what = id === null ? "lost their given label" : "are now given as " + className(id);
-  say(`${pictures(ids.length)} ${ids.length === 1 ? what.replace("are", "is").replace("lost their", "lost its") : what}.`);
+  const one = ids.length === 1;
+  if (id === null) return say(`${pictures(ids.length)} ${one ? "has" : "have"} no label now.`);
+  say(`${pictures(ids.length)} ${one ? "is" : "are"} now labelled ${className(id)}.`);
 }
 
 export function labelByKey(digit) {
@@ -106,33 +107,33 @@ export async function accept(ids = targets()) {
   }
   select([]);
   const answer = await change("POST", "/accept", { items: ids });
-  if (answer) say(answer.changed ? `${pictures(answer.changed)} accepted.` : "Nothing to accept: these have no decision yet, or are given already.");
+  if (answer) say(answer.changed ? `${pictures(answer.changed)} accepted.` : "Nothing to accept: these pictures have no decision yet, or you have labelled them.");
 }
 
 export async function addClass(name) {
   const answer = await change("POST", "/classes", { name });
-  if (answer) say(`Class ${answer.name} is there${answer.key ? `: key ${answer.key}` : ""}.`);
+  if (answer) say(`Class ${answer.name} was added${answer.key ? `: key ${answer.key}` : ""}.`);
   return answer;
 }
 
 export async function removeClass(id) {
   const { name } = classOf(id);
   show({ view: "all", search: "" });
-  if (await change("DELETE", `/classes/${id}`)) say(`Class ${name} is gone, with its labels. Undo brings it back.`);
+  if (await change("DELETE", `/classes/${id}`)) say(`Class ${name} and its labels were deleted. Undo brings them back.`);
 }
 
 export const editClass = (id, changes) => change("PATCH", `/classes/${id}`, changes);
 
 export async function run(share) {
   const job = state.project?.job;
-  if (job?.state === "running" && job.kind === "solve") return say("A run is under way.");
+  if (job?.state === "running" && job.kind === "solve") return say("A run is in progress.");
   await change("POST", "/run", { method: "auto", outlier_share: share === "auto" ? share : Number(share) });
 }
 
 export const cancel = () => change("DELETE", "/job");
 
 export function undo(way) {
-  latest = latest.then(() => turn(way)); // z z z in a row: each looks at what the one before has left
+  latest = latest.then(() => turn(way)); // z z z in a row: each one waits for the one before
   return latest;
 }
 
@@ -144,7 +145,7 @@ async function turn(way) {
 
 export async function promote(number, name, examples) {
   const answer = await change("POST", `/groups/${number}/promote`, { name, examples });
-  if (answer) say(`Class ${answer.name} is there, with ${pictures(answer.examples ?? examples)} as examples. Run again to find the rest.`);
+  if (answer) say(`Class ${answer.name} was added, with ${pictures(answer.examples ?? examples)} as examples. Run again to find the rest.`);
   return answer;
 }
 
@@ -159,6 +160,6 @@ export async function upload(files) {
 }
 
 export function similar(id = targets()[0]) {
-  if (id === undefined || id === null) return say("Select a picture first, then press s for those like it.");
+  if (id === undefined || id === null) return say("Select a picture first, then press s for similar pictures.");
   show({ view: "all", search: "", similar: id });
 }

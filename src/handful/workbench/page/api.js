@@ -1,4 +1,4 @@
-// The way to the server. Changes go one after the other, in the order they were made; reading need not wait.
+// Requests to the server. Changes are sent one after the other, in their order; reading does not wait for them.
 
 const ROOT = "/api/v1";
 let queue = Promise.resolve();
@@ -8,7 +8,7 @@ export class Refused extends Error {}
 async function ask(method, path, body) {
   const form = body instanceof FormData;
   const headers = form || body === undefined ? {} : { "Content-Type": "application/json" };
-  if (method !== "GET" && !form) headers["Content-Type"] = "application/json"; // asked for even without a body
+  if (method !== "GET" && !form) headers["Content-Type"] = "application/json"; // required even without a body
   let answer;
   try {
     answer = await fetch(ROOT + path, { method, headers, body: form || body === undefined ? body : JSON.stringify(body) });
@@ -16,20 +16,20 @@ async function ask(method, path, body) {
     throw new Refused("The workbench does not answer. Is it still running in its terminal? Nothing that was saved is lost.");
   }
   const text = await answer.text();
-  let said = null;
+  let content = null;
   try {
-    said = text ? JSON.parse(text) : null;
+    content = text ? JSON.parse(text) : null;
   } catch {
-    said = null;
+    content = null;
   }
-  if (answer.ok) return said;
-  if (answer.status === 401) throw new Refused("This page may not talk to the workbench: open the address its terminal shows.");
-  throw new Refused(said?.error ?? `The workbench answered ${answer.status} to ${method} ${path}.`);
+  if (answer.ok) return content;
+  if (answer.status === 401) throw new Refused("This page has no access to the workbench: open the address that its terminal shows.");
+  throw new Refused(content?.error ?? `The workbench answered ${answer.status} to ${method} ${path}.`);
 }
 
-export const read = (path, wanted = {}) => {
-  const given = Object.entries(wanted).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const query = new URLSearchParams(given).toString();
+export const read = (path, parameters = {}) => {
+  const fields = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(fields).toString();
   return ask("GET", query ? `${path}?${query}` : path);
 };
 
@@ -39,7 +39,7 @@ export function write(method, path, body) {
   return done;
 }
 
-// EventSource comes back by itself when the server does. `back` is called then: something may have been missed.
+// EventSource connects again by itself when the server is back. Then `back` is called, because events may be missing.
 export function listen({ project, progress, back, lost }) {
   const events = new EventSource(`${ROOT}/events`);
   let gone = false;

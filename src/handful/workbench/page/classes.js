@@ -1,4 +1,5 @@
-// The bar of classes: each is a button that labels what is selected, a place to drop pictures on, and a way to its view.
+// The bar of classes. Each class is a button that labels the selected pictures, a place to drop pictures on, and a link
+// to its view.
 
 import { addClass, label } from "./actions.js";
 import { byId, count, isolate, key, make, paintTone, pictures } from "./dom.js";
@@ -18,11 +19,11 @@ form.addEventListener("submit", async (event) => {
   const name = field.value.trim();
   if (!name) return;
   field.value = "";
-  if ((await addClass(name)) === null && !field.value) field.value = name; // refused: it can be mended
+  if ((await addClass(name)) === null && !field.value) field.value = name; // refused: the user can correct the name
 });
 field.addEventListener("keydown", (event) => event.key === "Escape" && field.blur());
 
-// With pictures selected a class takes them; without, it shows its own.
+// If pictures are selected, they get this class; if not, the view of the class opens.
 function use(id) {
   if (state.selected.size) label(id);
   else show({ view: id === 0 ? "unknown" : `class:${id}`, search: "" });
@@ -36,11 +37,11 @@ function chip({ id, name, key: digit, examples, count: total }) {
     key(id === 0 ? "u" : (digit ?? "·")), isolate(name));
   main.setAttribute("aria-keyshortcuts", id === 0 ? "u" : (digit ?? ""));
   const seen = make("button", { class: "total", onclick: () => show({ view, search: "" }),
-    "aria-label": `Show ${pictures(many)}: ${name}`, title: id ? `${pictures(examples)} given as examples` : "Show the unknowns" },
+    "aria-label": `Show ${pictures(many)}: ${name}`, title: id ? `${pictures(examples)} labelled by you` : "Show the unknowns" },
     id && examples ? `★${count(examples)}` : "", run ? `${id && examples ? " · " : ""}${count(total)}` : id && !examples ? "no examples" : "");
   const node = make("li", { class: "chip", "data-class": id }, main, run || id ? seen : null);
   node.classList.toggle("current", state.view === view);
-  node.classList.toggle("hungry", id > 0 && !examples);
+  node.classList.toggle("no-examples", id > 0 && !examples);
   for (const event of ["dragenter", "dragover"]) {
     node.addEventListener(event, (moved) => {
       if (!moved.dataTransfer.types.includes("text/x-handful")) return;
@@ -64,7 +65,7 @@ function draw() {
   const all = [...classes];
   if (classes.length) all.push({ id: 0, name: "unknown", examples: 0, count: run?.counts.unknown ?? 0 });
   const now = JSON.stringify([all, Boolean(run), state.view]);
-  if (now === drawn) return; // the bar is left alone while someone uses it
+  if (now === drawn) return; // no change: a focused button stays as it is
   drawn = now;
   const held = chips.contains(document.activeElement) ? document.activeElement : null;
   const [place, part] = held ? [held.closest("li").dataset.class, held.className] : [];

@@ -1,4 +1,5 @@
-// One picture, larger: what speaks for each class, and the examples it is most like. It follows the cursor.
+// The details of one picture: large, with the probability of each class and the most similar examples. It follows the
+// cursor.
 
 import { accept, label, similar } from "./actions.js";
 import { read } from "./api.js";
@@ -8,28 +9,28 @@ import { complain } from "./notes.js";
 import { className, cursorId, on, state, tell } from "./state.js";
 
 const box = byId("detail");
-let shown = null;
+let shownId = null;
 
 const current = () => (state.selected.size === 1 ? [...state.selected][0] : cursorId());
 
 export function openDetail() {
   if (current() === null) return;
   state.details = true;
-  shown = null;
+  shownId = null;
   draw();
 }
 
 export function closeDetail() {
   state.details = false;
-  shown = null;
-  const held = box.contains(document.activeElement);
+  shownId = null;
+  const focused = box.contains(document.activeElement);
   box.hidden = true;
   document.body.classList.remove("detailed");
-  if (held) byId("grid").focus();
+  if (focused) byId("grid").focus();
   tell("layout");
 }
 
-// A class and what speaks for it; a click corrects.
+// A class and its probability; a click gives the picture this class.
 function chance(item, id, share) {
   const line = make("span", { class: "bar" });
   line.style.setProperty("--at", percent(share) || "0%");
@@ -39,7 +40,7 @@ function chance(item, id, share) {
 }
 
 function verdict(item) {
-  if (item.class !== null) return make("p", { class: "verdict given" }, "★ given as ", isolate(className(item.class)));
+  if (item.class !== null) return make("p", { class: "verdict labelled" }, "★ labelled by you: ", isolate(className(item.class)));
   if (item.decision === null) return make("p", { class: "verdict" }, "No label yet.");
   const sure = percent(item.confidence);
   return make("p", { class: "verdict" }, "Decided: ", isolate(className(item.decision)), sure ? `, ${sure} sure` : "", item.changed ? ", changed with the last run" : "");
@@ -57,13 +58,13 @@ async function draw() {
     return complain(error, draw);
   }
   if (!state.details || current() !== id) return; // the cursor has moved on
-  const same = shown === id;
-  shown = id;
+  const same = shownId === id;
+  shownId = id;
   const image = same ? box.querySelector(".large") : make("img", { class: "large", src: pictureUrl(id, 1024), alt: item.name });
   image.addEventListener("error", () => image.classList.add("bare"), { once: true });
   const chances = Object.entries(item.probabilities ?? {}).map(([one, share]) => [Number(one), share]);
   chances.sort(([, a], [, b]) => b - a);
-  const held = box.contains(document.activeElement) ? document.activeElement.dataset.do : null;
+  const focused = box.contains(document.activeElement) ? document.activeElement.dataset.do : null;
   const tool = (name, words, digit, call) => make("button", { "data-do": name, onclick: call }, words, " ", key(digit));
   const parts = [
     make("div", { class: "title" }, make("h2", { dir: "auto" }, item.name),
@@ -79,9 +80,9 @@ async function draw() {
   ];
   const rest = state.project.classes.filter((one) => !chances.some(([id]) => id === one.id)).map((one) => [one.id, null]);
   if (chances.length + rest.length) {
-    parts.push(make("h3", {}, chances.length ? "How likely; click to correct" : "Click to give a class"), make("ul", { class: "chances" },
+    parts.push(make("h3", {}, chances.length ? "Probabilities; click to correct" : "Click to give a class"), make("ul", { class: "chances" },
       chance(item, 0, item.p_unknown), ...[...chances, ...rest].map(([one, share]) => chance(item, one, share))));
-    if (chances.length && item.p_unknown === null) parts.push(make("p", { class: "note" }, "The classes: how likely each is if it is known at all."));
+    if (chances.length && item.p_unknown === null) parts.push(make("p", { class: "note" }, "The probabilities of the classes are for the case that the picture is known."));
   }
   if (near.length) {
     parts.push(make("h3", {}, "Most like these examples"), make("ul", { class: "near" }, ...near.map((one) =>
@@ -93,12 +94,12 @@ async function draw() {
   box.hidden = false;
   document.body.classList.add("detailed");
   tell("layout");
-  if (held) [...box.querySelectorAll("[data-do]")].find((one) => one.dataset.do === held)?.focus();
+  if (focused) [...box.querySelectorAll("[data-do]")].find((one) => one.dataset.do === focused)?.focus();
 }
 
 export function startDetail() {
   const soon = later(60, draw);
-  on("cursor selection", () => state.details && current() !== shown && soon());
+  on("cursor selection", () => state.details && current() !== shownId && soon());
   on("content details", () => state.details && soon());
   on("view", closeDetail);
 }

@@ -1,4 +1,4 @@
-// Dialogs: a sheet with a title and a way out, and the export.
+// Dialogs: a sheet with a title and a button to close it, and the export.
 
 import { change } from "./actions.js";
 import { byId, count, make } from "./dom.js";
@@ -7,8 +7,8 @@ const FORMATS = [
   ["csv", "CSV", "a table for any spreadsheet", true],
   ["parquet", "Parquet", "a table for pandas, polars, DuckDB", false],
   ["coco", "COCO", "JSON for training tools", false],
-  ["fiftyone", "FiftyOne", "to look at it there", false],
-  ["label-studio", "Label Studio", "to go on labelling there", false],
+  ["fiftyone", "FiftyOne", "to look at the pictures there", false],
+  ["label-studio", "Label Studio", "to continue labelling there", false],
 ];
 const sheet = byId("dialog");
 
@@ -27,7 +27,7 @@ export function openExport() {
   });
   const done = make("div", { class: "exported", role: "status" });
   const go = make("button", { type: "submit", class: "main-button" }, "Export");
-  const form = make("form", {}, make("fieldset", {}, make("legend", { class: "note" }, "Every picture with its label, given or decided, as"), ...boxes),
+  const form = make("form", {}, make("fieldset", {}, make("legend", { class: "note" }, "Every picture with its label, yours or decided, as"), ...boxes),
     make("div", { class: "buttons" }, go), done);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

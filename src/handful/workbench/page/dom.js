@@ -1,5 +1,5 @@
-// What every part of the page uses: nodes, numbers, colours. Text enters the page as text only: a class or a file may
-// have any name.
+// Helpers for all parts of the page: nodes, numbers, colours. Names are added to the page only as text, never as HTML: a
+// class or a file may have any name.
 
 export const byId = (id) => document.getElementById(id);
 export const { format: count } = new Intl.NumberFormat("en-US");
@@ -7,7 +7,7 @@ export const pictures = (n) => `${count(n)} picture${n === 1 ? "" : "s"}`;
 export const percent = (value) => (value === null || value === undefined ? "" : `${Math.round(100 * value)}%`);
 export const pictureUrl = (id, size) => `/api/v1/pictures/${id}?size=${size}`;
 
-// Attributes by name; "onclick" and the like are functions. true stands for an attribute without a value.
+// Attributes by name; "onclick" and the like are functions. true: an attribute without a value.
 export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -21,7 +21,7 @@ export function make(tag, attributes = {}, ...children) {
 export const isolate = (text) => make("bdi", {}, text);
 export const key = (text) => make("kbd", { "aria-hidden": "true" }, text);
 
-// A class keeps its colour while others come and go: the golden angle keeps any two neighbours apart.
+// The colour of a class does not depend on other classes: steps of the golden angle keep neighbours apart.
 export function tone(id) {
   return { hue: (28 + 137.508 * (id - 1)) % 360, tier: id % 3 };
 }
@@ -40,11 +40,11 @@ export function thumbnail(id, size = 160) {
   return make("img", { src: pictureUrl(id, size), alt: "", decoding: "async", loading: "lazy", draggable: "false" });
 }
 
-// Calls at most once in a while, with the last arguments.
+// Calls a function after a pause, once, with the last arguments.
 export function later(wait, call) {
   let timer = 0;
-  return (...given) => {
+  return (...values) => {
     clearTimeout(timer);
-    timer = setTimeout(() => call(...given), wait);
+    timer = setTimeout(() => call(...values), wait);
   };
 }

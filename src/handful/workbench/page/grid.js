@@ -1,5 +1,5 @@
-// Thumbnails of any number of pictures: only those in sight are in the page, and their nodes are used again.
-// The list keeps the focus; the cursor is its active descendant, so nothing is lost when a node becomes another.
+// Thumbnails of any number of pictures: only those in sight have nodes in the page, and nodes are reused.
+// The list has the focus, and the cursor is its active descendant. So reusing a node does not move the focus.
 
 import { byId, make, paintTone, percent, pictureUrl } from "./dom.js";
 import { itemOf, look } from "./items.js";
@@ -13,7 +13,7 @@ const sheet = byId("sheet");
 const tiles = new Map(); // place -> tile
 const spare = [];
 let size = { columns: 1, tile: 100, pitch: 130 };
-let wanted = Number(localStorage.getItem("handful-tile") ?? (innerWidth < 600 ? 0 : 1));
+let sizeStep = Number(localStorage.getItem("handful-tile") ?? (innerWidth < 600 ? 0 : 1));
 let lastTop = 0;
 let calmTimer = 0;
 let drawing = false;
@@ -26,7 +26,7 @@ function measure() {
   if (!width) return;
   const before = Math.floor(box.scrollTop / size.pitch) * size.columns;
   const rest = box.scrollTop % size.pitch;
-  const least = SIZES[wanted] ?? SIZES[1];
+  const least = SIZES[sizeStep] ?? SIZES[1];
   const columns = Math.max(2, Math.floor((width + GAP) / (least + GAP)));
   const tile = Math.floor((width - GAP * (columns - 1)) / columns);
   const caption = 2.75 * parseFloat(getComputedStyle(box).fontSize);
@@ -38,13 +38,13 @@ function measure() {
   if (changed) {
     for (const node of tiles.values()) node.place = -1;
     if (before) box.scrollTop = Math.floor(before / columns) * size.pitch + rest;
-    if (seen) reveal(state.cursor); // fewer columns, as when the details open, would push it out of sight
+    if (seen) reveal(state.cursor); // with fewer columns, as when the details open, it may be out of sight
   }
 }
 
 export function resizeTiles(step) {
-  wanted = Math.min(SIZES.length - 1, Math.max(0, wanted + step));
-  localStorage.setItem("handful-tile", wanted);
+  sizeStep = Math.min(SIZES.length - 1, Math.max(0, sizeStep + step));
+  localStorage.setItem("handful-tile", sizeStep);
   redraw();
 }
 
@@ -66,7 +66,7 @@ function draw() {
   const fast = Math.abs(top - lastTop) > 0.4 * box.clientHeight;
   lastTop = top;
   if (fast) {
-    clearTimeout(calmTimer); // pictures that fly past are not asked for
+    clearTimeout(calmTimer); // during fast scrolling no pictures are requested
     calmTimer = setTimeout(redraw, 80);
   }
   const { columns, pitch } = size;
@@ -94,7 +94,7 @@ function draw() {
   else box.removeAttribute("aria-activedescendant");
 }
 
-let made = 0;
+let tileCount = 0;
 function makeTile() {
   const image = make("img", { alt: "", decoding: "async", draggable: "false" });
   const name = make("span", { class: "file", dir: "auto" });
@@ -103,21 +103,21 @@ function makeTile() {
   const tag = make("span", { class: "tag" }, label, sure);
   const bar = make("span", { class: "bar" });
   const changed = make("span", { class: "was" }, "changed");
-  const node = make("div", { role: "option", class: "tile", draggable: "true", id: `t${(made += 1)}` },
+  const node = make("div", { role: "option", class: "tile", draggable: "true", id: `t${(tileCount += 1)}` },
     make("span", { class: "frame" }, image, changed), tag, bar, name);
   image.addEventListener("load", () => { pictured.good += 1; });
   image.addEventListener("error", () => {
     pictured.bad += 1;
     node.classList.add("bare");
   });
-  return { node, image, name, label, sure, bar, tag, changed, id: null, place: -1, shown: "" };
+  return { node, image, name, label, sure, bar, tag, changed, id: null, place: -1, content: "" };
 }
 
 function blank(tile) {
   if (tile.id === null) return;
   tile.id = null;
   tile.place = -1;
-  tile.shown = "";
+  tile.content = "";
   tile.image.removeAttribute("src");
   tile.node.className = "tile";
   tile.node.hidden = true;
@@ -135,32 +135,32 @@ function paint(tile, place, calm) {
   }
   if (tile.id !== id) {
     tile.id = id;
-    tile.shown = "";
+    tile.content = "";
     tile.image.removeAttribute("src");
     node.classList.remove("bare");
     node.hidden = false;
   }
-  const allBad = pictured.bad > 12 && !pictured.good; // a table without its pictures: no need to ask for each
+  const allBad = pictured.bad > 12 && !pictured.good; // a table without pictures: do not request each
   if (allBad) node.classList.add("bare");
   else if (calm && !tile.image.hasAttribute("src")) tile.image.src = pictureUrl(id, size.tile > 170 ? 320 : 160);
   const item = itemOf(id);
   const chosen = state.selected.has(id);
-  const given = item ? item.class : null;
-  const label = given ?? item?.decision ?? null;
-  const shown = `${item?.name}|${given}|${label}|${item?.confidence}|${item?.p_unknown}|${item?.changed}|${chosen}|${place === state.cursor}|${
+  const ownLabel = item ? item.class : null; // by a person
+  const label = ownLabel ?? item?.decision ?? null;
+  const content = `${item?.name}|${ownLabel}|${label}|${item?.confidence}|${item?.p_unknown}|${item?.changed}|${chosen}|${place === state.cursor}|${
     label ? className(label) : ""}|${state.order.length}`;
-  if (tile.shown === shown) return;
-  tile.shown = shown;
+  if (tile.content === content) return;
+  tile.content = content;
   node.setAttribute("aria-setsize", state.order.length);
   node.setAttribute("aria-selected", chosen);
   node.classList.toggle("chosen", chosen);
   node.classList.toggle("cursor", place === state.cursor);
-  node.classList.toggle("given", given !== null);
-  node.classList.toggle("decided", given === null && label !== null);
+  node.classList.toggle("labelled", ownLabel !== null);
+  node.classList.toggle("decided", ownLabel === null && label !== null);
   node.classList.toggle("waiting", !item);
   tile.changed.hidden = !item?.changed;
   paintTone(node, label);
-  const sure = given === null && label !== null ? item.confidence : null;
+  const sure = ownLabel === null && label !== null ? item.confidence : null;
   tile.label.textContent = label === null ? "" : className(label);
   tile.sure.textContent = percent(sure);
   tile.bar.style.setProperty("--at", percent(sure) || "0%");
@@ -171,7 +171,7 @@ function paint(tile, place, calm) {
 
 export function spoken(item) {
   const sure = percent(item.confidence);
-  if (item.class !== null) return `${item.name}, given: ${className(item.class)}`;
+  if (item.class !== null) return `${item.name}, labelled: ${className(item.class)}`;
   if (item.decision === null) return `${item.name}, no label`;
   return `${item.name}, decided: ${className(item.decision)}${sure ? `, ${sure} sure` : ""}${item.changed ? ", changed" : ""}`;
 }
@@ -212,12 +212,12 @@ export function toggle(place) {
 function reveal(place) {
   const top = Math.floor(place / size.columns) * size.pitch;
   if (top < box.scrollTop) box.scrollTop = top;
-  const foot = byId("picked").offsetHeight ? byId("picked").offsetHeight + 16 : 0; // it floats above the last row
+  const foot = byId("picked").offsetHeight ? byId("picked").offsetHeight + 16 : 0; // the bar covers the last row
   const room = box.clientHeight - foot;
   if (top >= box.scrollTop && top + size.pitch > box.scrollTop + room) box.scrollTop = top + size.pitch - room;
 }
 
-// Arrow keys and the like; gives whether the key was one of them.
+// Moves the cursor by arrow keys and similar keys; returns whether the key was one of them.
 export function step(name, extend) {
   const { columns, pitch } = size;
   const page = Math.max(1, Math.floor(box.clientHeight / pitch)) * columns;
@@ -226,7 +226,7 @@ export function step(name, extend) {
   if (by === undefined || !inGrid()) return false;
   const from = Math.max(0, state.cursor);
   let to = state.cursor < 0 ? 0 : from + by;
-  if (Math.abs(by) === columns && (to < 0 || to >= state.order.length)) to = from; // no jump along the last row
+  if (Math.abs(by) === columns && (to < 0 || to >= state.order.length)) to = from; // do not jump to the end of the last row
   moveCursor(to, { extend });
   return true;
 }

@@ -1,4 +1,4 @@
-// Groups of unknowns: each may be a class that nobody has named yet.
+// Groups of unknowns: each may be a class that has no name yet.
 
 import { promote } from "./actions.js";
 import { read } from "./api.js";
@@ -34,11 +34,11 @@ async function draw() {
   try {
     const groups = await read("/groups");
     const now = JSON.stringify(groups);
-    if (now === drawn && box.firstChild) return; // half a name typed in is left alone
+    if (now === drawn && box.firstChild) return; // no change: a half-typed name stays
     drawn = now;
     const words = groups.length
-      ? "These unknowns are like each other. Where a group is something you know, name it: its most typical pictures become examples, and the next run finds the rest."
-      : "The unknowns do not fall into groups: each is odd in its own way.";
+      ? "The unknowns of a group look alike. If you know what a group shows, name it: its most typical pictures become examples, and the next run finds the rest."
+      : "The unknowns form no groups: no two of them look alike.";
     box.replaceChildren(make("p", { class: "note" }, words), make("ul", { role: "list" }, ...groups.map(card)));
   } catch (error) {
     complain(error, draw);

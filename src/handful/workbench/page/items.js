@@ -1,42 +1,42 @@
-// The order of the view as ids, all at once, and the details of those that are looked at, a window at a time.
+// The ids of the view in their order, all at once, and the details of the pictures in sight.
 
 import { read } from "./api.js";
 import { inGrid, state, tell } from "./state.js";
 import { complain } from "./notes.js";
 
-const WINDOW = 300; // ids asked for at once; the server gives at most 500
-const known = new Map(); // id -> { item, version, assumed }
+const WINDOW = 300; // ids in one request; the server allows 500
+const details = new Map(); // id -> { item, version, assumed }
 let version = 0;
 let asking = false;
-let looked = [0, 0];
-let asked = 0; // number of the latest question for the order: an earlier answer is too late
+let inSight = [0, 0];
+let orderRequest = 0; // number of the latest request for the order: answers to earlier ones are ignored
 
-export const itemOf = (id) => known.get(id)?.item;
+export const itemOf = (id) => details.get(id)?.item;
 
-// Everything may have changed: what is shown stays until the new answer is there.
+// Everything may have changed. The old details stay on the page until new ones arrive.
 export function forget() {
   version += 1;
 }
 
 function keep(items, of) {
   for (const item of items) {
-    const entry = known.get(item.id);
-    if (!entry?.assumed || entry.version < of) known.set(item.id, { item, version: of });
+    const entry = details.get(item.id);
+    if (!entry?.assumed || entry.version < of) details.set(item.id, { item, version: of });
   }
 }
 
-// A change that the server is being told of, shown at once. It holds until all is forgotten: an answer that was asked
-// for before the change would undo it on the page for a moment.
+// Shows a change at once, before the server confirms it. It stays until `forget`: the answer to an earlier request
+// would undo it on the page for a moment.
 export function assume(ids, changes) {
   for (const id of ids) {
-    const entry = known.get(id);
-    if (entry) known.set(id, { item: { ...entry.item, ...changes }, version, assumed: true });
+    const entry = details.get(id);
+    if (entry) details.set(id, { item: { ...entry.item, ...changes }, version, assumed: true });
   }
   tell("details");
 }
 
 export async function loadOrder() {
-  const mine = ++asked;
+  const mine = ++orderRequest;
   if (!inGrid()) {
     state.order = [];
     return tell("order");
@@ -44,31 +44,31 @@ export async function loadOrder() {
   const { view, search, similar } = state;
   try {
     const { ids } = await read("/ids", { view, search, similar });
-    if (mine !== asked) return;
+    if (mine !== orderRequest) return;
     const id = state.order[state.cursor];
     state.order = ids;
     if (state.cursor >= 0 && ids[state.cursor] !== id) {
-      const place = ids.indexOf(id); // gone from this view: the cursor stays where it was, on the next one
+      const place = ids.indexOf(id); // not in this view any more: the cursor stays at its place, on the next picture
       state.cursor = place >= 0 ? place : Math.min(state.cursor, ids.length - 1);
     }
     if (state.selected.size) {
       const here = new Set(ids);
-      const left = [...state.selected].filter((one) => here.has(one));
-      if (left.length < state.selected.size) state.selected = new Set(left);
+      const stillHere = [...state.selected].filter((one) => here.has(one));
+      if (stillHere.length < state.selected.size) state.selected = new Set(stillHere);
     }
     tell("order");
     tell("selection");
   } catch (error) {
-    if (mine !== asked) return;
+    if (mine !== orderRequest) return;
     state.order = [];
     tell("order");
     complain(error, loadOrder);
   }
 }
 
-// The places [first, last) of the order are in sight: ask for those of them, and around them, that are not known yet.
+// The places [first, last) of the order are in sight: request missing details there and around them.
 export function look(first, last) {
-  looked = [first, last];
+  inSight = [first, last];
   if (!asking) ask();
 }
 
@@ -76,7 +76,7 @@ async function ask() {
   asking = true;
   try {
     for (;;) {
-      const [first, last] = looked;
+      const [first, last] = inSight;
       const missing = lacking(first, last, WINDOW);
       if (!missing.length) return;
       const middle = Math.max(0, Math.floor((first + last - WINDOW) / 2));
@@ -84,28 +84,28 @@ async function ask() {
       const before = version;
       const { items } = await read("/items", { ids: [...missing, ...around].join(",") });
       keep(items, before);
-      for (const id of missing) if (!(known.get(id)?.version >= before)) known.set(id, { item: itemOf(id), version: before }); // gone
+      for (const id of missing) if (!(details.get(id)?.version >= before)) details.set(id, { item: itemOf(id), version: before }); // gone
       tell("details");
     }
   } catch (error) {
-    complain(error, () => look(...looked));
+    complain(error, () => look(...inSight));
   } finally {
     asking = false;
   }
 }
 
-function lacking(first, last, most) {
+function lacking(first, last, limit) {
   const ids = [];
-  for (let place = first; place < Math.min(last, state.order.length) && ids.length < most; place += 1) {
+  for (let place = first; place < Math.min(last, state.order.length) && ids.length < limit; place += 1) {
     const id = state.order[place];
-    if (known.get(id)?.version !== version) ids.push(id);
+    if (details.get(id)?.version !== version) ids.push(id);
   }
   return ids;
 }
 
-// Details of some that need not be in the view, for strips.
+// Details of some items, also outside of the view, for strips.
 export async function fetchItems(ids) {
-  const missing = ids.filter((id) => known.get(id)?.version !== version);
+  const missing = ids.filter((id) => details.get(id)?.version !== version);
   const before = version;
   if (missing.length) keep((await read("/items", { ids: missing.slice(0, 500).join(",") })).items, before);
   return ids.map(itemOf).filter(Boolean);

@@ -11,24 +11,24 @@ import { viewNames } from "./views.js";
 const HELP = [
   ["Label", [
     ["1 … 9", "give the selected pictures (or the one under the cursor) that class"],
-    ["u", "given as unknown: none of the classes"],
-    ["0 or ⌫", "take the given label away"],
+    ["u", "label as unknown: none of the classes"],
+    ["0 or ⌫", "remove your label"],
     ["⏎", "accept the decision as it is"],
     ["n", "name a new class"],
   ]],
   ["Select", [
-    ["click", "one; ctrl-click one more; shift-click all between"],
-    ["← ↑ → ↓", "move the cursor; with shift select on the way"],
+    ["click", "select one; ctrl-click adds one; shift-click adds all between"],
+    ["← ↑ → ↓", "move the cursor; with shift, also select"],
     ["space", "select or deselect the one under the cursor"],
     ["a", "select all of this view"],
-    ["esc", "deselect; once more: close the details"],
+    ["esc", "deselect; again: close the details"],
     ["drag", "onto a class, to label"],
   ]],
   ["Look", [
     ["d", "details of the picture under the cursor"],
-    ["s", "pictures like it"],
+    ["s", "similar pictures"],
     ["/", "search by name"],
-    ["[ and ]", "the view before, the view after"],
+    ["[ and ]", "previous view, next view"],
     ["m", "the map"],
     ["g", "groups of unknowns"],
     ["+ and -", "larger and smaller pictures"],
@@ -67,7 +67,7 @@ const plain = {
   a: () => {
     if (!inGrid()) return;
     select(state.order);
-    byId("grid").focus({ preventScroll: true }); // so that Enter accepts them, whatever was clicked before
+    byId("grid").focus({ preventScroll: true }); // so that Enter accepts them
   },
   s: () => similar(),
   d: () => (state.details ? closeDetail() : openDetail()),
@@ -113,7 +113,7 @@ function press(event) {
 
 export function startKeys() {
   document.addEventListener("click", (event) => {
-    // What a mouse has pressed gives the keyboard back to the pictures
+    // After a click on a button, keys go to the pictures again
     if (event.detail && event.target.closest?.("nav button, .chip button, .picked button, .tools button:not(#export, #help)")) byId("grid").focus({ preventScroll: true });
   });
   document.addEventListener("keydown", press);

@@ -1,4 +1,4 @@
-// The page begins here: the parts are started, then everything follows from what the server says.
+// The page starts here: all parts are started, then the state of the server is read.
 
 import { cancel, hear, heard, refresh, run, undo, upload } from "./actions.js";
 import { listen } from "./api.js";
@@ -17,14 +17,14 @@ import { followAddress, on, show, state } from "./state.js";
 import { startThreshold } from "./threshold.js";
 import { startViews } from "./views.js";
 
-const KINDS = { embed: "Looking at the pictures", solve: "Deciding" };
+const KINDS = { embed: "Computing features", solve: "Deciding" };
 
 function drawHead() {
   const { project } = state;
   const { name, items, ready, skipped, job } = project;
   byId("name").textContent = name;
   document.title = `${name} · handful workbench`;
-  const rest = [ready < items && `${count(ready)} looked at`, skipped && `${count(skipped)} skipped`].filter(Boolean);
+  const rest = [ready < items && `${count(ready)} with features`, skipped && `${count(skipped)} skipped`].filter(Boolean);
   byId("totals").textContent = [pictures(items), ...rest].join(", ");
   for (const way of ["undo", "redo"]) {
     const button = byId(way);
@@ -38,7 +38,7 @@ function drawHead() {
     button.replaceChildren(make("span", { class: "sign", "aria-hidden": "true" }, way === "undo" ? "↶" : "↷"), make("span", { class: "word" }, word, what ? ": " : "", isolate(what ?? "")));
   }
   const sentence = project.run?.sentence ?? "";
-  if (byId("said").textContent !== sentence) byId("said").textContent = sentence; // what is set is read out
+  if (byId("said").textContent !== sentence) byId("said").textContent = sentence; // setting it makes a screen reader read it aloud
   const running = job?.state === "running";
   byId("job").hidden = !running;
   byId("run").disabled = running && job.kind === "solve";

@@ -1,4 +1,4 @@
-// The map: like pictures near each other. A lasso selects; so do the list of classes and the arrow keys.
+// The map: similar pictures are near each other. Pictures are selected with a lasso, the list of classes or the keys.
 
 import { read } from "./api.js";
 import { byId, count, make, pictures, thumbnail, tone } from "./dom.js";
@@ -45,7 +45,7 @@ async function load() {
     const of = (id) => points.ids.filter((one) => kinds.get(one) === id).length;
     chooser.replaceChildren(make("option", { value: "" }, "Select by class…"),
       ...[...classes, { id: 0, name: "unknown" }].map(({ id, name }) => make("option", { value: id }, `${name} (${count(of(id))})`)));
-    over.setAttribute("aria-label", `Map of ${pictures(points.ids.length)}. Arrow keys walk from point to point, space selects, or choose a class from the list before it.`);
+    over.setAttribute("aria-label", `Map of ${pictures(points.ids.length)}. Arrow keys move from point to point, space selects; or choose a class from the list before it.`);
     over.dataset.points = points.ids.length;
     draw();
   } catch (error) {
@@ -83,7 +83,7 @@ function draw() {
   const many = points.ids.length;
   const radius = many < 1500 ? 4 : many < 6000 ? 3 : 1.5;
   const context = pen(under);
-  const byKind = new Map(); // one path a class, not one a point
+  const byKind = new Map(); // one path for each class, not for each point
   points.ids.forEach((id, n) => {
     const kind = kinds.get(id) ?? 0;
     const which = `${starred.has(id) ? 1 : 0} ${kind}`;
@@ -197,7 +197,7 @@ function finish(event) {
   select([...before, ...points.ids.filter((_, n) => inside(mapped[2 * n], mapped[2 * n + 1], shape))]);
 }
 
-// To the nearest point on that side, rather straight ahead than aslant.
+// Moves to the nearest point in that direction; a sideways distance counts double.
 function walk(event) {
   const by = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
   const now = points.ids.indexOf(state.pointed);
@@ -252,7 +252,7 @@ export function startMap() {
   over.addEventListener("pointercancel", () => { lasso = null; drawOver(); });
   over.addEventListener("pointerleave", () => lasso || point(-1));
   over.addEventListener("keydown", walk);
-  const bar = make("div", { class: "map-bar" }, chooser, make("span", { class: "note" }, "Draw around points to select them; shift adds. Large points are given by you, grey ones unknown."));
+  const bar = make("div", { class: "map-bar" }, chooser, make("span", { class: "note" }, "Draw around points to select them; shift adds. Large points are labelled by you, grey points are unknown."));
   box.replaceChildren(bar, make("div", { class: "plane" }, under, over, tip), strip);
   new ResizeObserver(draw).observe(under);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

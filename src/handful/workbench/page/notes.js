@@ -1,8 +1,8 @@
-// The one place for errors, and the note of what has just happened.
+// Error messages, and short notes about what has just happened.
 
 import { byId, make } from "./dom.js";
 
-// `again` does once more what went wrong: a change that did not reach the server is not lost.
+// `again` repeats what failed, so that a change that did not reach the server is not lost.
 export function complain(error, again = null) {
   const box = byId("error");
   const text = make("p", { dir: "auto" }, error.message);
@@ -21,7 +21,7 @@ export function calm() {
 
 export function lostTouch() {
   if (!byId("error").hidden) return;
-  complain(new Error("The workbench does not answer. Is it still running in its terminal? What was saved is kept; this page comes back by itself."));
+  complain(new Error("The workbench does not answer. Is it still running in its terminal? Saved work is not lost; this page continues by itself when the workbench runs again."));
   byId("error").dataset.lost = "1";
 }
 
@@ -31,7 +31,7 @@ export function foundTouch() {
 
 let fading = 0;
 
-// What has just happened; it goes away by itself.
+// A note about what has just happened; it disappears by itself.
 export function say(text) {
   byId("toast").textContent = text;
   clearTimeout(fading);

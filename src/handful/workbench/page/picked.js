@@ -1,4 +1,4 @@
-// The bar that appears with a selection: what can be done with it, by mouse or finger.
+// The bar for selected pictures: what can be done with them, by mouse or finger.
 
 import { accept, label, similar } from "./actions.js";
 import { byId, count, key, make } from "./dom.js";
@@ -9,11 +9,11 @@ const bar = byId("picked");
 const many = make("b", { role: "status" });
 const choose = make("select", { id: "give", "aria-label": "Give the selected pictures a class" });
 const tools = {
-  accept: make("button", { onclick: () => accept(), title: "The decision is right: make it a given label (Enter)" }, "Accept ", key("⏎")),
+  accept: make("button", { onclick: () => accept(), title: "The decision is right: make it your label (Enter)" }, "Accept ", key("⏎")),
   unknown: make("button", { onclick: () => label(0), title: "None of the classes (u)" }, "Unknown ", key("u")),
-  clear: make("button", { onclick: () => label(null), title: "Take the given label away (0)" }, "Clear ", key("0")),
-  similar: make("button", { onclick: () => similar(), title: "Show pictures like this one (s)" }, "Similar ", key("s")),
-  details: make("button", { onclick: () => openDetail(), title: "Look closer (d)" }, "Details ", key("d")),
+  clear: make("button", { onclick: () => label(null), title: "Remove your label (0)" }, "Clear ", key("0")),
+  similar: make("button", { onclick: () => similar(), title: "Show similar pictures (s)" }, "Similar ", key("s")),
+  details: make("button", { onclick: () => openDetail(), title: "Show the details (d)" }, "Details ", key("d")),
   none: make("button", { onclick: () => select([]), "aria-label": "Deselect", title: "Deselect (escape)" }, "✕"),
 };
 

@@ -1,4 +1,4 @@
-// What the page knows, and who wants to hear when it changes.
+// The state of the page, and the functions that are called when it changes.
 
 export const state = {
   project: null,
@@ -7,7 +7,7 @@ export const state = {
   similar: null, // the id of a picture
   order: [], // ids as the view shows them
   selected: new Set(), // ids
-  cursor: -1, // place in order; -1: nowhere yet
+  cursor: -1, // position in `order`; -1: none yet
   anchor: 0, // where a range with shift begins
   details: false, // whether the panel is open
 };
@@ -27,7 +27,7 @@ export const className = (id) => (id === 0 ? "unknown" : (classOf(id)?.name ?? "
 export const inGrid = () => state.view !== "groups" && state.view !== "map";
 export const cursorId = () => (inGrid() ? (state.order[state.cursor] ?? null) : state.pointed ?? null);
 
-// What a command is about: the selected pictures, or the one under the cursor.
+// The pictures that a command applies to: the selected ones, or the one under the cursor.
 export function targets() {
   if (state.selected.size) return [...state.selected];
   const id = cursorId();
@@ -42,19 +42,19 @@ export function select(ids) {
 // ---- The view is part of the address: reload and back work ----------------------------------------------------------
 
 export function show({ view = state.view, search = state.search, similar = null }) {
-  const wanted = new URLSearchParams({ view });
-  if (search) wanted.set("search", search);
-  if (similar !== null) wanted.set("similar", similar);
-  const hash = `#${wanted}`;
+  const address = new URLSearchParams({ view });
+  if (search) address.set("search", search);
+  if (similar !== null) address.set("similar", similar);
+  const hash = `#${address}`;
   if (location.hash === hash) return;
   location.hash = hash;
 }
 
 function readAddress() {
-  const asked = new URLSearchParams(location.hash.slice(1));
-  state.view = asked.get("view") ?? "all";
-  state.search = asked.get("search") ?? "";
-  state.similar = asked.has("similar") ? Number(asked.get("similar")) : null;
+  const address = new URLSearchParams(location.hash.slice(1));
+  state.view = address.get("view") ?? "all";
+  state.search = address.get("search") ?? "";
+  state.similar = address.has("similar") ? Number(address.get("similar")) : null;
   state.selected = new Set();
   state.cursor = -1;
   state.anchor = 0;

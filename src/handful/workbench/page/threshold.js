@@ -1,4 +1,4 @@
-// The histogram of scores and the slider that cuts it; the server decides anew wherever it stops.
+// The histogram of scores and the slider that cuts it; the server decides again when it stops.
 
 import { change } from "./actions.js";
 import { read } from "./api.js";
@@ -25,7 +25,7 @@ const at = (step) => low() + ((high() - low()) * step) / STEPS;
 const share = (value) => Math.min(1, Math.max(0, (value - low()) / (high() - low() || 1)));
 const text = (value) => value.toFixed(high() - low() > 20 ? 1 : 3);
 
-// Both colours hold all bars; the cut moves the edge between their clips.
+// All bars are drawn in both colours; the threshold moves the edge between the two clips.
 function bars({ known, unknown }) {
   const box = byId("histogram");
   const all = known.map((n, place) => n + unknown[place]);
@@ -91,7 +91,7 @@ async function draw() {
 async function send() {
   const mine = slider.value;
   await change("POST", "/threshold", { threshold: at(Number(mine)) });
-  if (slider.value !== mine) return; // moved on meanwhile: its own turn comes
+  if (slider.value !== mine) return; // the slider has moved since: a later call sends its value
   moving = false;
   draw();
 }

@@ -1,4 +1,4 @@
-// The list of views, the heading of the one that is open, and what is said where there is nothing to show yet.
+// The list of views, the heading of the open view, and the text of an empty view.
 
 import { editClass, removeClass } from "./actions.js";
 import { byId, count, isolate, key, make, paintTone, pictures } from "./dom.js";
@@ -43,12 +43,12 @@ async function drawLead() {
   const title = make("h2");
   const extra = [];
   if (similar !== null) {
-    title.append("Like ", isolate(itemOf(similar)?.name ?? `picture ${similar}`));
-    extra.push(make("button", { onclick: () => show({ view: "all", search: "" }) }, "Show all again"));
+    title.append("Similar to ", isolate(itemOf(similar)?.name ?? `picture ${similar}`));
+    extra.push(make("button", { onclick: () => show({ view: "all", search: "" }) }, "Show all"));
     if (!itemOf(similar)) fetchItems([similar]).then(([item]) => item && state.similar === similar && drawLead(), () => {});
   } else if (kind === "class") {
     const one = classOf(Number(number));
-    title.append(paintTone(make("span", { class: "dot" }), Number(number)), isolate(one?.name ?? "A class that is gone"));
+    title.append(paintTone(make("span", { class: "dot" }), Number(number)), isolate(one?.name ?? "A deleted class"));
     if (one) extra.push(...classTools(one));
   } else if (kind === "group") {
     title.append(`Group ${number} of the unknowns`);
@@ -57,7 +57,7 @@ async function drawLead() {
   if (search) title.append(make("small", {}, " with ", isolate(`“${search}”`), " in the name"));
   if (inGrid()) title.append(make("small", { class: "note", id: "found" }, ` ${pictures(state.order.length)}`));
   const held = lead.contains(document.activeElement) ? document.activeElement.id : null;
-  if (held === "rename" && byId("rename").value !== byId("rename").defaultValue) return; // half a name typed in
+  if (held === "rename" && byId("rename").value !== byId("rename").defaultValue) return; // a half-typed name stays
   lead.replaceChildren(make("div", { class: "title" }, title, make("div", { class: "extra" }, ...extra)), coach(project) ?? "");
   if (held) byId(held)?.focus();
 }
@@ -70,7 +70,7 @@ function classTools({ id, name, key: digit }) {
     editClass(id, { key: event.target.value ? Number(event.target.value) : null }) },
     make("option", { value: "" }, "no key"));
   for (let one = 1; one <= 9; one += 1) {
-    keys.append(make("option", { value: one, selected: digit === one }, `key ${one}`)); // whoever had it loses it
+    keys.append(make("option", { value: one, selected: digit === one }, `key ${one}`)); // another class with this key loses it
   }
   return [rename, keys, make("button", { id: "remove", onclick: () => removeClass(id) }, "Delete class")];
 }
@@ -84,7 +84,7 @@ function coach(project) {
     return step(1, "Name what you want to find.", "Press ", key("n"), " or use the field above: one class for each kind of picture, “cat”, “dog”. Two or more.");
   }
   if (bare.length) {
-    return step(2, "Show a few pictures of each.", "Click one, ", key("ctrl"), "-click more, then press the class's number or drag them onto it. About five each. Still without: ",
+    return step(2, "Give each class a few examples.", "Click one, ", key("ctrl"), "-click more, then press the class's number or drag them onto it. About five each. Still without: ",
       ...bare.slice(0, 4).flatMap((one, n) => [n ? ", " : "", isolate(one.name)]), bare.length > 4 ? ` and ${bare.length - 4} more.` : ".");
   }
   return step(3, "Run.", "Press ", key("r"), ": every other picture gets one of your classes, or is set aside as unknown. You can correct and run again as often as you like.");
@@ -100,16 +100,16 @@ function nothing() {
   const { project, view, search, similar } = state;
   const [kind] = view.split(":");
   if (!project) return null;
-  if (!project.items) return ["No pictures yet.", "The folder holds none that could be read. Add some with the button above, or start the workbench on another folder."];
+  if (!project.items) return ["No pictures yet.", "The folder has no pictures that can be read. Add some with the button above, or start the workbench on another folder."];
   if (!project.run && ["unsure", "changed", "unknown", "groups", "map", "group"].includes(kind)) {
-    return ["No run yet.", "Name your classes, give each a few examples, and press r. What is decided then shows up here."];
+    return ["No run yet.", "Name your classes, give each a few examples, and press r. Then the decisions appear here."];
   }
   if (!inGrid() || state.order.length) return null;
-  if (similar !== null) return ["Nothing to compare with yet.", "The pictures are still being looked at; try again when that is done."];
+  if (similar !== null) return ["No features yet.", "The features of the pictures are still being computed; try again when that is done."];
   if (search) return ["No picture has this in its name.", "Press escape in the search field to see all again."];
   if (kind === "examples") return ["No examples yet.", "Select pictures in “All”, then press the number of their class."];
-  if (kind === "class") return ["Nothing in this class yet.", "Give it examples: select pictures in “All” and press its number. After a run, what is decided shows up here too."];
-  if (kind === "unlabelled") return ["Every picture has a label.", "Export takes them with you."];
+  if (kind === "class") return ["Nothing in this class yet.", "Give it examples: select pictures in “All” and press its number. After a run, decided pictures appear here too."];
+  if (kind === "unlabelled") return ["Every picture has a label.", "Export writes them to files."];
   if (kind === "changed") return ["Nothing changed with the last run.", "Corrections and new examples change decisions at the next run."];
   if (kind === "unknown") return ["Nothing is unknown.", "Lower the threshold to set more pictures aside."];
   return ["Nothing here.", "Another view may have more."];

@@ -1,4 +1,4 @@
-"""The routes of the workbench, under /api/v1, and the page. Each is a thin face of `Project`."""
+"""The routes of the workbench, under /api/v1, and the files of the page. Each route calls a method of `Project`."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from handful.workbench.server.events import Events
 from handful.workbench.server.serve import ERRORS, guarded, new_app, solving
 from handful.workbench.server.thumbnails import Thumbnails
 from handful.workbench.server.uploads import receive_uploads
-from handful.workbench.server.write_queue import Turns
+from handful.workbench.server.write_queue import WriteQueue
 
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
          ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".png": "image/png",
          ".json": "application/json", ".ico": "image/x-icon", ".woff2": "font/woff2"}  # fmt: skip
-MOST = 1000  # items in one answer
-DETAILS = 500  # items asked for by their numbers
+MAX_PAGE_ITEMS = 1000  # items in one response
+MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]
 View = Annotated[str, Query(max_length=40, description=views.VIEWS)]
 Search = Annotated[str, Query(max_length=500, description="Part of the name.")]
-Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar first.")]
+Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 
 
 def make_app(project: Project, *, token: str, port: int) -> Any:
-    """The guarded ASGI app of a project."""
+    """The ASGI app of a project, behind the guard."""
     app = new_app("handful workbench")
     app.include_router(_items(project))
-    turn = Turns(project)
-    app.include_router(_labels(project, turn))
-    app.include_router(_runs(project, turn))
+    write = WriteQueue(project)
+    app.include_router(_labels(project, write))
+    app.include_router(_runs(project, write))
     app.include_router(solving())
     _page(app)
     return guarded(app, token=token, port=port)
@@ -56,7 +56,7 @@ def _items(project: Project) -> APIRouter:
 
     @api.get("/skipped", response_model=list[of.Skipped])
     def get_skipped() -> Any:
-        """Files that are no part of the pile, and why."""
+        """Files that are not in the pile, and why."""
         return [{"name": name, "reason": reason} for name, reason in project.state.skipped]
 
     @api.get("/items", response_model=of.Page)
@@ -65,24 +65,24 @@ def _items(project: Project) -> APIRouter:
         search: Search = "",
         similar: Similar = None,
         offset: Annotated[int, Query(ge=0, lt=2**53)] = 0,
-        limit: Annotated[int, Query(ge=0, le=MOST)] = 200,
+        limit: Annotated[int, Query(ge=0, le=MAX_PAGE_ITEMS)] = 200,
         ids: Annotated[str | None, Query(max_length=10_000, pattern=r"^[0-9]{1,15}(,[0-9]{1,15})*$")] = None,
     ) -> Any:
-        """One page of a view; or with `ids=1,2,3` those items, in that order, without any that are gone."""
+        """One page of a view; or with `ids=1,2,3` those items, in that order. Items that are gone are left out."""
         state = project.state
         if ids is not None:
-            wanted = [int(item) for item in ids.split(",")]
-            if len(wanted) > DETAILS:
-                raise Refusal(f"{len(wanted)} items are asked for: {DETAILS} are the most at once", 422)
-            rows = views.rows_that_are_there(state, wanted)
+            numbers = [int(item) for item in ids.split(",")]
+            if len(numbers) > MAX_REQUESTED_ITEMS:
+                raise Refusal(f"{len(numbers)} items are asked for: ask for at most {MAX_REQUESTED_ITEMS}", 422)
+            rows = views.usable_rows(state, numbers)
             return JSONResponse({"total": len(rows), "offset": 0, "items": views.describe(state, rows)})
         rows = views.rows_of(state, view, search, similar)
-        some = views.describe(state, rows[offset : offset + limit])
-        return JSONResponse({"total": len(rows), "offset": offset, "items": some})
+        items = views.describe(state, rows[offset : offset + limit])
+        return JSONResponse({"total": len(rows), "offset": offset, "items": items})
 
     @api.get("/ids", response_model=of.Order)
     def get_ids(view: View = "all", search: Search = "", similar: Similar = None) -> Any:
-        """The whole order of a view at once."""
+        """The numbers of all items of a view, in its order."""
         state = project.state
         return JSONResponse({"ids": state.pile.ids[views.rows_of(state, view, search, similar)].tolist()})
 
@@ -90,7 +90,7 @@ def _items(project: Project) -> APIRouter:
     def get_item(item: Id) -> Any:
         state = project.state
         row = views.row_of(state, item)
-        (short,) = views.describe(state, views.rows_that_are_there(state, [item]))
+        (short,) = views.describe(state, views.usable_rows(state, [item]))
         more = {"probabilities": views.probabilities(state, row), "nearest": views.nearest_examples(state, row)}
         width, height = thumbnails.size_of(state.pile.origins[row], state.pile.names[row])
         return JSONResponse(short | more | {"width": width, "height": height})
@@ -111,7 +111,7 @@ def _items(project: Project) -> APIRouter:
     return api
 
 
-def _labels(project: Project, turn: Turns) -> APIRouter:
+def _labels(project: Project, write: WriteQueue) -> APIRouter:
     api = _router()
 
     @api.get("/classes", response_model=list[of.Class])
@@ -120,41 +120,41 @@ def _labels(project: Project, turn: Turns) -> APIRouter:
 
     @api.post("/classes", response_model=of.Class)
     async def add_class(new: of.NewClass) -> Any:
-        return _class(project, await turn(project.add_class, new.name))
+        return _class(project, await write(project.add_class, new.name))
 
     @api.patch("/classes/{number}", response_model=of.Class)
     async def change_class(number: Id, new: of.ClassPatch) -> Any:
-        """Rename it, or give it another key; the class that had the key loses it."""
-        await turn(project.change_class, number, new.name, new.key, keyed="key" in new.model_fields_set)
+        """Rename a class, or change its key; the class that had the key loses it."""
+        await write(project.change_class, number, new.name, new.key, keyed="key" in new.model_fields_set)
         return _class(project, number)
 
     @api.delete("/classes/{number}", response_model=of.Changed)
     async def delete_class(number: Id) -> Any:
-        """Its labels go with it; `changed` says how many."""
-        return JSONResponse({"changed": await turn(project.delete_class, number)})
+        """Delete a class and its labels; `changed` is the number of labels."""
+        return JSONResponse({"changed": await write(project.delete_class, number)})
 
     @api.post("/labels", response_model=of.Changed)
-    async def label(wanted: of.Labels) -> Any:
-        """Give many items a class at once; each is an example for the next run."""
-        return JSONResponse({"changed": await turn(project.label, wanted.items, wanted.class_)})
+    async def label(body: of.Labels) -> Any:
+        """Give many items a class; each becomes an example for the next run."""
+        return JSONResponse({"changed": await write(project.label, body.items, body.class_)})
 
     @api.post("/accept", response_model=of.Changed)
-    async def accept(wanted: of.Items) -> Any:
-        """The decisions on these become given labels."""
-        return JSONResponse({"changed": await turn(project.accept, wanted.items)})
+    async def accept(body: of.Items) -> Any:
+        """The decisions on these items become labels."""
+        return JSONResponse({"changed": await write(project.accept, body.items)})
 
     @api.post("/undo", response_model=of.Text)
     async def undo() -> Any:
-        return {"text": await turn(project.undo)}
+        return {"text": await write(project.undo)}
 
     @api.post("/redo", response_model=of.Text)
     async def redo() -> Any:
-        return {"text": await turn(project.redo)}
+        return {"text": await write(project.redo)}
 
     @api.post("/groups/{number}/promote", response_model=of.Class)
-    async def promote(number: Id, wanted: of.Promotion) -> Any:
-        """Its most central items become examples of a new class."""
-        return _class(project, await turn(project.promote, number, wanted.name, wanted.examples))
+    async def promote(number: Id, body: of.Promotion) -> Any:
+        """The most central items of a group become examples of a new class."""
+        return _class(project, await write(project.promote, number, body.name, body.examples))
 
     return api
 
@@ -163,17 +163,17 @@ def _class(project: Project, number: int) -> Any:
     return JSONResponse(next((c for c in project.summary()["classes"] if c["id"] == number), None))
 
 
-def _runs(project: Project, turn: Turns) -> APIRouter:
+def _runs(project: Project, write: WriteQueue) -> APIRouter:
     api, events = _router(), Events(project)
 
     @api.post("/run", response_model=of.Job, status_code=202)
-    async def run(wanted: of.RunWanted) -> Any:
-        """Label what has no label; GET /events tells how far it is."""
-        return (await turn(project.run, wanted.method, wanted.outlier_share)).shown()
+    async def run(body: of.RunRequest) -> Any:
+        """Label the items without a label; GET /events reports the progress."""
+        return (await write(project.run, body.method, body.outlier_share)).summary()
 
     @api.delete("/job", response_model=of.Job | None)
     def cancel() -> Any:
-        """Stop what runs; the previous run stays."""
+        """Stop the running job; the previous run stays."""
         project.worker.cancel()
         return project.summary()["job"]
 
@@ -182,9 +182,9 @@ def _runs(project: Project, turn: Turns) -> APIRouter:
         return None if project.state.run is None else describe_run(project.state)
 
     @api.post("/threshold", response_model=of.Run)
-    async def set_threshold(wanted: of.Threshold) -> Any:
-        """Decisions follow at once."""
-        await turn(project.set_threshold, wanted.threshold)
+    async def set_threshold(body: of.Threshold) -> Any:
+        """Change the threshold and all decisions."""
+        await write(project.set_threshold, body.threshold)
         return describe_run(project.state)
 
     @api.get("/histogram", response_model=of.Histogram)
@@ -197,12 +197,12 @@ def _runs(project: Project, turn: Turns) -> APIRouter:
 
     @api.get("/groups", response_model=list[of.Group])
     def groups() -> Any:
-        """Unknown items that look alike, the most central first in each."""
+        """Groups of unknown items that look alike, the most central item first."""
         return JSONResponse(views.groups(project.state))
 
     @api.post("/export", response_model=of.Exported)
-    def export_labels(wanted: of.ExportWanted) -> Any:
-        return export(project, wanted.formats)
+    def export_labels(body: of.ExportRequest) -> Any:
+        return export(project, body.formats)
 
     @api.get("/events", response_class=StreamingResponse)
     async def get_events() -> StreamingResponse:
@@ -212,15 +212,15 @@ def _runs(project: Project, turn: Turns) -> APIRouter:
 
 
 def _page(app: FastAPI) -> None:
-    """The files of the page, by name: a request names one of those that are there, never a path."""
+    """The files of the page. A request gives the name of one of them, never a path."""
     folder = files("handful.workbench") / "page"
 
     def file(name: str) -> Response:
         for entry in folder.iterdir() if folder.is_dir() else ():
             suffix = name[name.rfind(".") :] if "." in name else ""
-            if entry.name == name and entry.is_file() and suffix in TYPES:
+            if entry.name == name and entry.is_file() and suffix in CONTENT_TYPES:
                 return Response(
-                    entry.read_bytes(), headers={"content-type": TYPES[suffix], "cache-control": "no-cache"}
+                    entry.read_bytes(), headers={"content-type": CONTENT_TYPES[suffix], "cache-control": "no-cache"}
                 )
         raise Refusal("there is no such file on this page", 404)
 

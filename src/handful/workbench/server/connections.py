@@ -1,8 +1,8 @@
 """Limits on connections: how long the server waits for a client, and how many connections it holds.
 
-Every client is on this machine, so all have one address, and a limit per address would be the limit of all. Instead,
-when there are too many connections, one that waits for its client is dropped for the new one: first those that have
-not sent the head of a request, then those that are idle between two requests, the oldest first.
+Every client is on this machine, so all have the same address, and a limit per address is of no use. Instead, when there
+are too many connections, one that waits for its client is closed: first those that have not sent the head of a request,
+then those that are idle between two requests, the oldest first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from handful.workbench.server.guard import RAW_HEADERS
 
 MAX_CONNECTIONS = 256
 MAX_HEAD_BYTES = 32 * 1024
-FEED_BYTES = 16 * 1024  # given to the parser at once: it looks at the size of a head only between two pieces
-FREE_PIECES = 1000  # of a body that may be of any size; more must be MIN_PIECE_BYTES on average
+FEED_BYTES = 16 * 1024  # for the parser at a time: it checks the size of a head only between two pieces
+FREE_PIECES = 1000  # pieces of a body that may be small; if there are more, they must have MIN_PIECE_BYTES on average
 MIN_PIECE_BYTES = 100
-BROKEN = f"this is not a request that can be read: it is broken, or its head is larger than {MAX_HEAD_BYTES // 1024} kB"
+UNREADABLE_REQUEST = (
+    f"this is not a request that can be read: it is broken, or its head is larger than {MAX_HEAD_BYTES // 1024} kB"
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Limits:
     body_s: float = 30.0  # without a byte of the body
     answer_s: float = 30.0  # in which the client reads not a byte of the answer
     keep_alive_s: int = 30  # between two requests
-    linger_s: float = 2.0  # to send the rest of a body whose answer was given early
+    linger_s: float = 2.0  # to send the rest of a body that was answered early
     connections: int = MAX_CONNECTIONS
 
 
@@ -83,7 +85,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived in small pieces, so that a refused request is not read on."""
+        """Parse the data in small pieces, so that the rest of a refused request is not parsed."""
         self.read_at = self.loop.time()
         for start in range(0, len(data), FEED_BYTES):
             if self.transport.is_closing():
@@ -106,15 +108,15 @@ class BoundedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that is not HTTP with one sentence and close the connection."""
-        self._end(400, BROKEN)
+        self._end(400, UNREADABLE_REQUEST)
 
     def _should_upgrade(self) -> bool:
-        return False  # no websockets here: the request is answered as if it had not asked for them
+        return False  # no websockets here: the request is answered as a normal one
 
     # ---- limits
 
     def waits_for_client(self) -> bool:
-        """Whether nothing is under way: no request was begun and no answer is unsent."""
+        """Whether the connection is idle: no request has begun and no answer is unsent."""
         idle = self.conn.their_state is h11.IDLE and not self.transport.get_write_buffer_size()
         return idle and not self.transport.is_closing()
 
@@ -149,7 +151,7 @@ class BoundedProtocol(H11Protocol):
         if self.head_since is not None and now - self.head_since > limits.head_s:
             if self.conn.trailing_data[0]:
                 self._end(408, f"the head of the request did not come within {limits.head_s:g} seconds: send it again")
-            else:  # a browser connects ahead of time, and expects no answer to what it did not ask
+            else:  # a browser may connect in advance, and expects no answer without a request
                 self.transport.close()
         elif self.conn.their_state is h11.SEND_BODY:
             if self.cycle.response_complete:
@@ -175,7 +177,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class _Connection(h11.Connection):
-    """Refuses a body in very many small pieces, each of which costs as much time as a large one."""
+    """Refuses a body in very many small pieces, because a small piece takes as much time as a large one."""
 
     pieces = piece_bytes = 0
 

@@ -1,4 +1,4 @@
-"""Server-sent events: the page is told of changes instead of asking for them."""
+"""Server-sent events: the server sends changes to the page, which need not ask for them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from handful.workbench.domain.project import Project
 
 HEARTBEAT_S = 15.0
-MIN_GAP_S = 0.1  # between two events: a bar need not move more often
+MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often
 MAX_STREAMS = 32
 
 
 class Events:
-    """The event streams of a project. One more than MAX_STREAMS ends the oldest, so that a new page gets its events."""
+    """The event streams of a project. If there are too many, the oldest ends, so that a new page gets its events."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._open: dict[asyncio.Event, bool] = {}  # in the order they were opened: whether it goes on
+        self._open: dict[asyncio.Event, bool] = {}  # in the order they were opened; False: it must end
 
     async def stream(self) -> AsyncIterator[str]:
-        """The project now, and whenever something changed."""
+        """Send the project now, and after each change."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:  # from any thread

@@ -1,8 +1,8 @@
-"""Checks every request before the app sees it, and gives every answer the headers that restrict the browser.
+"""Check every request before the app sees it, and add the headers that restrict the browser to every answer.
 
-The server is for one person on one machine. Other people's programs cannot read the token. Web pages that the person
-has open elsewhere could send requests here, and a name that leads to 127.0.0.1 could make them look like its own: Host,
-Origin and the cookie's SameSite are against those.
+The server is for one person on one machine. Programs of other people cannot read the token. Other web pages that are
+open in the browser could send requests to this server, also under a name that leads to 127.0.0.1. The checks of Host
+and Origin, and the SameSite cookie, stop them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ log = logging.getLogger("handful.workbench")
 
 COOKIE = "handful_session"
 MEGABYTE = 2**20
-MAX_BYTES = {JSON: 2 * MEGABYTE}  # of a body, by its content type: other types are refused
+MAX_BYTES = {JSON: 2 * MEGABYTE}  # size of a body by its content type; other types are refused
 MAX_BYTES_OF = {
     "/api/v1/solve": {JSON: 32 * MEGABYTE, TENSORS: 200 * MEGABYTE},
     "/api/v1/upload": {FORM: 201 * 50 * MEGABYTE},
-    "/api/v1/labels": {JSON: 10 * MEGABYTE},  # a million numbers of items
+    "/api/v1/labels": {JSON: 10 * MEGABYTE},  # the numbers of a million items
     "/api/v1/accept": {JSON: 10 * MEGABYTE},
 }
 SAFE_METHODS = ("GET", "HEAD")
-MAX_SESSIONS = 4  # workbenches that a browser may have open: a cookie knows no ports, so they share one
+MAX_SESSIONS = 4  # workbenches that a browser may have open: they share one cookie, because a cookie has no port
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -84,10 +84,10 @@ class Guard:
                 sentence = f"something went wrong that should not ({type(error).__name__}): please report it"
                 await self._refuse(scope, 500, sentence)(scope, receive, answer.send)
             elif not answer.complete:
-                raise  # the server ends the connection, and the client sees that the answer is not whole
+                raise  # the server closes the connection, and the client sees that the answer is incomplete
 
     def _judge(self, scope: Scope) -> Response | None:
-        """A refusal, or the welcome of someone who brings the token; None lets the request pass."""
+        """A refusal, or the answer to a request that has the token; None lets the request pass."""
         headers = _headers(scope)
         host, method, path = headers.get("host", []), scope["method"], scope["path"]
         if (refusal := self._judge_form(scope, headers)) is not None:
@@ -95,12 +95,14 @@ class Guard:
         if len(host) != 1 or host[0].lower() not in self.hosts:
             return self._refuse(scope, 421, "this is not the address of the workbench: open the one that it printed")
         if self._is_from_elsewhere(scope, headers):
-            return self._refuse(scope, 403, "another web page tried to use this one: it was not let in")
+            return self._refuse(scope, 403, "another web page sent this request: it is refused")
         if method not in SAFE_METHODS and (refusal := self._judge_kind(scope, headers)) is not None:
             return refusal
         if path == "/" and method in SAFE_METHODS and (token := _token_of(scope)) is not None:
             if not self._is_token(token):
-                return self._refuse(scope, 401, "this address is of another session: open the one that was printed")
+                return self._refuse(
+                    scope, 401, "this address belongs to another session: open the one that was printed"
+                )
             return self._welcome(_cookies(headers))
         if not self._is_known(headers):
             return self._refuse(scope, 401, "open the address that handful printed when it was started: it has the key")
@@ -110,10 +112,10 @@ class Guard:
         return None
 
     def _judge_form(self, scope: Scope, headers: Headers) -> Response | None:
-        """Refuse what two programs could read in two ways."""
+        """Refuse requests that two programs could read in two ways."""
         path, lengths = scope["path"], headers.get("content-length", [])
         if scope["http_version"] not in ("1.0", "1.1"):
-            return self._refuse(scope, 400, "only HTTP/1.1 is spoken here: ask in that version")
+            return self._refuse(scope, 400, "only HTTP/1.1 is supported: use that version")
         if not path.startswith("/"):
             return self._refuse(scope, 400, "the target of the request must be a path that begins with /")
         if not path.isprintable():  # a router's pattern may end before a line break
@@ -122,13 +124,13 @@ class Guard:
             return self._refuse(scope, 400, "the content length must be one number: send the size of the body in bytes")
         chunked = "transfer-encoding" in headers
         if len(lengths) + chunked > 1:
-            return self._refuse(scope, 400, "the length of the body is given twice: send content-length alone")
+            return self._refuse(scope, 400, "the length of the body is given twice: send only content-length")
         if scope["method"] in SAFE_METHODS and (chunked or any(int(length) for length in lengths)):
-            return self._refuse(scope, 400, "a request that only reads takes no body: send none")
+            return self._refuse(scope, 400, "a request that only reads has no body: send none")
         return None
 
     def _is_from_elsewhere(self, scope: Scope, headers: Headers) -> bool:
-        """Whether another web page asks. A link there may lead to the page itself, never to the API."""
+        """Whether another web page sent the request. Such a page may have a link to the page, but not to the API."""
         if scope["method"] in SAFE_METHODS and not scope["path"].startswith("/api/"):
             return False
         origins, sites = headers.get("origin", []), headers.get("sec-fetch-site", [])
@@ -151,15 +153,15 @@ class Guard:
         return secrets.compare_digest(text.encode(), self.token.encode())
 
     def _welcome(self, others: Iterable[str]) -> Response:
-        kept = [one for one in others if not self._is_token(one)][: MAX_SESSIONS - 1]
+        other_tokens = [one for one in others if not self._is_token(one)][: MAX_SESSIONS - 1]
         answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
-        answer.set_cookie(COOKIE, ".".join([self.token, *kept]), httponly=True, samesite="strict", path="/")
+        answer.set_cookie(COOKIE, ".".join([self.token, *other_tokens]), httponly=True, samesite="strict", path="/")
         return answer
 
     def _refuse(self, scope: Scope, status: int, sentence: str) -> Response:
         log.warning("refused %.20s %.200r: %d, %s", scope["method"], scope["path"], status, sentence)
         headers = {"cache-control": "no-store"} | ({"www-authenticate": "Bearer"} if status == 401 else {})
-        # What is left of a body is not read: the connection ends with the answer
+        # The rest of the body is not read: the connection ends with the answer
         return JSONResponse({"error": sentence}, status, headers | {"connection": "close"})
 
 
@@ -187,7 +189,7 @@ def _counted(receive: Receive, limit: int) -> Callable[[], Awaitable[MutableMapp
         message = await receive()
         read += len(message.get("body", b""))
         if read > limit:
-            raise HTTPException(413, _too_large(limit))  # a body that did not say how long it would be
+            raise HTTPException(413, _too_large(limit))  # a body without content-length
         return message
 
     return counted
@@ -209,7 +211,7 @@ def _max_bytes(scope: Scope, headers: Headers) -> int:
 
 
 def _too_large(limit: int) -> str:
-    return f"the request is larger than {limit // MEGABYTE} MB, which is the most: send less at once"
+    return f"the request is larger than {limit // MEGABYTE} MB, the limit: send less at once"
 
 
 def _token_of(scope: Scope) -> str | None:
@@ -221,7 +223,7 @@ def _token_of(scope: Scope) -> str | None:
 
 
 def _cookies(headers: Headers) -> list[str]:
-    """The tokens of all sessions that the browser has. Those of other servers at this address are passed over."""
+    """The tokens of all sessions that the browser has. Cookies of other servers at this address are ignored."""
     tokens: list[str] = []
     for text in headers.get("cookie", []):
         for cookie in text.split(";"):

@@ -1,4 +1,4 @@
-"""What goes in and out of the API, for the checks at the door and for the OpenAPI document."""
+"""The bodies of requests and answers: FastAPI checks requests with them and makes the OpenAPI document of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Items(Body):
     items: Ids
 
 
-class RunWanted(Body):
+class RunRequest(Body):
     """How to label the pile."""
 
     method: Annotated[str, Field(max_length=100)] = "auto"
@@ -70,7 +70,7 @@ class Promotion(Body):
     examples: Annotated[int, Field(ge=1, le=1000)] = 5
 
 
-class ExportWanted(Body):
+class ExportRequest(Body):
     """The formats to export."""
 
     formats: Annotated[list[Format], Field(min_length=1, max_length=10)] = ["csv", "parquet"]
@@ -84,7 +84,7 @@ class SolveOptions(Body):
     outlier_share: Literal["auto"] | Annotated[Finite, Field(gt=0, lt=1)] = "auto"
 
 
-class SolveWanted(SolveOptions):
+class SolveRequest(SolveOptions):
     """A task with its features."""
 
     support: Rows
@@ -108,7 +108,7 @@ class Class(BaseModel):
 
 
 class Counts(BaseModel):
-    """How many items of a run are labelled, unknown, and decided otherwise than before."""
+    """How many items of a run are labelled, unknown, and changed since the run before."""
 
     labelled: int
     unknown: int
@@ -116,7 +116,7 @@ class Counts(BaseModel):
 
 
 class Run(BaseModel):
-    """The last run: how it was made and what it says of the pile."""
+    """The last run: its options and its result."""
 
     id: int
     made: str
@@ -131,7 +131,7 @@ class Run(BaseModel):
 
 
 class Job(BaseModel):
-    """The work in the background and how far it is."""
+    """The job in the background and its progress."""
 
     kind: Literal["embed", "solve"]
     state: Literal["running", "failed", "cancelled", "done"]
@@ -159,7 +159,7 @@ class Item(BaseModel):
 
     id: int
     name: str
-    class_: Annotated[int | None, Field(alias="class", description="Given by a person; 0 is unknown.")]
+    class_: Annotated[int | None, Field(alias="class", description="The label by a person; 0 is unknown.")]
     decision: int | None
     confidence: float | None
     p_unknown: float | None
@@ -169,7 +169,7 @@ class Item(BaseModel):
 
 
 class ItemInFull(Item):
-    """An item with all that is known of it."""
+    """An item with all details."""
 
     probabilities: Annotated[
         dict[int, float],

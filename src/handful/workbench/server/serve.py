@@ -1,4 +1,4 @@
-"""What both servers share, and the smaller of them: `handful serve`, a method behind POST /api/v1/solve."""
+"""What both servers share, and the smaller server: `handful serve`, which has POST /api/v1/solve."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SOLVE_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            of.JSON: {"schema": of.SolveWanted.model_json_schema()},
+            of.JSON: {"schema": of.SolveRequest.model_json_schema()},
             of.TENSORS: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}},
         },
     }
@@ -44,7 +44,7 @@ SOLVE_BODY = {
 
 
 def new_app(title: str) -> FastAPI:
-    """An app whose errors are sentences in JSON; no pages that load scripts from elsewhere."""
+    """An app whose errors are sentences in JSON. No documentation pages: they load scripts from the web."""
     app = FastAPI(
         title=title,
         version=handful.__version__,
@@ -64,8 +64,8 @@ def new_app(title: str) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        known = {404: "there is nothing at this address", 405: "this address does not take such requests"}
-        return _say(request, error.status_code, known.get(error.status_code, str(error.detail)))
+        sentences = {404: "there is nothing at this address", 405: "this address does not take such requests"}
+        return _say(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -79,7 +79,7 @@ def new_app(title: str) -> FastAPI:
     @app.exception_handler(sqlite3.Error)
     @app.exception_handler(OSError)
     async def not_kept(request: Request, error: Exception) -> JSONResponse:
-        return _say(request, 507, f"nothing was changed, as it could not be written ({error}): see to the disk")
+        return _say(request, 507, f"nothing was changed, because it could not be written ({error}): check the disk")
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -123,10 +123,10 @@ def make_service(*, token: str, port: int) -> Guard:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening place on this machine alone; port 0 is any that is free."""
+    """Open a listening socket on this machine only; port 0 takes any free port."""
     if host not in LOOPBACK:
         raise ValueError(
-            f"--host {host}: this server is for this machine alone, 127.0.0.1; to reach it from another, use an SSH "
+            f"--host {host}: this server is for this machine only, 127.0.0.1; to reach it from another one, use an SSH "
             "tunnel: ssh -L PORT:127.0.0.1:PORT"
         )
     family = socket.AF_INET6 if host == "::1" else socket.AF_INET
@@ -146,7 +146,7 @@ def serve(
     ready: Callable[[str, str], None],
     limits: Limits | None = None,
 ) -> None:
-    """Run until Ctrl-C. make(token, port) gives the app; ready(address, token) is called when it can be asked."""
+    """Run until Ctrl-C. make(token, port) makes the app; ready(address, token) is called when it answers requests."""
     token, port = secrets.token_urlsafe(32), listening.getsockname()[1]
     host = "[::1]" if listening.family == socket.AF_INET6 else "127.0.0.1"
     limits = limits or default_limits()
@@ -155,15 +155,15 @@ def serve(
         log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, timeout_keep_alive=limits.keep_alive_s,
     )  # fmt: skip
-    # Whoever writes to the disk lets others run meanwhile, and would wait 5 ms for its turn after each statement
+    # A thread that writes to the disk releases Python's lock, and would wait up to 5 ms for it after each statement
     sys.setswitchinterval(0.0002)
     listening.listen(128)
-    with patience(repeated=True), cleanup(end_all):  # the server hears Ctrl-C, ends, and sends it again
+    with patience(repeated=True), cleanup(end_all):  # the server catches Ctrl-C, ends, and sends it again
         _Server(config, lambda: ready(f"http://{host}:{port}/", token)).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """Calls `ready` once it answers requests and hears Ctrl-C, in a thread, as a browser may take long to open."""
+    """Calls `ready` when it answers requests and catches Ctrl-C; in a thread, because a browser may open slowly."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""Processes that solve for POST /solve, so that the server goes on answering others meanwhile.
+"""Processes that solve for POST /solve, so that the server can answer other requests meanwhile.
 
 A thread is not enough: reading a large body, solving it and writing the answer hold Python's lock for seconds.
 """
@@ -20,15 +20,15 @@ from handful.workbench.server.solve_request import work
 log = logging.getLogger("handful.workbench")
 
 MAX_PROCESSES = 2
-MAX_REQUESTS = 4  # that are solved or wait for it
-MAX_KEPT_BYTES = 4 * 2**20  # a process that solved a larger request is ended: it does not give its memory back
+MAX_REQUESTS = 4  # that are solved or wait
+MAX_REUSE_BYTES = 4 * 2**20  # a process that solved a larger request is ended, because it does not free its memory
 
 
 _solvers: WeakSet[Solver] = WeakSet()
 
 
 def end_all() -> None:
-    """Whatever is being solved stops: the server ends."""
+    """End all processes, because the server ends."""
     for solver in list(_solvers):
         solver.end()
 
@@ -44,7 +44,7 @@ class Solver:
         _solvers.add(self)
 
     def ask(self, kind: str, body: bytes) -> bytes:
-        """The answer in JSON, or a Refusal. Blocks; for a thread."""
+        """Return the answer in JSON, or raise Refusal. It blocks: call it in a thread."""
         self._is_free = False
         if self._process.pid is None:
             self._process.start()
@@ -60,34 +60,32 @@ class Solver:
         return answer
 
     def is_free(self) -> bool:
-        """Whether it can be asked: it has given its last answer whole, and lives."""
+        """Whether it can take a request: it runs, and has sent its last answer completely."""
         return self._is_free and (self._process.pid is None or self._process.is_alive())
 
     def end(self) -> None:
-        """Whatever it does, it stops; who waits for its answer gets EOFError."""
+        """Kill the process; a thread that waits for its answer gets EOFError."""
         self.is_ended = True
         if self._process.pid is not None:
             self._process.kill()
 
 
 class Solvers:
-    """A few processes, started as they are needed."""
+    """A few processes, started when they are needed."""
 
     def __init__(self) -> None:
         self._idle: list[Solver] = []
         self._requests = 0
-        self._turns = asyncio.Semaphore(MAX_PROCESSES)
+        self._slots = asyncio.Semaphore(MAX_PROCESSES)
 
     async def solve(self, request: Request) -> bytes:
-        """The answer in JSON. Refused before the body is read when there are too many."""
+        """Return the answer in JSON. If there are too many requests, the body is not even read."""
         if self._requests >= MAX_REQUESTS:
-            raise Refusal(
-                f"{MAX_REQUESTS} requests are being solved, which is the most: try again when one is done", 503
-            )
+            raise Refusal(f"{MAX_REQUESTS} requests are being solved, the limit: try again when one is done", 503)
         self._requests += 1
         try:
             body = await request.body()
-            async with self._turns:
+            async with self._slots:
                 return await self._ask(body, request)
         finally:
             self._requests -= 1
@@ -107,11 +105,11 @@ class Solvers:
             if solver.is_ended:
                 raise Refusal(SERVER_STOPPED, 503) from None
             log.warning("a process that solved ended early: %r", error)
-            sentence = "the process that solved this has ended, probably for want of memory: send fewer rows at once"
+            sentence = "the solving process has ended, probably because memory ran out: send fewer rows at once"
             raise Refusal(sentence, 503) from None
         finally:
             leaving.cancel()
-            if asking.done() and solver.is_free() and len(body) <= MAX_KEPT_BYTES:
+            if asking.done() and solver.is_free() and len(body) <= MAX_REUSE_BYTES:
                 self._idle.append(solver)
             else:
                 solver.end()

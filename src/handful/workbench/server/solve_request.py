@@ -1,4 +1,4 @@
-"""POST /solve from the bytes of a request to the bytes of its answer; it runs in a process of its own."""
+"""Answer POST /solve: from the bytes of a request to the bytes of the answer. It runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import handful
 from handful.core.arrays import to_numpy
 from handful.workbench.domain.refusal import Refusal, invalid
-from handful.workbench.server.schemas import TENSORS, SolveOptions, SolveWanted
+from handful.workbench.server.schemas import TENSORS, SolveOptions, SolveRequest
 
 
 def work(requests: Connection) -> None:
@@ -30,7 +30,7 @@ def work(requests: Connection) -> None:
 
 
 def answer_of(kind: str, body: bytes) -> tuple[int, str]:
-    """200 and JSON; or, whatever is wrong, another status and a sentence."""
+    """200 and JSON; or for any error, another status and a sentence."""
     try:
         return 200, json.dumps(solved(*(_from_tensors(body) if kind == TENSORS else _from_json(body))), allow_nan=False)
     except ValidationError as error:
@@ -41,13 +41,13 @@ def answer_of(kind: str, body: bytes) -> tuple[int, str]:
     except ValueError as error:
         return 400, str(error)
     except MemoryError:
-        return 413, "this needs more memory than there is: send fewer rows at once"
+        return 413, "there is not enough memory for this: send fewer rows at once"
     except Exception as error:
         return 500, f"something went wrong that should not ({type(error).__name__}): please report it"
 
 
 def solved(options: SolveOptions, support: np.ndarray, query: np.ndarray) -> dict[str, Any]:
-    """Solve a task; return the answers as JSON takes them."""
+    """Solve a task; return the answers for JSON."""
     result = handful.solve(support, options.labels, query, method=options.method, outlier_share=options.outlier_share)
     interval = result.outlier_share_interval
     return {
@@ -63,8 +63,8 @@ def solved(options: SolveOptions, support: np.ndarray, query: np.ndarray) -> dic
 
 
 def _from_json(body: bytes) -> tuple[SolveOptions, np.ndarray, np.ndarray]:
-    wanted = SolveWanted.model_validate_json(body)
-    return wanted, _table(wanted.support, "support"), _table(wanted.query, "query")
+    request = SolveRequest.model_validate_json(body)
+    return request, _table(request.support, "support"), _table(request.query, "query")
 
 
 def _table(rows: list[list[float]], name: str) -> np.ndarray:

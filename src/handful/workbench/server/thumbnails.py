@@ -1,4 +1,4 @@
-"""Small pictures for the page: decoded within limits and always encoded anew, so that nothing else of a file leaves."""
+"""Small pictures for the page. They are decoded within limits and encoded again, so that no other data is sent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from handful.workbench.domain.pile import Source
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.safe_open import open_below
 
-THUMBNAILS = "thumbnails"
-JPEG = b"\xff\xd8\xff"  # how a file of this format begins
-MAX_KEPT_BYTES = 8 * 2**20  # of one thumbnail
-SIZES = (96, 160, 320, 1024)
-AT_ONCE = threading.BoundedSemaphore(2)  # a decoded picture may take 360 MB
+THUMBNAIL_FOLDER = "thumbnails"
+JPEG_START = b"\xff\xd8\xff"  # the first bytes of a JPEG
+MAX_THUMBNAIL_BYTES = 8 * 2**20  # of one thumbnail
+SIZES_PX = (96, 160, 320, 1024)
+DECODER_SLOTS = threading.BoundedSemaphore(2)  # pictures decoded at a time: each may take 360 MB
 
 
 class Thumbnails:
-    """JPEGs in the project's folder, made when first asked for; a changed picture is made anew."""
+    """JPEGs in the folder of the project, made at the first request, and made again if the picture has changed."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -30,25 +30,25 @@ class Thumbnails:
         """Return the picture of an item as a small JPEG, from the folder of thumbnails or made now."""
         from handful.backbones import BadPicture, thumbnail
 
-        if size not in SIZES:
-            raise Refusal(f"pictures come in sizes {', '.join(map(str, SIZES))}: ask for one of these", 400)
+        if size not in SIZES_PX:
+            raise Refusal(f"pictures come in sizes {', '.join(map(str, SIZES_PX))}: ask for one of these", 400)
         try:
             descriptor = self.source.open(origin, name)
         except (OSError, ValueError):
             raise Refusal("the file of this picture is not in the opened folder: put it back there", 404) from None
-        try:  # from here on it is this file, whatever its name leads to by now
+        try:  # this open file is used from here on, even if the name leads to another one now
             status = os.fstat(descriptor)
             mark = blake2b(f"{status.st_size} {status.st_mtime_ns}".encode(), digest_size=6).hexdigest()
-            kept = Path(THUMBNAILS, str(size), f"{item % 256:02x}", f"{item}-{mark}.jpg")
-            if data := self._kept(kept):
+            stored_name = Path(THUMBNAIL_FOLDER, str(size), f"{item % 256:02x}", f"{item}-{mark}.jpg")
+            if data := self._read(stored_name):
                 return data
-            with AT_ONCE:
+            with DECODER_SLOTS:
                 data = thumbnail(name, size, opener=lambda _: os.dup(descriptor))
         except BadPicture as error:
             raise Refusal(f"the picture {error.reason}", 404) from None
         finally:
             os.close(descriptor)
-        self._keep(kept, data)
+        self._write(stored_name, data)
         return data
 
     def size_of(self, origin: str, name: str) -> tuple[int, int]:
@@ -60,17 +60,17 @@ class Thumbnails:
         except BadPicture:
             return 0, 0
 
-    def _kept(self, name: Path) -> bytes:
-        """Empty if there is none. The project's folder may have come from elsewhere: it is read like the pictures."""
+    def _read(self, name: Path) -> bytes:
+        """A stored thumbnail, or b"". The folder may come from anyone, so it is read with the same care."""
         try:
             with open(open_below(self.source.project, str(name)), "rb") as file:
-                data = file.read(MAX_KEPT_BYTES + 1)
+                data = file.read(MAX_THUMBNAIL_BYTES + 1)
         except OSError:
             return b""
-        return data if data.startswith(JPEG) and len(data) <= MAX_KEPT_BYTES else b""
+        return data if data.startswith(JPEG_START) and len(data) <= MAX_THUMBNAIL_BYTES else b""
 
-    def _keep(self, name: Path, data: bytes) -> None:
-        """Not forced to the disk, as it can be made again; what a full disk refuses is done without."""
+    def _write(self, name: Path, data: bytes) -> None:
+        """Store a thumbnail if possible. It is not synced to the disk, because it can be made again."""
         path = self.source.project / name
         part = path.with_name(f".{uuid4().hex}.part")
         try:

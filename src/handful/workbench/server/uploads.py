@@ -1,4 +1,4 @@
-"""Pictures that are sent: streamed to the disk part by part, counted as they come, looked at before they are let in."""
+"""Uploads: pictures are streamed to the disk, counted while they arrive, and checked before they are added."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from handful.workbench.domain.pile import INCOMING
+from handful.workbench.domain.pile import UPLOAD_PREFIX
 from handful.workbench.domain.project import Project
 from handful.workbench.domain.quota import FILE_BYTES, Incoming
 from handful.workbench.domain.refusal import Refusal
 
-PARTS = 200
-BYTES = 50 * 2**20  # of one file
-HEADER = 8192  # bytes of a part's headers
+MAX_FILES = 200
+MAX_FILE_BYTES = 50 * 2**20  # of one file
+MAX_HEADER_BYTES = 8192  # bytes of a part's headers
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Part:
 
 
 class _Receiver:
-    """What the parser calls; it stops at the first thing that is too much."""
+    """The callbacks of the parser. It stops when a limit is exceeded."""
 
     def __init__(self, folder: Path, incoming: Incoming) -> None:
         self.folder, self.incoming, self.parts = folder, incoming, list[_Part]()
@@ -42,8 +42,8 @@ class _Receiver:
         self.field, self.value, self.header = b"", b"", 0
 
     def on_part_begin(self) -> None:
-        if len(self.parts) == PARTS:
-            raise Refusal(f"more than {PARTS} files are sent at once: send them in smaller parts", 413)
+        if len(self.parts) == MAX_FILES:
+            raise Refusal(f"more than {MAX_FILES} files are sent at once: send fewer at a time", 413)
         self.incoming.take(FILE_BYTES)
         part = _Part(self.folder / f"{len(self.parts)}")
         self.parts.append(part)
@@ -57,7 +57,7 @@ class _Receiver:
 
     def _some(self, data: bytes, start: int, end: int) -> bytes:
         self.header += end - start
-        if self.header > HEADER:
+        if self.header > MAX_HEADER_BYTES:
             raise Refusal("the headers of a file that is sent are too long: give it a shorter name", 413)
         return data[start:end]
 
@@ -70,8 +70,8 @@ class _Receiver:
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         part = self.parts[-1]
         part.size += end - start
-        if part.size > BYTES:
-            raise Refusal(f"a file is larger than {BYTES // 2**20} MB, which is the most: make it smaller", 413)
+        if part.size > MAX_FILE_BYTES:
+            raise Refusal(f"a file is larger than {MAX_FILE_BYTES // 2**20} MB, the limit: make it smaller", 413)
         self.incoming.take(end - start)
         assert self.file is not None
         self.file.write(data[start:end])
@@ -88,7 +88,7 @@ class _Receiver:
 
 
 async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
-    """Take the pictures of a request in; those that are none are told of, and if none is left, refused."""
+    """Add the pictures of a request; list files that are not pictures, and refuse the request if no picture is left."""
     if project.source.is_table:
         raise Refusal("pictures cannot be added to a table of embeddings: open a folder of pictures instead", 409)
     _, options = parse_options_header(request.headers.get("content-type", ""))
@@ -98,29 +98,29 @@ async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
     folder = project.source.uploads
     folder.mkdir(parents=True, exist_ok=True)
     incoming = await run_in_threadpool(project.quota.begin)
-    kept = 0
+    stored_bytes = 0
     try:
         parts, answer = await _receive(project, request, boundary, incoming)
-        kept = sum(FILE_BYTES + part.size for part in parts)
+        stored_bytes = sum(FILE_BYTES + part.size for part in parts)
         return answer
     finally:
-        incoming.end(kept)
+        incoming.end(stored_bytes)
 
 
 async def _receive(
     project: Project, request: Request, boundary: bytes, incoming: Incoming
 ) -> tuple[list[_Part], dict[str, Any]]:
-    """The parts that were let in, and the answer."""
+    """Return the files that were added, and the answer."""
     folder = project.source.uploads
-    with TemporaryDirectory(prefix=INCOMING, dir=folder, ignore_cleanup_errors=True) as scratch:
+    with TemporaryDirectory(prefix=UPLOAD_PREFIX, dir=folder, ignore_cleanup_errors=True) as scratch:
         receiver = _Receiver(Path(scratch), incoming)
         parser = MultipartParser(boundary, receiver.callbacks())  # type: ignore[arg-type]
         try:
-            async for chunk in request.stream():
-                await run_in_threadpool(parser.write, chunk)
+            async for data in request.stream():
+                await run_in_threadpool(parser.write, data)
             parser.finalize()
         except MultipartParseError as error:
-            raise Refusal(f"what was sent is no multipart/form-data ({error}): send it anew") from None
+            raise Refusal(f"the body is not multipart/form-data ({error}): send it again") from None
         finally:
             if receiver.file is not None:
                 receiver.file.close()
@@ -146,7 +146,7 @@ def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[st
         for part in good:
             names.append(_place(part.path, folder, _plain(part.name)))
         project.add_uploads(names)
-    except BaseException:  # a full disk: what is not acknowledged must not turn up later
+    except BaseException:  # the disk is full: files that were not confirmed must not appear later
         for name in names:
             with suppress(OSError):
                 (folder / name).unlink()
@@ -155,13 +155,13 @@ def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[st
 
 
 def _plain(name: str) -> str:
-    """The last part of a name, of letters, digits, dots and the like: no path, nothing hidden, nothing special."""
+    """The file name of a path with letters, digits, dots and a few signs: not hidden and without special characters."""
     last = re.split(r"[/\\]", name)[-1]
     return re.sub(r"[^\w .()-]", "_", last).strip(" .")[:80] or "picture"
 
 
 def _place(file: Path, folder: Path, name: str) -> str:
-    """Move a file into the folder, under its name with the ending of what it is, numbered where that is taken."""
+    """Move a file into the folder. Its name gets the suffix of its format, and a number if it exists already."""
     from PIL import Image
 
     from handful.backbones.pictures import FORMATS, SUFFIXES

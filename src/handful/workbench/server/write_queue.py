@@ -1,7 +1,7 @@
-"""Changes in the order they are asked for; those that wait go to the disk together.
+"""A queue of changes: they are made in the order of the requests, and waiting changes are written together.
 
-Each answer waits until its change is on the disk, which takes milliseconds. Threads that fight for a lock would get it
-in no order, and fifty clients would wait for fifty writes; so, in one thread, all that wait are written as one.
+Each answer waits until its change is on the disk, which takes milliseconds. Threads would get a lock in any order, and
+fifty clients would wait for fifty writes. So one thread writes all waiting changes in one transaction.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from handful.workbench.domain.edits import Edits
 
-MOST = 200  # changes in one write
+MAX_CHANGES_PER_WRITE = 200  # changes in one write
 
 
-class Turns:
-    """`await turn(work, ...)`: what `work` gives, once it is kept, or what it raises."""
+class WriteQueue:
+    """`await write(work, ...)` returns the result of `work` when its change is stored, or raises its error."""
 
     def __init__(self, edits: Edits) -> None:
         self._edits = edits
@@ -37,12 +37,12 @@ class Turns:
     async def _write(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+                batch, self._waiting = self._waiting[:MAX_CHANGES_PER_WRITE], self._waiting[MAX_CHANGES_PER_WRITE:]
                 works = [work for work, _ in batch]
                 results: list[tuple[Any, Exception | None]]
                 try:
                     results = await asyncio.get_running_loop().run_in_executor(self._pool, self._edits.together, works)
-                except Exception as error:  # the disk: none of them was kept
+                except Exception as error:  # the disk failed: none of them was stored
                     results = [(None, error)] * len(batch)
                 for (_, done), (value, error_) in zip(batch, results, strict=True):
                     if done.cancelled():
