@@ -1,8 +1,8 @@
-"""Builds what the documentation can know from the registry: docs/methods.md, the README's table, docs/pictures. ::
+"""Build the documentation of the methods from the registry: docs/methods.md, the README's table, docs/pictures. ::
 
     python docs/build.py            # a minute; writes them (pictures need matplotlib and every extra)
     python docs/build.py --quick    # some seconds; writes them into a temporary folder, with some of the pictures
-    python docs/build.py --check    # writes nothing; tells what no longer agrees with the registry, and exits with 1
+    python docs/build.py --check    # writes nothing; prints what does not agree with the registry, and exits with 1
 
 Words and equations are in methods_text.py, the meaning of a parameter in the docstring of its method, the toy task and
 its pictures in toy.py. The check of a picture covers its presence, format and size, because versions of matplotlib draw
@@ -35,7 +35,7 @@ DOCS = Path(__file__).resolve().parent
 QUICK_PICTURES = ("eol", "knn")
 PAGE, README, PICTURES = DOCS / "methods.md", DOCS.parent / "README.md", DOCS / "pictures"
 BEGIN, END = "<!-- methods: begin (made by docs/build.py) -->", "<!-- methods: end -->"
-MOST_BYTES = 25_000  # of a method's picture
+MAX_PICTURE_BYTES = 25_000
 GREEK = ("alpha", "beta", "gamma", "delta", "eta", "kappa", "lambda", "tau", "xi")
 SYMBOL = re.compile(rf"""(?<![\w"`])({"|".join(GREEK)})(?:_([a-z]+))?(?![\w"`])""")  # a name in quotes is no symbol
 GROUPS = {  # heading -> (setting, paradigm), None for any
@@ -48,18 +48,18 @@ GROUPS = {  # heading -> (setting, paradigm), None for any
 
 
 def registry_names() -> list[str]:
-    """This package's methods; other packages may have registered more."""
+    """The methods of this package; other packages may have registered more."""
     return [name for name in list_methods() if find_method(name).solve.__module__.startswith("handful.")]
 
 
 def own_methods() -> list[Info]:
-    """Those, in the order of the page."""
+    """The `Info` of each of these methods, in the order of the page."""
     own = [get_solver(name).info for name in registry_names()]
     return [info for heading in GROUPS for info in members(heading, own)]
 
 
 def members(heading: str, infos: Iterable[Info]) -> list[Info]:
-    """Those of a group, `eol` first, then the newest first."""
+    """The methods of a group: `eol` first, then the newest first."""
     setting, paradigm = GROUPS[heading]
     group = [info for info in infos if info.setting == setting and paradigm in (None, info.paradigm)]
     return sorted(group, key=lambda info: (info.name != "eol", -info.year, info.name))
@@ -73,9 +73,9 @@ def page() -> str:
         words.OPENING,
         overview(infos),
         _reflow(
-            "`extra`: what must be installed besides, as in `pip install 'handful[ood]'`. `needs`: what must be given, "
-            "see *Base classes*. Where a default depends on "
-            f"the shots, the one for 1 shot holds below {FEW_SHOTS:.1f} examples per class, that for 5 from there on."
+            "`extra`: what must be installed too, as in `pip install 'handful[ood]'`. `needs`: what must be passed, "
+            "see *Base classes*. If a default depends on the shots, the one for 1 shot is used below "
+            f"{FEW_SHOTS:.1f} examples per class, and the one for 5 shots otherwise."
         ),
         *(_reflow(text) for text in (words.PREPARATION, words.SYMBOLS, words.PICTURES)),
         "![Every method on the toy task](pictures/all.png)",
@@ -132,10 +132,10 @@ def parameters(name: str) -> str:
     rows = []
     for key, default in method.defaults.items():
         shots = method.info.by_shots.get(key)
-        shown = f"`{_code(default)}`"
+        default_text = f"`{_code(default)}`"
         if shots:
-            shown = ", ".join(f"`{_code(v)}` ({n} {'shot' if n == '1' else 'shots'})" for n, v in shots.items())
-        rows.append([f"`{key}`", shown, method.rules.get(key, ""), texts[key]])
+            default_text = ", ".join(f"`{_code(v)}` ({n} {'shot' if n == '1' else 'shots'})" for n, v in shots.items())
+        rows.append([f"`{key}`", default_text, method.rules.get(key, ""), texts[key]])
     return _table(["parameter", "default", "takes", "meaning"], rows) if rows else "No parameters of its own."
 
 
@@ -155,12 +155,12 @@ def _latex(symbol: re.Match[str]) -> str:
 
 
 def block() -> str:
-    """What stands between the marks in the README."""
+    """The text between the marks in the README."""
     rows = [
         [f"[{i.name}](docs/methods.md#{i.name})", f"{i.title}, {i.year}", i.paradigm, i.setting] for i in own_methods()
     ]
-    told = "What each does, its equations, its defaults and a picture: [docs/methods.md](docs/methods.md)."
-    return f"{BEGIN}\n\n{told}\n\n{_table(['name', 'method', 'paradigm', 'setting'], rows)}\n\n{END}"
+    link = "[docs/methods.md](docs/methods.md) explains each method, with equations, defaults and a picture."
+    return f"{BEGIN}\n\n{link}\n\n{_table(['name', 'method', 'paradigm', 'setting'], rows)}\n\n{END}"
 
 
 def readme(text: str) -> str:
@@ -172,47 +172,47 @@ def readme(text: str) -> str:
 
 
 def check() -> list[str]:
-    """What no longer agrees, a sentence each."""
-    found = []
+    """A sentence for everything that does not agree with the registry."""
+    problems = []
     try:
-        wanted = {PAGE: page(), README: readme(README.read_text("utf-8"))}
+        texts = {PAGE: page(), README: readme(README.read_text("utf-8"))}
     except KeyError as error:
         return [f"neither docs/methods_text.py nor a docstring of a method describes {error}"]
     except ValueError as error:
         return [str(error)]
-    for path, text in wanted.items():
-        there = path.read_text("utf-8").splitlines() if path.exists() else []
+    for path, text in texts.items():
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
         for number, line in enumerate(text.splitlines()):
-            if number >= len(there) or there[number] != line:
-                found.append(f"{path.name} line {number + 1} should be: {line}")
+            if number >= len(lines) or lines[number] != line:
+                problems.append(f"{path.name} line {number + 1} should be: {line}")
                 break
         else:
-            if len(there) > len(text.splitlines()):
-                found.append(f"{path.name} goes on after its end")
-    return found + check_pictures()
+            if len(lines) > len(text.splitlines()):
+                problems.append(f"{path.name} has lines after its end")
+    return problems + check_pictures()
 
 
 def check_pictures() -> list[str]:
     from PIL import Image
 
-    found = []
+    problems = []
     names = {info.name for info in own_methods()}
     for name in sorted(names | {"all"}):
         path = PICTURES / f"{name}.png"
         if not path.exists():
-            found.append(f"pictures/{name}.png is missing")
+            problems.append(f"pictures/{name}.png is missing")
             continue
         with Image.open(path) as picture:
             if picture.format != "PNG" or (name in names and picture.size != toy.SIZE):
-                found.append(f"pictures/{name}.png is {picture.format} of {picture.size}, not PNG of {toy.SIZE}")
-        if name in names and path.stat().st_size > MOST_BYTES:
-            found.append(f"pictures/{name}.png has {path.stat().st_size} bytes, more than {MOST_BYTES}")
-    strange = {path.stem for path in PICTURES.glob("*.png")} - names - {"all"}
-    return found + [f"pictures/{name}.png shows no method" for name in sorted(strange)]
+                problems.append(f"pictures/{name}.png is {picture.format} of {picture.size}, not PNG of {toy.SIZE}")
+        if name in names and path.stat().st_size > MAX_PICTURE_BYTES:
+            problems.append(f"pictures/{name}.png has {path.stat().st_size} bytes, more than {MAX_PICTURE_BYTES}")
+    extra_names = {path.stem for path in PICTURES.glob("*.png")} - names - {"all"}
+    return problems + [f"pictures/{name}.png shows no method" for name in sorted(extra_names)]
 
 
 def write(folder: Path, methods: list[str]) -> None:
-    """The page, the README and the pictures of these methods: in their places, or in another folder."""
+    """Write the page, the README and the pictures of these methods: in the repository, or in another folder."""
     own = folder.resolve() == DOCS
     (PAGE if own else folder / PAGE.name).write_text(page(), "utf-8")
     (README if own else folder / README.name).write_text(readme(README.read_text("utf-8")), "utf-8")
@@ -223,14 +223,14 @@ def write(folder: Path, methods: list[str]) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = Parser(__doc__, "about a minute", DOCS)
-    parser.add_argument("--check", action="store_true", help="write nothing; tell what no longer agrees")
-    given = parser.parse(arguments)
-    if given.check:
-        found = check()
-        print("\n".join([*found, "run: python docs/build.py"]) if found else "the documentation agrees")
-        return 1 if found else 0
+    parser.add_argument("--check", action="store_true", help="write nothing; print what does not agree")
+    options = parser.parse(arguments)
+    if options.check:
+        problems = check()
+        print("\n".join([*problems, "run: python docs/build.py"]) if problems else "the documentation agrees")
+        return 1 if problems else 0
     methods = [info.name for info in own_methods()]
-    write(given.output, [name for name in methods if name in QUICK_PICTURES] if given.quick else methods)
+    write(options.output, [name for name in methods if name in QUICK_PICTURES] if options.quick else methods)
     return 0
 
 

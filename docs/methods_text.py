@@ -1,7 +1,7 @@
-r"""What `build.py` cannot read from the registry: each method in plain words, and its equations.
+r"""The texts that `build.py` cannot read from the registry: each method in plain words, and its equations.
 
-Symbols are those of the files in src/handful/methods. A parameter's name stands in `backquotes`, and the tests look
-it up; equations are LaTeX as GitHub renders it.
+Symbols are those of the files in src/handful/methods. Names of parameters are in `backquotes`, and the tests look
+them up. Equations are LaTeX as GitHub renders it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ to none? It works in three steps. **Prepare**: features are centred and scaled a
 models the unknown; a *closed-set* one knows classes only, and its doubt (minus the largest class probability) serves
 as outlier score; a *detector* gives an outlier score only, and takes its classes from SimpleShot.
 
+In these lines, `support`, `labels` and `query` are the features and labels of your examples and the features of your
+pile. `X` and `y` are examples and pile together, with -1 as the label of the pile. `X_new` are new items.
+
 ```python
+import handful
+
 result = handful.solve(support, labels, query)  # the method "auto", which is KDO
 result = handful.solve(support, labels, query, method="eol", outlier_share=0.3)
 result = handful.solve(support, labels, query, method="simpleshot+knn")  # classes of the first, scores of the second
@@ -44,7 +49,7 @@ says how.
 **Base classes.** Some methods learn from the classes that the backbone was trained on, before any task. They take
 `base`, a `handful.Base` or the path of its file: the mean of the base classes' features, heads learned on tasks drawn
 from them, and a sample of items. `handful base features-of-base-classes.parquet -o base.safetensors` makes one,
-`handful train` writes one beside the backbone, and `handful bench --base` takes either features or such a file. A
+`handful train` writes one next to the backbone, and `handful bench --base` takes either features or such a file. A
 quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
 
 ```python
@@ -71,12 +76,12 @@ $o_i$ the outlier score; $H$ is the entropy, $\mathrm{CE}$ the cross-entropy, $\
 
 PICTURES = r"""
 **The pictures** show one toy task: three classes of the plane with five examples each (large, edged in black), and a
-pile of 60 items of these classes and 40 outliers, in two clusters and strewn about. Pile items are dots in the colour
-of the class they were given, or crosses where called unknown; a red ring marks a wrong decision. The ground shows what
-the method says of *new* items there: the hue is the class, and it fades to grey in ten steps with the share of the pile
-that scores lower, so that methods can be compared; the line is the threshold. Each method got the true share of
-outliers. All methods get the same 63 features of the plane, Gaussian bumps on a grid, and each prepares them in its own
-way. A toy task in the plane shows how a method works, not how good it is on features of a real backbone.
+pile of 60 items of these classes and 40 outliers, in two clusters and at random places. Pile items are dots in the
+colour of the class they were given, or crosses where called unknown; a red ring marks a wrong decision. The ground
+shows what the method says of *new* items there: the hue is the class, and it fades to grey in ten steps with the share
+of the pile that scores lower, so that methods can be compared; the line is the threshold. Each method got the true
+share of outliers. All methods get the same 63 features of the plane, Gaussian bumps on a grid, and each prepares them
+in its own way. A toy task in the plane shows how a method works, not how good it is on features of a real backbone.
 """.strip()
 
 SIMPLESHOT = r"\\ p_{ij} &= \mathrm{softmax}_j\, \cos(q_i, c_j) \qquad \text{as SimpleShot}"
@@ -134,7 +139,7 @@ TEXT = {
         This is the default method. It smooths the features over the nearest neighbours of each item, then makes a few
         passes over the pile. Each item is compared with every class, by the cosine to its prototype and by a kernel
         density of its members so far, and with a density of the unknowns so far. A bias holds the share of unknowns at
-        `outlier_share`; others nudge the classes towards equal sizes. The share is estimated by trying several: see
+        `outlier_share`; others push the classes towards equal sizes. The share is estimated by trying several: see
         [the outlier share](outlier-share.md). On most features tried, KDO with an estimated share ranks unknowns better
         than EOL with the true one. Very unequal classes mislead it, but EOL more.
         """,
@@ -286,7 +291,7 @@ TEXT = {
     "rpl": Words(
         "Reciprocal Point Learning",
         """
-        Gives each class a reciprocal point that stands for everything the class is not; an item belongs to the class
+        Gives each class a reciprocal point that represents everything outside the class; an item belongs to the class
         whose reciprocal point it is farthest from, and one that is far from none is unknown. A second term bounds how
         far known items may be, so that open space stays near the points. The paper shapes the features by this loss,
         and that is where its strength lies; on fixed features there is little left to shape. Classes come out as well
@@ -442,7 +447,7 @@ TEXT = {
     "knn": Words(
         "Distance to the k nearest neighbours",
         """
-        The outlier score is the mean distance to the `k` nearest examples, whatever their class. It makes no assumption
+        The outlier score is the mean distance to the `k` nearest examples, of any class. It makes no assumption
         about the shape of classes, needs neither a pile nor a share of outliers, and is the strongest of the plain
         detectors and the best inductive method here: hard to beat when unknowns are few or items come one at a time.
         Every example counts equally, so unknowns near a wrong or odd example are missed, and with one example per class
@@ -457,7 +462,7 @@ TEXT = {
     "iforest": Words(
         "Isolation forest",
         """
-        Cuts the feature space by random splits along single features until each example stands alone; an item that few
+        Cuts the feature space by random splits along single features until each example is alone; an item that few
         cuts isolate is called an outlier. Made for large tables with a few meaningful columns, where it is fast and
         robust. A handful of examples gives it shallow `trees`, and among the hundreds of features of a backbone any
         single one says little: the score is then little better than chance. It takes random draws, so small differences

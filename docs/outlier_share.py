@@ -1,10 +1,10 @@
-"""Draws the pictures of outlier-share.md, made of the embedded digits. ::
+"""Draw the pictures of outlier-share.md from the embedded digits. ::
 
     python docs/outlier_share.py            # under a minute; writes docs/outlier-share.png
     python docs/outlier_share.py --quick    # some seconds; writes into a temporary folder
 
-Left: the mean share that EOL predicts, beside the share that it is told. Middle: the pressure that holds a share, less
-the law. Right: the estimated share, beside the true one.
+Left: the mean share that EOL predicts, against the share that is asked for. Middle: the pressure that holds a share,
+less the law. Right: the estimated share, against the true one.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def tasks(n: int, known: int, outlier: int, shots: int = 5):
 
 
 def requested_and_predicted(axes: plt.Axes, n: int) -> None:
-    """EOL's mean predicted share on piles that hold half unknowns, and on piles that hold what is asked for."""
-    asked = np.linspace(0.05, 0.95, 19)
+    """EOL's mean predicted share on piles that hold half unknowns, and on piles that hold the share asked for."""
+    shares = np.linspace(0.05, 0.95, 19)
     half = tasks(n, 15, 15)
-    found = [handful.solve_task(half.task, method="eol", outlier_share=g).outlier_scores.mean() for g in asked]
+    predicted = [handful.solve_task(half.task, method="eol", outlier_share=g).outlier_scores.mean() for g in shares]
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
-    axes.plot(asked, found, "o-", ms=3, label="the pile holds one half")
+    axes.plot(shares, predicted, "o-", ms=3, label="the pile holds one half")
     right = [5 * k / 30 for k in SIXTHS]
     own = [
         handful.solve_task(tasks(n, 30 - 5 * k, 5 * k).task, method="eol", outlier_share=g).outlier_scores.mean()
@@ -72,9 +72,9 @@ def estimates(axes: plt.Axes, n: int) -> None:
         mean, spread = [], []
         for k in (0, *SIXTHS):
             task = tasks(n, 30 - 5 * k, 5 * k, shots).task
-            found = share.of_task(task.support, task.labels, task.query).estimate
-            mean.append(found.mean())
-            spread.append(found.std())
+            estimate = share.of_task(task.support, task.labels, task.query).estimate
+            mean.append(estimate.mean())
+            spread.append(estimate.std())
         truth = np.arange(6) / 6 + shift
         axes.errorbar(truth, mean, spread, fmt="o", ms=4, capsize=2, label=f"{shots}-shot")
     axes.set(title=f"Estimated ({n} piles each)", xlabel="true share", ylabel="estimate, ± 1 s.d.", aspect="equal")
@@ -84,12 +84,12 @@ def estimates(axes: plt.Axes, n: int) -> None:
 def main() -> None:
     parser = Parser(__doc__, "under a minute", DOCS)
     parser.add_size("--piles", 20, 2, "piles of each kind")
-    given = parser.parse()
+    options = parser.parse()
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     for ax, panel in zip(axes, (requested_and_predicted, pressures, estimates), strict=True):
-        panel(ax, given.piles)
-    figure.savefig(given.output / "outlier-share.png", dpi=110, metadata={"Software": None})
-    print(f"Written: {given.output / 'outlier-share.png'}")
+        panel(ax, options.piles)
+    figure.savefig(options.output / "outlier-share.png", dpi=110, metadata={"Software": None})
+    print(f"Written: {options.output / 'outlier-share.png'}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the stub files that editors and type checkers read: every public name with its parameters. ::
+"""Write the stub files for editors and type checkers: every public name with its parameters. ::
 
 python docs/stubs.py            # writes src/handful/__init__.pyi and src/handful/estimators/classes.pyi
 python docs/stubs.py --check    # writes nothing; exits with 1 if they are not up to date
@@ -42,13 +42,13 @@ def classes() -> str:
         "",
     ]
     for name in own_methods():
-        made = estimator_class(name)
-        lines += [f"class {made.__name__}(FewShotClassifier):"]
-        doc = (made.__doc__ or "").rstrip().replace("\\", "\\\\")
+        estimator = estimator_class(name)
+        lines += [f"class {estimator.__name__}(FewShotClassifier):"]
+        doc = (estimator.__doc__ or "").rstrip().replace("\\", "\\\\")
         lines += ['    """' + doc.replace("\n", "\n    ").replace("\n    \n", "\n\n") + '\n    """', ""]
         lines += ["    def __init__(", "        self,", "        *,"]
         for key, default in (SHARED_PARAMETERS | find_method(name).defaults).items():
-            lines.append(f"        {key}: {type_of(key, default)} = {shown(default)},")
+            lines.append(f"        {key}: {type_of(key, default)} = {as_code(default)},")
         lines += ["    ) -> None: ...", ""]
     return "\n".join(lines)
 
@@ -65,7 +65,7 @@ def type_of(name: str, default: Any) -> str:
     return TYPES[type(default)]
 
 
-def shown(default: Any) -> str:
+def as_code(default: Any) -> str:
     """A default as ruff writes it."""
     return repr(default).replace("'", '"')
 

@@ -27,7 +27,7 @@ SHOTS, QUERIES, CLUSTERED, STRAYS, SEED = 5, 20, 14, 12, 3
 BASE_CLASSES = 100
 GRID = (91, 121)  # where new items are scored
 
-HUES = np.array([(0, 114, 178), (213, 94, 0), (0, 140, 100)]) / 255  # told apart by colour-blind readers too
+HUES = np.array([(0, 114, 178), (213, 94, 0), (0, 140, 100)]) / 255  # colour-blind readers can distinguish them
 GREY = np.array([0.94, 0.94, 0.94])
 BANDS = 10
 COLOURS = 128  # of the palette: the files stay small
@@ -69,7 +69,7 @@ def features(points: np.ndarray) -> np.ndarray:
 
 @cache
 def base():
-    """What base classes leave behind: clusters all over the plane, and beyond its edges."""
+    """A base learned from clusters all over the plane, and beyond its edges."""
     from handful.features import FeatureTable
     from handful.training.heads import learn_base
 
@@ -83,13 +83,13 @@ def base():
 
 @cache
 def answer(method: str) -> tuple:
-    """The model fitted on the toy task, and what it says of new items on a grid: scores [H, W], classes [H, W, N]."""
+    """The model fitted on the toy task, and its answers for new items on a grid: scores [H, W], classes [H, W, N]."""
     import handful
     from handful.solving import get_solver
 
     task = toy()
-    given = {"base": base()} if get_solver(method).info.needs else {}
-    model = handful.make_estimator(method, outlier_share=task.outlier_share, **given)
+    extra = {"base": base()} if get_solver(method).info.needs else {}
+    model = handful.make_estimator(method, outlier_share=task.outlier_share, **extra)
     model.fit(features(task.points), task.labels)
     left, right, bottom, top = EXTENT
     x, y = np.meshgrid(np.linspace(left, right, GRID[1]), np.linspace(bottom, top, GRID[0]))
@@ -99,7 +99,7 @@ def answer(method: str) -> tuple:
 
 
 def draw(axes: Axes, method: str, scale: float = 1.0) -> None:
-    """One method's picture; scale: of markers and lines."""
+    """Draw the picture of one method; `scale` is that of markers and lines."""
     from scipy.ndimage import zoom
 
     task, (model, scores, classes) = toy(), answer(method)
@@ -128,7 +128,7 @@ def draw(axes: Axes, method: str, scale: float = 1.0) -> None:
 
 
 def write(folder: Path, methods: list[str]) -> None:
-    """<method>.png for each, and all.png with them side by side."""
+    """Write <method>.png for each method, and all.png with all of them."""
     import matplotlib
 
     matplotlib.use("agg")

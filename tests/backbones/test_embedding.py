@@ -41,7 +41,7 @@ class Grid(Backbone):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache_module, "FRESH", 0)  # or pictures made just now would be read again
+    monkeypatch.setattr(cache_module, "MIN_AGE_NS", 0)  # or pictures made just now would be read again
 
 
 def picture(path, seed):
@@ -170,7 +170,7 @@ def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
     np.testing.assert_array_equal(found.features, one_by_one(pile))
     assert [s.path for s in found.skipped] == [str(path) for path in bad]
     assert all(
-        word in s.reason for word, s in zip(["empty", "cannot be read", "is no JPEG"], found.skipped, strict=True)
+        word in s.reason for word, s in zip(["empty", "cannot be read", "is not a JPEG"], found.skipped, strict=True)
     )
 
 
@@ -199,7 +199,7 @@ def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
 
     found = embed_pictures([*pile, pile[0]], Overflows(), batch=20)
     assert [s.path for s in found.skipped] == [str(pile[0]), str(pile[0])]
-    assert "no numbers" in found.skipped[0].reason
+    assert "not finite" in found.skipped[0].reason
     np.testing.assert_array_equal(found.features, one_by_one(pile[1:]))
     assert embed_pictures(pile, Grid()).source["cached"] == 19
     with pytest.raises(BadPicture, match=r"0\.png has features"):
@@ -298,7 +298,7 @@ def test_pictures_of_one_size_and_time_that_change_names_are_noticed(tmp_path):
 
 
 def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch):
-    monkeypatch.setattr(cache_module, "FRESH", 10**12)
+    monkeypatch.setattr(cache_module, "MIN_AGE_NS", 10**12)
     embed_pictures(pile, Grid())
     assert FeatureCache().known([str(path) for path in pile]) == {}
     backbone = Grid()
@@ -312,7 +312,7 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
     backbone = Grid("bb" if change == "fingerprint" else "aa")
     with monkeypatch.context() as patch:
         if change == "loading":
-            patch.setattr(embedding, "LOADING", embedding.LOADING + 1)
+            patch.setattr(embedding, "LOADING_VERSION", embedding.LOADING_VERSION + 1)
         assert embed_pictures(pile, backbone).source["cached"] == 0
     assert backbone.embedded == 20
     assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
@@ -321,7 +321,7 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
 def test_kept_features_of_another_length_are_not_used(pile):
     kept = FeatureCache()
     contents = [content_hash(path.read_bytes()) for path in pile]
-    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING}")
+    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING_VERSION}")
     found = embed_pictures(pile, Grid(), cache=kept)
     assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(pile))
@@ -369,7 +369,7 @@ warnings.simplefilter("error")
 sys.path.insert(0, sys.argv[1])
 from test_embedding import Grid
 from handful.backbones import cache, embedding, pictures
-cache.FRESH = 0
+cache.MIN_AGE_NS = 0
 backbone = Grid()
 print("ready", flush=True)
 sys.stdin.readline()
@@ -426,7 +426,7 @@ def test_a_file_that_is_no_cache_is_set_aside(tmp_path, pile):
     file = FeatureCache().path
     file.parent.mkdir()
     file.write_bytes(b"this is no database" * 1000)
-    with pytest.warns(UserWarning, match="is damaged .*a new one is begun"):
+    with pytest.warns(UserWarning, match="is damaged .*a new one was started"):
         embed_pictures(pile, Grid())
     assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"this is no database")
     with warnings.catch_warnings():
@@ -468,7 +468,7 @@ def test_a_cache_that_another_process_holds_is_done_without(pile, monkeypatch):
     kept = FeatureCache()
     kept.put({"00" * 20: np.ones(3, np.float32)}, "f")
     kept.close()
-    monkeypatch.setattr(cache_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(cache_module, "LOCK_TIMEOUT_S", 0.1)
     holder = sqlite3.connect(kept.path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     try:
@@ -503,5 +503,5 @@ def test_a_small_picture_stays_small_and_a_thin_one_keeps_a_pixel(tmp_path):
 
 def test_a_thumbnail_has_the_same_limits(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"text")
-    with pytest.raises(BadPicture, match="is no JPEG"):
+    with pytest.raises(BadPicture, match="is not a JPEG"):
         thumbnail(tmp_path / "a.jpg")

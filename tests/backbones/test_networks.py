@@ -96,7 +96,7 @@ def test_dropping_stops_when_training_does(name, options):
         (("conv4", {"size": 8}), "leave nothing"),
         (("wrn28_10", {"depth": 12}), r"6 n \+ 4"),
         (("wrn28_10", {"variant": "x"}), "choose from s2m2, feat"),
-        (("wrn28_10", {"wide": 2}), "cannot be built so"),
+        (("wrn28_10", {"wide": 2}), "cannot be built with these options"),
     ],
 )
 def test_options_that_no_network_has_are_refused(options, sentence):
@@ -424,7 +424,7 @@ def test_damaged_files_are_told_in_a_sentence(content, suffix, tmp_path):
 
 def test_files_without_a_known_network_are_told(tmp_path):
     torch.save(nn.Linear(3, 2).state_dict(), tmp_path / "a.pth")
-    with pytest.raises(ValueError, match="no network that is known here"):
+    with pytest.raises(ValueError, match="none of the supported networks"):
         network_of(tmp_path / "a.pth")
     torch.save([1, 2], tmp_path / "b.pth")
     with pytest.raises(ValueError, match="no state dict"):

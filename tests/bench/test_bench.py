@@ -578,7 +578,7 @@ def test_claims_from_the_command_line(embedded, tmp_path):
         for compared in claim["comparisons"]:
             assert f"{compared['difference']:+.1f} ± {compared['half_width_95']:.1f}" in shown
     absent = {claim["statement"]: claim for claim in said["claims"]}["kNN is the best of the plain detectors"]
-    assert (absent["holds"], absent["remark"]) == (None, "The methods it speaks of were not run.")
+    assert (absent["holds"], absent["remark"]) == (None, "The methods of this statement were not run.")
     assert "claims.md" in done.stdout
     assert not os.path.exists(tmp_path / "out" / "balanced.md")
 
@@ -603,5 +603,5 @@ class Odd(ValueError):
 
 def test_an_error_that_cannot_come_through_a_pipe_comes_as_words():
     plain, odd = ValueError("k is 0"), Odd("scale", "it is negative")
-    assert workers.sayable(plain) is plain
-    assert str(workers.sayable(odd)) == "Odd: scale is odd: it is negative"
+    assert workers.picklable_error(plain) is plain
+    assert str(workers.picklable_error(odd)) == "Odd: scale is odd: it is negative"

@@ -24,8 +24,8 @@ from handful import Info, Solution, register
 from handful.bench import Results, Store, aims, run, share
 from handful.bench.report import perform
 from handful.bench.runner import FIGURES, measure
-from handful.bench.settings import BENCHMARKS, Contender, parse_methods, told
-from handful.bench.share import AUTO, HALF, MEASURED, SHOWN, TOLD
+from handful.bench.settings import BENCHMARKS, Contender, parse_methods, with_true_share
+from handful.bench.share import AUTO, FIGURE_TITLES, HALF, MEASURED, TOLD
 from handful.features import FeatureTable, Protocol, digits, draw, read, write
 from handful.methods.registry import METHODS
 from handful.solving import Result, solve_task
@@ -135,9 +135,9 @@ def test_auto_is_told_nothing_in_any_benchmark(auto):
 def test_a_method_that_is_to_find_the_share_is_left_to_it():
     for method in ("eol", "kdo", "eol_kdo"):
         given = Contender("x", method, {"outlier_share": "auto"})
-        assert told(given, Protocol()) == given
+        assert with_true_share(given, Protocol()) == given
         assert share.estimates(given)
-        assert told(replace(given, parameters={}), Protocol()).parameters
+        assert with_true_share(replace(given, parameters={}), Protocol()).parameters
         assert not share.estimates(replace(given, parameters={"outlier_share": 0.5}))
 
 
@@ -187,7 +187,7 @@ def test_every_mean_is_that_of_the_tasks_and_every_lead_is_paired(found):
     counted = 0
     for record in records(found):
         of, column = by_shots[record["shots"]], f"{record['share']:.0%}"
-        if record["figure"] not in SHOWN or record["mean"] is None:
+        if record["figure"] not in FIGURE_TITLES or record["mean"] is None:
             continue
         values = of[column, record["method"]][record["figure"]]
         if record["against"]:

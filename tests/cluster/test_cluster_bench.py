@@ -303,7 +303,7 @@ def change(other):
 @pytest.mark.parametrize(
     ("make", "kind", "said"),
     [
-        (change, ValueError, "'eol' is other code on .* install the same on every machine"),
+        (change, ValueError, "'eol' has other code on .* install the same on every machine"),
         (
             lambda other: shutil.rmtree(other / "scale"),
             ImportError,

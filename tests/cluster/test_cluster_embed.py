@@ -17,8 +17,8 @@ from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_
 from handful.backbones import find_pictures, load_backbone
 from handful.cluster import embedding
 from handful.cluster import embedding_part as making
-from handful.cluster.embedding import Sharded, embed_folder
-from handful.cluster.embedding_part import Order, Recipe, Shard, ShardMaker
+from handful.cluster.embedding import PartFolder, embed_folder
+from handful.cluster.embedding_part import Order, PartMaker, PicturePart, Recipe
 from handful.features import FeatureTable, is_sharded, read
 from handful.features.parts import part_name, part_numbers, write_part
 
@@ -43,7 +43,7 @@ def pictures(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(ray, pictures, tmp_path_factory):
-    """The network's features of them, in shards of 8."""
+    """The network's features of them, in parts of 8."""
     out = tmp_path_factory.mktemp("undisturbed") / "features"
     return embed(pictures, out, NETWORK)
 
@@ -67,7 +67,7 @@ def same_parts(a, b):
 
 @dataclass
 class Death:
-    made: Sharded
+    made: PartFolder
     parts: list[int]  # that were there when the machine died
     in_time: bool  # whether it still had work to do
     seconds: float  # until all was done after all
@@ -99,11 +99,11 @@ def embed_with_a_death(nodes, pictures, out, after_seconds, backbone=NETWORK, si
 
 
 def at_work(node):
-    """Whether an actor that makes shards lives on that machine."""
+    """Whether an actor that makes parts lives on that machine."""
     import ray
 
     return any(
-        actor["State"] == "ALIVE" and "ShardMaker" in actor["ActorClassName"]
+        actor["State"] == "ALIVE" and "PartMaker" in actor["ActorClassName"]
         for actor in ray._private.state.actors().values()
         if actor["Address"]["NodeID"] == node.node_id
     )
@@ -262,7 +262,7 @@ def test_bad_pictures_are_skipped_and_told_of_as_on_one_machine_then_and_later(n
 def test_strict_stops_at_the_first_of_them_with_the_same_words(nodes, flawed, handful):
     (flawed / "zz.jpg").write_text("text")
     here = handful("embed", "pile", "-o", "here.npz", "--no-cache", *PIXELS, "--strict")
-    assert_refused(here, "bad.jpg is no JPEG")
+    assert_refused(here, "bad.jpg is not a JPEG")
     command = ("embed", "pile", "-o", "out", "--shard-size", 1, *PIXELS, *RAY)
     assert handful(*command, "--strict").stderr == here.stderr
     assert handful(*command).returncode == 0
@@ -332,9 +332,9 @@ def test_a_pile_that_grew_is_labelled_with_what_was_embedded(nodes, tmp_path, ha
         (("embed", "empty", "-o", "x"), "'empty' holds no pictures to label"),
         (("embed", "pile", "-o", "x", "--backbone", "nonsense"), "there is no backbone 'nonsense'"),
         (("embed", "pile", "-o", "x.txt"), "'x.txt': give a name that ends in .parquet"),
-        (("embed", "pile", "-o", "file"), "'file' is a file: give a folder for the shards"),
-        (("embed", "pile", "-o", "examples"), "'examples' holds other things than shards"),
-        (("embed", "pile", "-o", "examples", "--overwrite"), "'examples' holds other things than shards"),
+        (("embed", "pile", "-o", "file"), "'file' is a file: give a folder for the parts"),
+        (("embed", "pile", "-o", "examples"), "'examples' holds other files than parts"),
+        (("embed", "pile", "-o", "examples", "--overwrite"), "'examples' holds other files than parts"),
         (("label", "empty", "pile"), "'empty' has no folders in it"),
         (("label", "examples", "none"), "there is no file or folder 'none'"),
         (("label", "table.csv"), "--engine ray embeds pictures, but a table has none: leave it out"),
@@ -356,7 +356,7 @@ def test_parts_of_other_things_are_replaced_only_when_asked(nodes, tmp_path, han
     before = contents("out")
     others = {
         "features of another backbone": ("--size", 8),
-        "shards of another size": ("--shard-size", 2),
+        "parts of another size": ("--shard-size", 2),
     }
     for words, options in others.items():
         assert_refused(handful(*command, *options), f"'out' holds {words}: give another folder, or --overwrite")
@@ -367,7 +367,7 @@ def test_parts_of_other_things_are_replaced_only_when_asked(nodes, tmp_path, han
     assert_refused(handful(*command), "'out' holds another number of pictures")
     assert contents("out") == before
     (tmp_path / "out" / "shards.json").unlink()
-    assert_refused(handful(*command), "'out' holds shards of which nothing is known")
+    assert_refused(handful(*command), "'out' holds parts of unknown origin")
     assert handful(*command, "--overwrite", "--shard-size", 8).returncode == 0
     assert parts_in(tmp_path / "out") == [0, 1]  # no third and fourth are left
     assert len(read("out")) == 14
@@ -422,25 +422,25 @@ def order(tmp_path):
     return Order(str(tmp_path / "pile"), str(tmp_path / "out"), Recipe("pixels"), net.fingerprint, "run")
 
 
-ROW = {"shard": 2, "names": b"left0.png\0right0.png"}
+ROW = {"part": 2, "names": b"left0.png\0right0.png"}
 
 
-def said(maker, row=ROW):
-    return json.loads(maker(row)["said"])
+def answer_of(maker, row=ROW):
+    return json.loads(maker(row)["answer"])
 
 
 def test_an_actor_finds_a_part_that_was_written_before_its_actor_died(order, monkeypatch):
-    assert said(ShardMaker(order)) == {"shard": 2, "skipped": []}
+    assert answer_of(PartMaker(order)) == {"part": 2, "skipped": []}
     monkeypatch.setattr(making, "embed_pictures", never)
-    assert said(ShardMaker(order)) == {"shard": 2, "skipped": []}
+    assert answer_of(PartMaker(order)) == {"part": 2, "skipped": []}
 
 
 def test_a_part_without_a_picture_that_could_not_be_opened_is_made_again(order):
-    row = {"shard": 0, "names": b"left0.png\0gone.png"}
-    shards = [Shard(0, row["names"].split(b"\0"))]
-    assert "cannot be read (No such file" in said(ShardMaker(order), row)["skipped"][0][1]
-    assert 0 in embedding._right_ones(order, shards, as_they_are=False)
-    assert embedding._right_ones(order, shards) == {}
+    row = {"part": 0, "names": b"left0.png\0gone.png"}
+    parts = [PicturePart(0, row["names"].split(b"\0"))]
+    assert "cannot be read (No such file" in answer_of(PartMaker(order), row)["skipped"][0][1]
+    assert 0 in embedding._valid_notes(order, parts, as_they_are=False)
+    assert embedding._valid_notes(order, parts) == {}
 
 
 def test_pictures_that_actors_die_over_again_and_again_are_named(order, monkeypatch, tmp_path):
@@ -451,10 +451,10 @@ def test_pictures_that_actors_die_over_again_and_again_are_named(order, monkeypa
         raise Killed
 
     monkeypatch.setattr(making, "embed_pictures", die)
-    for _ in range(making.TRIES):
+    for _ in range(making.MAX_TRIES):
         with pytest.raises(Killed):
-            ShardMaker(order)(ROW)
-    answer = said(ShardMaker(order))
+            PartMaker(order)(ROW)
+    answer = answer_of(PartMaker(order))
     assert "5 actors died over the pictures from 'left0.png' to 'right0.png'" in answer["error"]
     embedding._sweep(tmp_path / "out", "run")
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["shards.json"]
@@ -467,7 +467,7 @@ def test_a_machine_that_does_not_see_the_folders_says_so(spoil, order, tmp_path)
             file.unlink()
     else:
         (tmp_path / spoil).rename(tmp_path / "elsewhere")
-    answer = said(ShardMaker(order))
+    answer = answer_of(PartMaker(order))
     assert answer["system"]
     assert str(tmp_path / ("pile" if spoil != "out" else "out")) in answer["error"]
 
@@ -482,9 +482,9 @@ def test_machines_with_different_backbones_are_told_apart(nodes, tmp_path):
 
 def test_a_machine_without_handful_says_what_to_install(nodes, tmp_path, monkeypatch):
     elsewhere = ModuleType("elsewhere")  # that the actors cannot import, as if it were not installed there
-    exec("class ShardMaker:\n    def __init__(self, order): pass\n    def __call__(self, row): pass", vars(elsewhere))
+    exec("class PartMaker:\n    def __init__(self, order): pass\n    def __call__(self, row): pass", vars(elsewhere))
     monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
-    monkeypatch.setattr(embedding, "ShardMaker", elsewhere.ShardMaker)
+    monkeypatch.setattr(embedding, "PartMaker", elsewhere.PartMaker)
     fill(tmp_path, 1)
     with pytest.raises(ImportError, match=r"No module named 'elsewhere'. Install handful on all of them"):
         embed(tmp_path / "pile", tmp_path / "out")

@@ -93,7 +93,7 @@ def test_no_row_counts_twice_however_many_die_in_one_pass(nodes, when):
         return {"rows": np.array([len(rows)])}
 
     nodes.revive()
-    crew = Actors().open(Pile(np.ones((4000, 8), np.float32)), chunk=250)
+    crew = Actors().open(Pile(np.ones((4000, 8), np.float32)), block_rows=250)
     try:
         assert len(crew.actors) == 2
         victims = list(crew.actors)

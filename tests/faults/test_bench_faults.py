@@ -192,7 +192,7 @@ def test_a_worker_that_is_killed_is_told_of_and_the_same_command_goes_on(undistu
     os.kill(workers[1], signal.SIGKILL)
     done = finish(process)
     assert_refused(done)
-    assert "a worker process ended (exit code -9, killed: out of memory?): what was finished is kept" in done.stderr
+    assert "a worker process ended (exit code -9, killed: out of memory?): finished results are kept" in done.stderr
     assert not any(map(is_running, workers))
     assert not temporary(here)
     assert not tables(here)
@@ -236,7 +236,7 @@ def test_a_full_disk_is_told_of_and_the_same_command_goes_on(here):
     for jobs, size in ((2, 100_000), (1, 2000)):  # too little for the workers' features, and for a block
         done = handful(*command, "--jobs", jobs, cwd=here, **limited(size))
         assert_refused(done)
-        assert_matches("the results were not written: .* the same command goes on from there: 'out'", done.stderr)
+        assert_matches("the results were not written: .* the same command continues from there: 'out'", done.stderr)
         assert not tables(here)
         assert not blocks(here)
         assert not temporary(here)

@@ -54,13 +54,13 @@ def cut(path):
 
 BAD = {
     "an empty file": ("a.png", Path.touch, "is an empty file"),
-    "text under a picture's name": ("a.jpg", lambda p: p.write_text("hello"), "is no JPEG"),
+    "text under a picture's name": ("a.jpg", lambda p: p.write_text("hello"), "is not a JPEG"),
     "a web page": ("a.jpg", lambda p: p.write_text("<!DOCTYPE html><script>alert(1)</script>"), "is a web page"),
     "a JPEG cut short": ("a.jpg", cut, "cut short"),
-    "a decompression bomb": ("a.png", bomb, "pixels, and 89.5 million are decoded at most"),
-    "a link to nothing": ("a.png", lambda p: p.symlink_to("nowhere.png"), "is a link to nothing"),
+    "a decompression bomb": ("a.png", bomb, "pixels, and at most 89.5 million are decoded"),
+    "a link to nothing": ("a.png", lambda p: p.symlink_to("nowhere.png"), "is a link to a missing file"),
     "a link to itself": ("a.png", lambda p: p.symlink_to("a.png"), "cannot be read"),
-    "a pipe": ("a.png", os.mkfifo, "is no regular file"),
+    "a pipe": ("a.png", os.mkfifo, "is not a regular file"),
 }
 
 
@@ -227,10 +227,10 @@ def test_a_folder_that_may_not_be_read_is_told_of(here, own_cache):
         said = json.loads(finish(lenient).stdout)
         assert said["items"] == 9
         assert said["skipped"][0]["path"] == "pile/closed"
-        assert "cannot be looked into (Permission denied)" in said["skipped"][0]["reason"]
+        assert "cannot be opened (Permission denied)" in said["skipped"][0]["reason"]
         done = finish(strict)
         assert done.returncode == 1
-        assert "pile/closed cannot be looked into" in done.stderr
+        assert "pile/closed cannot be opened" in done.stderr
     finally:
         closed.chmod(0o700)
 

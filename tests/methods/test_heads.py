@@ -386,7 +386,7 @@ def test_the_command_learns_tells_and_writes(tmp_path):
     assert set(found.heads) == {"feat", "peeler"}
     missing = subprocess.run([*command[:-1], str(tmp_path / "no" / "b.safetensors")], capture_output=True, text=True)
     assert missing.returncode == 1
-    assert "make it first" in missing.stderr
+    assert "create it first" in missing.stderr
 
 
 # -------------------------------------------------------------------------------------------------------- the tables
@@ -411,7 +411,7 @@ def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
         np.testing.assert_array_equal(by_file.results[0][cell]["auroc"], figures["auroc"])
     with pytest.raises(ValueError, match="feat learns from base classes: give --base"):
         perform("balanced", features, output=tmp_path / "3", methods=methods, **SMALL)
-    with pytest.raises(ValueError, match="nothing to learn them with: give a base file"):
+    with pytest.raises(ValueError, match="no function to learn them was given: give a base file"):
         perform("balanced", features, base, output=tmp_path / "3", methods=methods, **SMALL)
     with pytest.raises(ValueError, match="has no head 'feat'"):
         perform("balanced", features, Base(base.mean), output=tmp_path / "3", methods=methods, **SMALL)

@@ -3,8 +3,10 @@
 import ast
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -142,3 +144,40 @@ def test_links_point_to_files_and_headings_that_exist(page):
         assert target.exists(), f"{page.name} links to {link}"
         assert target.is_relative_to(ROOT), f"{page.name} links out of the repository: {link}"
         assert not heading or heading in anchors(target), f"{page.name} links to {link}: no such heading"
+
+
+def test_files_of_the_walk_through_the_house_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    (walk,) = re.findall(r"^## A walk through the house\n(.*?)^## ", text, re.M | re.S)
+    files = re.findall(r"`([a-z_]+/\w+\.(?:py|js))`", walk)
+    assert len(files) > 40
+    source = ROOT / "src" / "handful"
+    places = [ROOT, source, source / "workbench"]
+    assert [file for file in files if not any((place / file).is_file() for place in places)] == []
+
+
+def test_the_method_of_contributing_runs(tmp_path):
+    (block,) = re.findall(r"^   ```python\n(.*?)^   ```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M | re.S)
+    (tmp_path / "nearest.py").write_text(dedent(block), "utf-8")
+    use = """
+        import nearest, numpy as np, handful
+        x = 2 * np.repeat(np.eye(8)[:3], 20, axis=0) + 0.3 * np.random.default_rng(0).normal(size=(60, 8))
+        support, labels = x[[*range(5), *range(20, 25)]], ["a"] * 5 + ["b"] * 5
+        for method in ("nearest", "simpleshot+nearest"):
+            result = handful.solve(support, labels, x, method=method, outlier_share=1 / 3)
+            print(result.labels[[0, 20, 59]].tolist())
+        model = handful.make_estimator("nearest", temperature=5.0).fit(np.r_[support, x], labels + [None] * 60)
+        model.save("model.safetensors")
+        print(handful.load("model.safetensors").predict(x[[0, 20, 59]]).tolist(), handful.describe("nearest").title)
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(use)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("['a', 'b', 'unknown']") == 3
+    assert "Nearest example" in done.stdout
+
+
+def test_the_blocks_about_the_share_and_tables_run_alone(tmp_path):
+    for page in ("outlier-share.md", "tables.md"):
+        for block in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.M | re.S):
+            done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0, (page, done.stderr)

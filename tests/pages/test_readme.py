@@ -39,7 +39,7 @@ def test_the_first_block_needs_neither_a_method_nor_a_share(names):
 
 
 def test_the_estimator_block_fits_saves_and_loads(names):
-    exec("import handful\n" + BLOCKS[1], names)
+    exec(BLOCKS[1], names)
     model = names["model"]
     assert model.predict(names["X_new"]).tolist() == [0, 1, -1]
     assert Path("fruit.safetensors").is_file()
@@ -54,12 +54,12 @@ def test_every_call_that_stands_in_a_sentence_runs(names):
     import handful
 
     text = " ".join(re.sub(r"^```.*?^```", "", PAGE.read_text("utf-8"), flags=re.M | re.S).split())
-    told = re.search(r"`(handful\.solve\(\"eol\", support, [^`]*)`", text)[1]
+    told = re.search(r"`(handful\.solve\(support, labels, query, method=\"eol\", [^`]*)`", text)[1]
     assert eval(told, names | {"handful": handful}).outlier_share == 0.3
     result = handful.solve(names["support"], names["labels"], names["query"])
     assert [group.size for group in result.groups] == [40]
     given = names | {"handful": handful, "result": result}
     again = re.search(r"`new = (result\.promote\([^`]*\))`", text)[1].replace("{2:", "{1:")  # there is one group here
     given["new"] = eval(again, given)
-    second = eval(re.search(r"`(handful\.solve\(new\.task[^`]*)`", text)[1], given)
+    second = eval(re.search(r"`(handful\.solve_task\(new\.task[^`]*)`", text)[1], given)
     assert second.classes.tolist() == ["box", "disc", "mushroom"]

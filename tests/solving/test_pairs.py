@@ -184,7 +184,10 @@ def test_names_that_are_none_are_told_what_there_is(ask):
         ask("simpleshot+nothing")
     with pytest.raises(ValueError, match=r"there is no method 'nothing'; there are: (auto, )?bdcspn"):
         ask("nothing+knn")
-    with pytest.raises(ValueError, match=r"there is no method 'simpleshot\+knn\+eol' \(did you mean 'simpleshot'\?\); there are: auto, bdcspn"):
+    with pytest.raises(
+        ValueError,
+        match=r"there is no method 'simpleshot\+knn\+eol' \(did you mean 'simpleshot'\?\); there are: auto, bdcspn",
+    ):
         ask("simpleshot+knn+eol")
     with pytest.raises(ValueError, match="there is no method 'maxprob'"):
         ask("maxprob+knn")

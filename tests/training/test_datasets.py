@@ -335,7 +335,7 @@ def test_the_files_of_tiered_imagenet(tmp_path, rng, protocol, form):
         assert "test_images_png.pkl: picture 1 is no" in str(found.skipped[0])
         assert len(found) == len(files) - 1
     (tmp_path / "val_labels.pkl").unlink()
-    with pytest.raises(ValueError, match="needs val_labels.pkl beside it"):
+    with pytest.raises(ValueError, match="needs val_labels.pkl in the same folder"):
         read_pictures(tmp_path)
 
 
@@ -438,7 +438,7 @@ def test_a_folder_for_each_class(tmp_path, rng):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("s.json", "{", "no JSON"),
+        ("s.json", "{", "not JSON"),
         ("s.json", '["hen"]', "is needed"),
         ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
         ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
@@ -474,7 +474,7 @@ def test_sizes_and_crops(tmp_path):
 
 
 def test_many_pictures_are_decoded_once(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "MANY", 3)
+    monkeypatch.setattr(gathering, "MIN_CACHED_PICTURES", 3)
     pixels = random_pixels(rng, 6, 84)
     for i in range(6):
         save(tmp_path / "pictures" / f"class{i % 2}" / f"{i}.png", pixels[i])
@@ -502,8 +502,8 @@ def test_many_pictures_are_decoded_once(tmp_path, rng, monkeypatch):
 
 
 def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "MANY", 0)
-    monkeypatch.setattr(gathering, "BLOCK", 1)
+    monkeypatch.setattr(gathering, "MIN_CACHED_PICTURES", 0)
+    monkeypatch.setattr(gathering, "BLOCK_PICTURES", 1)
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
     for i in range(3):
         save(tmp_path / "pictures" / "hen" / f"{i}.png", random_pixels(rng, 1, 84)[0])
@@ -521,7 +521,7 @@ def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, rng, monkeypatch
 
 
 def test_arrays_too_large_for_memory_go_through_the_cache(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "LARGE", 0)
+    monkeypatch.setattr(gathering, "MAX_MEMORY_BYTES", 0)
     expected = some_of_each(rng, MINI, 84)
     for split, name in FILES.items():
         content = mini_cache(*expected[split])
@@ -592,7 +592,7 @@ def test_damaged_files_are_told_of(tmp_path, drawings):
         read_pictures(tmp_path / "images_background.zip")
     npz = packed(tmp_path / "small.npz", *drawings)
     npz.write_bytes(npz.read_bytes()[:-2000])
-    with pytest.raises(ValueError, match="no file of a known data set|damaged"):
+    with pytest.raises(ValueError, match="not a file of a known data set|damaged"):
         read_pictures(npz)
     (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps({"label_specific": [0, 0]}))
     np.savez(tmp_path / "train_images.npz", images=np.zeros((3, 84, 84, 3), np.uint8))
@@ -615,9 +615,9 @@ def test_paths_and_names_that_are_wrong(tmp_path, rng):
     with pytest.raises(ValueError, match="no data set 'imagenet'; there are: omniglot"):
         read_pictures(tmp_path, "imagenet")
     (tmp_path / "x.txt").write_text("x")
-    with pytest.raises(ValueError, match="no file of a known data set"):
+    with pytest.raises(ValueError, match="not a file of a known data set"):
         read_pictures(tmp_path / "x.txt")
-    with pytest.raises(ValueError, match="no file of cub"):
+    with pytest.raises(ValueError, match="not a file of cub"):
         read_pictures(tmp_path / "x.txt", "cub")
     save(tmp_path / "hen" / "x.png", random_pixels(rng, 1, 84)[0])
     with pytest.raises(ValueError, match="choose some of base, val, novel"):

@@ -234,7 +234,7 @@ def test_the_digest_tells_pictures_and_labels_apart():
 def test_a_training_leaves_a_backbone_that_can_be_used(tmp_path):
     pictures = shapes(classes=40, each=12)
     rows = []
-    done = pretrain(pictures, tmp_path, Settings(**SMALL), threads=1, track="none", heads=(), told=rows.append)
+    done = pretrain(pictures, tmp_path, Settings(**SMALL), threads=1, track="none", heads=(), on_epoch=rows.append)
     assert [row["epoch"] for row in rows] == [1, 2, 3]
     assert done.best["figure"] == max(row["figure"] for row in rows)
     history = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
@@ -277,7 +277,7 @@ def test_training_stops_early_when_validation_does_not_improve(tmp_path):
     # weights that hardly move: whatever validation says first it goes on saying
     settings = Settings(**(SMALL | {"epochs": 30, "learning_rate": 1e-12, "weight_decay": 0.0, "patience": 2}))
     rows = []
-    pretrain(shapes(classes=40), tmp_path, settings, threads=1, track="none", heads=(), told=rows.append)
+    pretrain(shapes(classes=40), tmp_path, settings, threads=1, track="none", heads=(), on_epoch=rows.append)
     assert 3 <= len(rows) < 30
 
 
@@ -293,7 +293,7 @@ def test_other_settings_or_pictures_are_refused_and_the_checkpoint_stays(tmp_pat
 
 def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed(tmp_path):
     (tmp_path / f".{checkpoint.NAME}..0123abcd.tmp").write_bytes(b"half")
-    with checkpoint.alone(tmp_path):
+    with checkpoint.locked_folder(tmp_path):
         assert not list(tmp_path.glob(".*.tmp"))
         with pytest.raises(OSError, match="in use by another process"):
             pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
@@ -301,7 +301,7 @@ def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed
 
 def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
     (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="damaged.*remove it to start anew"):
+    with pytest.raises(ValueError, match="damaged.*remove it to start again"):
         pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
     assert (tmp_path / checkpoint.NAME).read_bytes() == b"nonsense"
 
@@ -313,7 +313,7 @@ def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
         ({"rotations": "often"}, "rotations of the training must be one of"),
         ({"batch": 5000}, "give a smaller batch"),
         ({"network": "resnet13"}, "choose from resnet12, conv4, wrn28_10"),
-        ({"options": {"depth": 3}}, "cannot be built so"),
+        ({"options": {"depth": 3}}, "cannot be built with these options"),
         ({"options": {"widths": [4, 4]}}, "a ResNet-12 has four"),
         ({"learning_rate": 1e30}, "give a smaller learning rate"),
         ({"device": "abacus"}, "there is no device 'abacus' here.*give cpu, or auto"),
@@ -341,7 +341,7 @@ def test_curves_go_to_tensorboard(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     rows = []
-    pretrain(shapes(), tmp_path, Settings(**SMALL), threads=1, track="tensorboard", heads=(), told=rows.append)
+    pretrain(shapes(), tmp_path, Settings(**SMALL), threads=1, track="tensorboard", heads=(), on_epoch=rows.append)
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [e.value for e in events.Scalars("loss")] == pytest.approx([row["loss"] for row in rows], rel=1e-5)

@@ -1,4 +1,4 @@
-"""Pictures to features: finding and opening them, backbones, and a cache so that none is embedded twice."""
+"""From pictures to features: find and open pictures, load backbones, cache the features."""
 
 from handful.backbones import networks
 from handful.backbones.backbone import Backbone

@@ -1,4 +1,4 @@
-"""What every backbone is."""
+"""The base class of all backbones."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 
 class Backbone(ABC):
-    """Pictures to features, in two steps so that the first can run in many threads and the second in batches."""
+    """Turns pictures into features in two steps: `prepare` can run in many threads, `embed` runs on batches."""
 
     name: str
     dimension: int
     preprocessing: Preprocessing
     fingerprint: str  # hex; changes whenever weights or preprocessing would change features
-    base: Path | None = None  # the file of what its base classes left behind, if it came with one
+    base: Path | None = None  # the base file that belongs to this backbone, if it has one
 
     @property
     def input_size(self) -> tuple[int, int]:
-        """Height and width of a prepared picture: decoding to much more is wasted."""
+        """Height and width of a prepared picture. Decoding to a much larger size is wasted work."""
         return self.preprocessing.size
 
     def prepare(self, image: Image) -> np.ndarray:
-        """An upright RGB picture as float32 [C, H, W]. Safe to call in threads."""
+        """Return an upright RGB picture as float32 [C, H, W]. Safe to call in threads."""
         return self.preprocessing(image)
 
     def embed(self, batch: np.ndarray) -> np.ndarray:
-        """Prepared pictures float32 [n, C, H, W] to features float32 [n, D]."""
+        """Return the features, float32 [n, D], of prepared pictures, float32 [n, C, H, W]."""
         batch = np.asarray(batch, np.float32)
-        wanted = (len(self.preprocessing.mean), *self.input_size)
-        if batch.ndim != 4 or batch.shape[1:] != wanted:
-            shape = ", ".join(map(str, wanted))
+        input_shape = (len(self.preprocessing.mean), *self.input_size)
+        if batch.ndim != 4 or batch.shape[1:] != input_shape:
+            shape = ", ".join(map(str, input_shape))
             raise ValueError(
                 f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {shape}]: "
-                "stack what `prepare` gives"
+                "stack the arrays that `prepare` returns"
             )
         if not len(batch):
             return np.empty((0, self.dimension), np.float32)
@@ -52,12 +52,12 @@ class Backbone(ABC):
 
 
 def fingerprint(*parts: str) -> str:
-    """One hex string for all that decides what a backbone's features are."""
+    """Return one hex string for everything that determines the features of a backbone."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
 def pooled(features: np.ndarray, what: str) -> np.ndarray:
-    """What a network gives as rows of features: [n, D] as it is, a map [n, D, H, W] averaged over its places."""
+    """Return the output of a network as features: [n, D] unchanged, a map [n, D, H, W] averaged over H and W."""
     if features.ndim == 4:
         features = features.mean(axis=(2, 3), dtype=np.float32)
     if features.ndim != 2 or not features.shape[1]:

@@ -1,16 +1,17 @@
-"""Features kept between runs, so that a second run over a pile reads the cache and not the pictures.
+"""A cache of features on disk, so that a second run over a pile reads the cache and not the pictures.
 
-One SQLite file in the user's cache folder, which any number of processes and threads may use at once:
+It is one SQLite file in the user's cache folder. Many processes and threads may use it at once:
 
     features   (content hash, fingerprint of backbone and loading) -> float32 vector
     files      path -> its status (size, times, inode) when read, and its content hash
 
-A moved picture is known by its content, a touched one is read again but not embedded again. An entry takes four bytes
-a dimension, 5 kB for 1280, and nothing is thrown away: `FeatureCache().clear()`, or deleting the file, does. On a
-network drive SQLite cannot lock reliably: point $HANDFUL_CACHE to a local disk there.
+A moved picture is recognised by its content. A picture with a new modification time is read again, but not embedded
+again. An entry takes four bytes for each dimension, 5 kB for 1280. Nothing is deleted automatically: call
+`FeatureCache().clear()` or delete the file. SQLite cannot lock reliably on a network drive: set $HANDFUL_CACHE to a
+folder on a local disk.
 
-The cache never stands in the way: a damaged file is set aside, and where none can be written everything works
-without; both with a warning.
+A problem with the cache never stops a run. A damaged file is renamed and a new one is started. If the cache cannot be
+written, handful works without it. Both give a warning.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ import numpy as np
 
 from handful.utils.cache_folder import cache_folder
 
-FILE = "features-1.sqlite"  # its number is the schema's: another version starts another file
-PATIENCE = 30.0  # seconds to wait for another process's write
-CHUNK = 500  # values in one query; old SQLite takes 999
-FRESH = 2_000_000_000  # ns; some drives keep times so coarsely that a file changed lately may change unseen
+FILE = "features-1.sqlite"  # 1 is the version of the schema: another version uses another file
+LOCK_TIMEOUT_S = 30.0  # how long to wait while another process writes
+MAX_QUERY_VALUES = 500  # old versions of SQLite take at most 999
+MIN_AGE_NS = 2_000_000_000  # some drives store times coarsely: a newer file may change again without a new time
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS features (
     fingerprint TEXT NOT NULL, hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (fingerprint, hash)
@@ -44,64 +45,64 @@ T = TypeVar("T")
 
 
 def content_hash(data: bytes) -> str:
-    """What a picture's file holds, as 40 hex digits (BLAKE2b)."""
+    """Return the BLAKE2b hash of a file's content, 40 hex digits."""
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
 class FeatureCache:
-    """Features by content and fingerprint, in the SQLite file `path`; by default in the user's cache folder."""
+    """Features by content hash and backbone fingerprint, in the SQLite file `path` (None: the user's cache)."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = cache_folder() / FILE if path is None else Path(path)
-        self.usable = True  # until it cannot be read or written
+        self.usable = True  # False after it could not be read or written
         self._connection: sqlite3.Connection | None = None
         self._process = 0
-        self._lock = threading.RLock()  # SQLite may have been built to serve one thread at a time
+        self._lock = threading.RLock()  # some builds of SQLite serve only one thread at a time
 
     def get(self, hashes: Iterable[str], fingerprint: str) -> dict[str, np.ndarray]:
-        """The vectors, float32 [D], of those hashes that are known."""
+        """Return the vectors, float32 [D], of the hashes that the cache holds."""
         digests = [bytes.fromhex(h) for h in dict.fromkeys(hashes)]
 
         def select(connection: sqlite3.Connection) -> dict[str, np.ndarray]:
-            found = {}
-            for some in _chunks(digests):
-                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({_marks(some)})"
-                for digest, vector in connection.execute(query, (fingerprint, *some)):
+            vectors = {}
+            for batch in _batches(digests):
+                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({_marks(batch)})"
+                for digest, vector in connection.execute(query, (fingerprint, *batch)):
                     if len(vector) % 4 == 0:
-                        found[digest.hex()] = np.frombuffer(vector, "<f4").astype(np.float32)
-            return found
+                        vectors[digest.hex()] = np.frombuffer(vector, "<f4").astype(np.float32)
+            return vectors
 
         return self._do(select, {}) if digests else {}
 
     def put(self, vectors: Mapping[str, np.ndarray], fingerprint: str) -> None:
-        """Keep vectors by content hash."""
+        """Store vectors by content hash."""
         rows = [(fingerprint, bytes.fromhex(h), np.asarray(v, "<f4").tobytes()) for h, v in vectors.items()]
         self._write("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
 
     def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] | None = None) -> dict[str, str]:
-        """The content hashes of those files that have not changed since they were read, without reading them."""
+        """Return the content hashes of the files that have not changed since they were read. No file is read."""
         status_of = status_of or os.stat
-        now: dict[bytes, tuple[str, list[str]]] = {}  # path as kept -> status, and the paths as given
+        current: dict[bytes, tuple[str, list[str]]] = {}  # stored path -> status, and the paths of the call
         for path in paths:
             try:
-                now.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
-            except (OSError, ValueError):  # whoever opens it will say what is wrong
+                current.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
+            except (OSError, ValueError):  # opening the file will raise the right error later
                 continue
 
         def select(connection: sqlite3.Connection) -> dict[str, str]:
-            found: dict[str, str] = {}
-            for some in _chunks(list(now)):
-                query = f"SELECT path, status, hash FROM files WHERE path IN ({_marks(some)})"
-                for key, status, digest in connection.execute(query, some):
-                    if status == now[key][0]:
-                        found |= {path: digest.hex() for path in now[key][1]}
-            return found
+            hashes: dict[str, str] = {}
+            for batch in _batches(list(current)):
+                query = f"SELECT path, status, hash FROM files WHERE path IN ({_marks(batch)})"
+                for key, status, digest in connection.execute(query, batch):
+                    if status == current[key][0]:
+                        hashes |= {path: digest.hex() for path in current[key][1]}
+            return hashes
 
-        return self._do(select, {}) if now else {}
+        return self._do(select, {}) if current else {}
 
     def remember(self, files: Iterable[tuple[str, os.stat_result, str]]) -> None:
-        """Keep (path, status after reading, content hash), for `known`."""
-        settled = time.time_ns() - FRESH
+        """Store (path, status after reading, content hash), for `known`."""
+        settled = time.time_ns() - MIN_AGE_NS
         rows = [
             (_key(path), _status(status), bytes.fromhex(digest))
             for path, status, digest in files
@@ -110,7 +111,7 @@ class FeatureCache:
         self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:
-        """Forget everything and give the space back."""
+        """Delete all entries and free the disk space."""
 
         def delete(connection: sqlite3.Connection) -> None:
             connection.executescript("DELETE FROM features; DELETE FROM files; VACUUM;")
@@ -128,7 +129,7 @@ class FeatureCache:
 
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         def insert(connection: sqlite3.Connection) -> None:
-            with connection:  # commits, or rolls back: an interruption leaves no half
+            with connection:  # commits or rolls back: an interruption leaves nothing half written
                 connection.execute("BEGIN IMMEDIATE")
                 connection.executemany(statement, rows)
 
@@ -136,7 +137,7 @@ class FeatureCache:
             self._do(insert, None)
 
     def _do(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """`work` with an open file, once more with a new one if it is damaged, or `otherwise` if there is none."""
+        """Return the result of `work`; after replacing a damaged file, or `otherwise` if there is no cache."""
         with self._lock:
             for again in (False, True):
                 if not self.usable:
@@ -155,10 +156,10 @@ class FeatureCache:
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None and self._process == os.getpid():
             return self._connection
-        if self._connection is not None:  # a forked child: closing its parent's would drop the parent's locks
+        if self._connection is not None:  # in a forked child: closing it would release the locks of the parent
             _PARENTS.append(self._connection)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection)
         except BaseException:
@@ -168,25 +169,28 @@ class FeatureCache:
         return connection
 
     def _set_aside(self, error: Exception, though_sound: bool) -> None:
-        """Rename a damaged file, unless another process has done so already and a sound one is there."""
+        """Rename a damaged file, unless another process has already replaced it by a sound one."""
         try:
             if not though_sound and _sound(self.path):
                 return
             aside = self.path.with_name(self.path.name + ".damaged")
-            for end in ("-wal", "-shm", ""):  # left behind, the first would be taken for part of the new file
+            for end in ("-wal", "-shm", ""):  # SQLite would apply a remaining -wal file to the new file
                 if os.path.exists(f"{self.path}{end}"):
                     os.replace(f"{self.path}{end}", f"{aside}{end}")
         except OSError as failure:
             self._do_without(failure)
             return
-        _warn(f"the cache of features {self.path} is damaged ({error}): it is now {aside.name}, and a new one is begun")
+        _warn(
+            f"the cache of features {self.path} is damaged ({error}): it was renamed to {aside.name}, and a "
+            "new one was started"
+        )
 
     def _do_without(self, error: Exception) -> None:
         self.usable = False
         reason = getattr(error, "strerror", None) or error
         _warn(
-            f"the cache of features {self.path} cannot be used ({reason}): pictures will be embedded anew in each run; "
-            "set HANDFUL_CACHE to a folder that you may write"
+            f"the cache of features {self.path} cannot be used ({reason}): pictures will be embedded in each run; "
+            "set HANDFUL_CACHE to a folder where you can write"
         )
 
 
@@ -194,10 +198,10 @@ _PARENTS: list[sqlite3.Connection] = []
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
-            # Readers and a writer side by side. Changing to it does not wait for others as other statements do
+            # WAL allows readers and a writer at the same time. This statement does not wait for locks as others do.
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last batches, nothing else
@@ -215,7 +219,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def _sound(path: Path) -> bool:
     try:
-        connection = sqlite3.connect(path, timeout=PATIENCE)
+        connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S)
         try:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
         finally:
@@ -225,19 +229,19 @@ def _sound(path: Path) -> bool:
 
 
 def _key(path: str) -> bytes:
-    return os.fsencode(os.path.abspath(path))  # bytes, as names need not be text
+    return os.fsencode(os.path.abspath(path))  # bytes, because file names are not always text
 
 
 def _status(status: os.stat_result) -> str:
-    """Return what changes when a file's content does.
+    """Return a text that changes when the content of a file changes.
 
-    Size and modification time alone miss files of one size, unpacked with one time, that change names.
+    Size and modification time are not enough: two files of the same size and time may exchange their names.
     """
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
-def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
+def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (values[start : start + MAX_QUERY_VALUES] for start in range(0, len(values), MAX_QUERY_VALUES))
 
 
 def _marks(values: Sequence[Any]) -> str:

@@ -25,13 +25,13 @@ from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
 DEFAULT = efficientnet.NAME
 PIXELS = "pixels"
 OMNIGLOT = "omniglot"
-SHIPPED = Path(__file__).parent / "shipped"  # small enough to come along; a card beside each says how it was made
+SHIPPED = Path(__file__).parent / "shipped"  # small networks that are part of the package, each with a model card
 TIMM = "timm:"
 
 
 @dataclass(frozen=True)
 class BackboneInfo:
-    """What is known of a backbone before it is loaded; None where it depends on the model."""
+    """Facts about a backbone before it is loaded; None where they depend on the model."""
 
     name: str
     title: str
@@ -83,7 +83,7 @@ BACKBONES = (
 
 
 def list_backbones() -> list[BackboneInfo]:
-    """The backbones that `load_backbone` knows, the default first; names in <> stand for many."""
+    """Return the backbones that `load_backbone` can load, the default first. Names with <> stand for many."""
     return list(BACKBONES)
 
 
@@ -95,61 +95,78 @@ def load_backbone(
     std: float | Sequence[float] | None = None,
     threads: int | None = None,
 ) -> Backbone:
-    """A backbone by name: "efficientnet_lite0", "omniglot", "pixels", an ONNX file, "timm:<model>", or a torch module.
+    """Load a backbone.
 
-    "resnet12:max_acc.pth" is a network of `handful.backbones.networks` with the weights of a checkpoint, run by torch.
+    Parameters
+    ----------
+    name : str, Path or torch.nn.Module
+        "efficientnet_lite0", "omniglot", "pixels", the path of an ONNX file, "timm:<model>", or a torch module.
+        "resnet12:max_acc.pth" is a network of `handful.backbones.networks` with the weights of a checkpoint.
+    size : int or (int, int), optional
+        Pixels of a side, or height and width, of the pictures that an ONNX file or a module was trained on.
+    mean, std : float or sequence of float, optional
+        Mean and standard deviation of the pixels, scaled to 0..1, for each channel. For `model.onnx` these values may
+        also be in `model.json`: {"size": 224, "mean": [..], "std": [..], "interpolation": "bicubic", "crop": 0.875,
+        "output": "name of the features"}.
+    threads : int, optional
+        Threads of the network. None uses all cores.
 
-    `size`, `mean` and `std` (of pixels scaled to 0..1) say what an ONNX file or a module was trained on. Beside
-    `model.onnx` they may stand in `model.json`, as {"size": 224, "mean": [..], "std": [..], "interpolation":
-    "bicubic", "crop": 0.875, "output": "name of the features"}. `threads=None` uses all cores.
+    Returns
+    -------
+    Backbone
+
+    Examples
+    --------
+    >>> load_backbone("pixels").dimension
+    256
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
-    given = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
-    given = {key: value for key, value in given.items() if value is not None}
+    options = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
+    options = {key: value for key, value in options.items() if value is not None}
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
         from handful.backbones.torch_modules import module_backbone
 
-        return module_backbone(name, given, threads)
+        return module_backbone(name, options, threads)
     if not isinstance(name, str | Path):
-        raise TypeError(f"a backbone is named by a string or is a torch.nn.Module, and this is a {type(name).__name__}")
+        raise TypeError(f"a backbone is a name or a torch.nn.Module, not a {type(name).__name__}")
     text = str(name)
     if text == OMNIGLOT:
-        _refuse(given, text)
+        _refuse(options, text)
         from handful.backbones.onnx_file import OnnxFile
 
         return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, trusted=True)
     if text.lower().endswith(".onnx"):
         from handful.backbones.onnx_file import OnnxFile
 
-        return OnnxFile(Path(text), given, threads)
+        return OnnxFile(Path(text), options, threads)
     if text.startswith(TIMM):
         from handful.backbones.torch_modules import timm_backbone
 
-        return timm_backbone(text, text.removeprefix(TIMM), given, threads)
+        return timm_backbone(text, text.removeprefix(TIMM), options, threads)
     network, colon, checkpoint = text.partition(":")
     if colon:
         from handful.backbones.networks import NETWORKS
         from handful.backbones.torch_modules import network_backbone
 
         if network in NETWORKS:
-            return network_backbone(text, network, Path(checkpoint), given, threads)
+            return network_backbone(text, network, Path(checkpoint), options, threads)
     if text == PIXELS:
-        return Pixels(given)
+        return Pixels(options)
     if text != DEFAULT:
         names = ", ".join(info.name for info in BACKBONES)
         raise ValueError(f"there is no backbone {text!r}: choose from {names}")
-    _refuse(given, DEFAULT)
+    _refuse(options, DEFAULT)
     return EfficientNetLite0(threads)
 
 
 def is_built_in(name: str) -> bool:
-    """Whether a backbone needs nothing but what handful installs: no file of the user's, no download by name."""
+    """Return whether a backbone needs only what handful installs: no file of the user and no download."""
     return any(info.name == name for info in BACKBONES if "<" not in info.name)
 
 
 def model_file(name: str) -> Path | None:
-    """The file that `load_backbone` would load a model from; None for a backbone that has its name alone."""
+    """Return the file from which `load_backbone` would load this backbone; None if it needs no file."""
     if name.lower().endswith(".onnx"):
         return Path(name)
     network, colon, checkpoint = name.partition(":")
@@ -158,9 +175,11 @@ def model_file(name: str) -> Path | None:
     return Path(checkpoint) if colon and network in NETWORKS else None
 
 
-def _refuse(given: dict[str, Any], name: str) -> None:
-    if given:
-        raise ValueError(f"{' and '.join(given)} of {name} cannot be changed: its weights were trained for its own")
+def _refuse(options: dict[str, Any], name: str) -> None:
+    if options:
+        raise ValueError(
+            f"{' and '.join(options)} of {name} cannot be changed: its weights were trained with fixed values"
+        )
 
 
 class EfficientNetLite0(Backbone):
@@ -180,13 +199,13 @@ class EfficientNetLite0(Backbone):
 
 
 class Pixels(Backbone):
-    """Grey values of the whole picture, shrunk: what needs no network, and what networks are compared with."""
+    """Grey values of the whole picture, reduced to a few pixels. It needs no network and is a baseline for networks."""
 
     name = PIXELS
 
-    def __init__(self, given: dict[str, Any]):
+    def __init__(self, options: dict[str, Any]):
         whole = {"size": (16, 16), "mean": (0.0,), "std": (1.0,), "interpolation": "bilinear", "crop": None}
-        self.preprocessing = Preprocessing(**(whole | given))
+        self.preprocessing = Preprocessing(**(whole | options))
         if len(self.preprocessing.mean) != 1:
             raise ValueError(f"the backbone {PIXELS} is grey: mean and std are one number each")
         self.dimension = self.preprocessing.size[0] * self.preprocessing.size[1]

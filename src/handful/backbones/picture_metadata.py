@@ -1,8 +1,8 @@
-"""What a file says beside its pixels: which way is up; and how a picture is read where the rest of it is broken.
+"""The orientation of a picture, and how to read a picture whose other metadata is broken.
 
-Cameras and programs write much into a picture's file: EXIF, colour profiles, comments, resolutions. Some of it is
-broken, and Pillow then gives up the whole picture. Of all this only the orientation is of use here, so a picture
-that cannot be opened is tried again without the rest, and then without the orientation too.
+Cameras and programs write a lot of metadata into a picture's file: EXIF, colour profiles, comments, resolutions. Some
+of it is broken, and Pillow then refuses the whole picture. handful only needs the orientation. So a picture that
+cannot be opened is tried again without the other metadata, and then without the orientation too.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ T = TypeVar("T")
 
 
 def orientation(image: Image.Image) -> int:
-    """1 to 8; 1, which is upright, where nothing else is said, or nothing that makes sense.
+    """Return the EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
 
-    It has to be a number, of several the first: the text "6" is not taken, as other programs do not take it.
+    The value must be a number; of several numbers the first counts. The text "6" is ignored, as in other programs.
     """
     try:
         value = image.getexif().get(ORIENTATION)
@@ -49,7 +49,7 @@ def orientation(image: Image.Image) -> int:
 
 
 def despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
-    """What `read` gives of a picture's file; where it fails, of the file with less and less beside the pixels."""
+    """Return what `read` returns for a file. If it fails, try again with less and less metadata."""
     try:
         return read(file)
     except MemoryError:
@@ -67,7 +67,7 @@ def despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
 
 
 def _without_metadata(data: bytes, with_orientation: bool) -> bytes | None:
-    """The file without what does not concern pixels; None if it is no PNG or JPEG, or not to be followed."""
+    """Return the file without metadata; None if it is not a PNG or JPEG, or if its structure is broken."""
     if data.startswith(PNG):
         return PNG + b"".join(_chunks(data, with_orientation))
     if data.startswith(JPEG):
@@ -81,7 +81,7 @@ def _chunks(data: bytes, with_orientation: bool) -> Iterator[bytes]:
     while at + PNG_HEAD.size <= len(data):
         length, kind = PNG_HEAD.unpack_from(data, at)
         end = at + PNG_HEAD.size + length + 4
-        needed = kind[:1].isupper() or kind == b"tRNS"  # those with a small letter are not needed to show pixels
+        needed = kind[:1].isupper() or kind == b"tRNS"  # a small first letter means: not needed to show the pixels
         if kind == b"eXIf" and with_orientation:
             needed = crc32(data[at + 4 : end - 4]).to_bytes(4, "big") == data[end - 4 : end]
         if needed:
@@ -90,7 +90,7 @@ def _chunks(data: bytes, with_orientation: bool) -> Iterator[bytes]:
 
 
 def _segments(data: bytes, with_orientation: bool) -> Iterator[bytes]:
-    """Up to the pixels, and the rest of the file as the last part."""
+    """Yield the segments before the pixels, then the rest of the file."""
     at = len(JPEG)
     while at + JPEG_HEAD.size <= len(data):
         start, marker, length = JPEG_HEAD.unpack_from(data, at)

@@ -1,8 +1,8 @@
-"""Pictures from files: found, opened within limits, given upright and in RGB.
+"""Pictures from files: find them, and open them within limits, upright and in RGB.
 
-A folder may hold anything, so nothing in it is trusted: only regular files are opened, of a few formats, and a
-picture's size is read from its header before a pixel is decoded. Whatever is wrong with one is a `BadPicture`.
-Pillow's own limits hold as well: `Image.MAX_IMAGE_PIXELS` and its warnings are the program's, and stay as they are.
+A folder may hold anything, so nothing in it is trusted. Only regular files of a few formats are opened, and the size of
+a picture is read from its header before any pixel is decoded. Every problem with a picture is a `BadPicture`. Pillow's
+own limits apply as well: `Image.MAX_IMAGE_PIXELS` and its warnings belong to the calling program and are not changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-# Named so that Pillow knows their formats: it would import all of its fifty to find TIFF
+# Imported so that Pillow knows these formats. Otherwise it would import all of its fifty plugins to find TIFF.
 from PIL import (
     BmpImagePlugin,
     GifImagePlugin,
@@ -43,8 +43,8 @@ SUFFIXES = {
 FORMATS = tuple(SUFFIXES)
 KNOWN_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 KINDS = "JPEG, PNG, WebP, GIF, BMP or TIFF"
-MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow begins to warn; a decoded one takes 360 MB
-MAX_BYTES = 2**28  # an uncompressed TIFF of so many pixels
+MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow starts to warn; such a picture takes 360 MB in memory
+MAX_BYTES = 2**28  # the size of an uncompressed TIFF with that many pixels
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
 
 Opener = Callable[[str], int]  # from a path to a descriptor of its file, opened for reading; raises OSError
@@ -63,7 +63,7 @@ class BadPicture(ValueError):
 
 
 class Skipped(NamedTuple):
-    """Something passed over: its `path` as the system has it, and a `reason` that continues the sentence."""
+    """A skipped file or folder: its `path`, and a `reason` that continues the sentence."""
 
     path: str
     reason: str
@@ -73,7 +73,7 @@ class Skipped(NamedTuple):
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    r"""A path on one line that any terminal or file can hold: names may have newlines and bytes that are no text.
+    r"""Return a path as one printable line: file names may contain newlines and bytes that are not text.
 
     >>> shown("a\nb.jpg")
     'a\\nb.jpg'
@@ -91,11 +91,28 @@ def open_picture(
     at_least: int | None = None,
     opener: Opener | None = None,
 ) -> Image.Image:
-    """A picture, from its path or from the bytes of its file, upright and in RGB; `BadPicture` if that cannot be.
+    """Open a picture, upright and in RGB.
 
-    Of an animation it is the first frame. `at_least`: large JPEGs may come at 1/2, 1/4 or 1/8 of their size, which
-    is several times faster, but with no side under `at_least` pixels. `opener` opens the path: the file that it gives
-    is the one that is read, whatever has become of its name.
+    Parameters
+    ----------
+    picture : path or bytes
+        The path of the file, or its content. Of an animation, the first frame is read.
+    max_pixels : int
+        Larger pictures are refused.
+    at_least : int, optional
+        Large JPEGs may be decoded at 1/2, 1/4 or 1/8 of their size, which is several times faster. No side becomes
+        shorter than `at_least` pixels. None: the full size.
+    opener : callable, optional
+        Opens the path and returns a file descriptor. Exactly this file is read, even if its name changes meanwhile.
+
+    Returns
+    -------
+    PIL.Image.Image
+
+    Raises
+    ------
+    BadPicture
+        If the picture cannot be used.
     """
     if isinstance(picture, bytes):
         return decode(picture, "the picture", max_pixels=max_pixels, at_least=at_least)
@@ -103,17 +120,17 @@ def open_picture(
 
 
 def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) -> tuple[int, int]:
-    """Width and height of a picture once upright, from its header alone; `opener` as in `open_picture`."""
+    """Return width and height of the upright picture, from its header only; `opener` as in `open_picture`."""
     with _opened(path, opener) as file, _blaming(path, MAX_PIXELS):
         image, turn = despite_metadata(lambda file: _with_orientation(_identify(file, path, MAX_PIXELS)), file)
-        # Of a TIFF, newer Pillow gives the size once turned, older that in the file, which its tags hold
+        # For a TIFF, newer versions of Pillow give the upright size, older ones the size in the file: read the tags.
         tags = getattr(image, "tag_v2", {})
         width, height = tags.get(WIDTH, image.width), tags.get(HEIGHT, image.height)
         return (height, width) if turn >= 5 else (width, height)
 
 
 def read(path: str | os.PathLike[str], opener: Opener | None = None) -> tuple[bytes, os.stat_result]:
-    """The bytes of a picture's file, and its status after they were read."""
+    """Return the bytes of a picture's file, and the status of the file after reading."""
     with _opened(path, opener) as file:
         data = file.read(os.fstat(file.fileno()).st_size + 1)
         return data, os.fstat(file.fileno())
@@ -122,12 +139,12 @@ def read(path: str | os.PathLike[str], opener: Opener | None = None) -> tuple[by
 def decode(
     data: bytes, path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, at_least: int | None = None
 ) -> Image.Image:
-    """A picture from the bytes of its file, as `open_picture` gives it; `path` is what errors call it."""
+    """Return a picture from the bytes of its file, as `open_picture` does; `path` is its name in errors."""
 
     def load(file: BinaryIO) -> tuple[Image.Image, int]:
         image = _identify(file, path, max_pixels)
         if at_least is not None:
-            image.draft(None, (at_least, at_least))  # JPEG's alone; others take no notice
+            image.draft(None, (at_least, at_least))  # only JPEG can do this; other formats ignore it
         image.load()
         return _with_orientation(image)
 
@@ -136,12 +153,12 @@ def decode(
         image = to_rgb(image)
         if turn in UPRIGHT:
             image = image.transpose(UPRIGHT[turn])
-    image.info = {}  # nobody turns it again, and no thumbnail carries a place or a comment
+    image.info = {}  # so that it is not rotated again, and thumbnails carry no location or comment
     return image
 
 
 def status_of(path: str, opener: Opener) -> os.stat_result:
-    """The status of the file that `opener` opens."""
+    """Return the status of the file that `opener` opens."""
     descriptor = opener(path)
     try:
         return os.fstat(descriptor)
@@ -150,14 +167,14 @@ def status_of(path: str, opener: Opener) -> os.stat_result:
 
 
 def _open(path: str) -> int:
-    # Asked before opening, as opening a device may do things, and after it, as another may be there by then
+    # Checked before opening, because opening a device can have effects, and again after it (`_opened`).
     _check_regular(path, os.stat(path))
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait
 
 
 @contextmanager
 def _opened(path: str | os.PathLike[str], opener: Opener | None = None) -> Iterator[BinaryIO]:
-    """A regular file of bearable size, opened."""
+    """Open a regular file that is not too large."""
     try:
         with open((opener or _open)(os.fspath(path)), "rb") as file:
             _check_regular(path, os.fstat(file.fileno()))
@@ -165,23 +182,25 @@ def _opened(path: str | os.PathLike[str], opener: Opener | None = None) -> Itera
     except BadPicture:
         raise
     except OSError as error:
-        raise BadPicture(path, f"cannot be read ({_short(error)}): see that it is there and may be read") from None
+        raise BadPicture(
+            path, f"cannot be read ({_short(error)}): check that it exists and that you can read it"
+        ) from None
     except ValueError:  # a zero character
-        raise BadPicture(path, "has a name that no file can have: give another path") from None
+        raise BadPicture(path, "is not a valid file name: give another path") from None
 
 
 def _check_regular(path: str | os.PathLike[str], status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise BadPicture(path, "is no regular file (a folder, pipe or device): give a picture's file")
+        raise BadPicture(path, "is not a regular file (a folder, pipe or device): give the file of a picture")
     if not status.st_size:
-        raise BadPicture(path, "is an empty file: copy it anew or remove it")
+        raise BadPicture(path, "is an empty file: copy it again or remove it")
     if status.st_size > MAX_BYTES:
-        size, most = status.st_size // 2**20, MAX_BYTES // 2**20
-        raise BadPicture(path, f"is {size} MB large, and {most} MB are read at most: make it smaller")
+        size, limit = status.st_size // 2**20, MAX_BYTES // 2**20
+        raise BadPicture(path, f"has {size} MB, and at most {limit} MB are read: make it smaller")
 
 
 def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> Image.Image:
-    """A picture of which only the header has been read."""
+    """Open a picture and read only its header."""
     try:
         image = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
@@ -194,7 +213,7 @@ def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> 
 
 @contextmanager
 def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
-    """Decoders raise all kinds for damaged data, OSError, SyntaxError, struct.error, ...: here they are one."""
+    """Turn every error of a decoder (OSError, SyntaxError, struct.error, ...) into `BadPicture`."""
     try:
         yield
     except BadPicture:
@@ -205,11 +224,11 @@ def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
         raise BadPicture(path, "does not fit into memory: make it smaller") from None
     except Exception as error:
         what = "is cut short" if "truncated" in str(error).lower() else f"cannot be decoded ({_short(error)})"
-        raise BadPicture(path, f"{what}, its file is damaged: copy it anew") from None
+        raise BadPicture(path, f"{what}, its file is damaged: copy it again") from None
 
 
 def _at_most(max_pixels: int) -> str:
-    return f"and {max_pixels / 1e6:.3g} million are decoded at most: make it smaller"
+    return f"and at most {max_pixels / 1e6:.3g} million are decoded: make it smaller"
 
 
 def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
@@ -218,15 +237,15 @@ def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
 
 def _unknown(data: bytes) -> str:
     if not data:
-        return "is an empty file: copy it anew or remove it"
+        return "is an empty file: copy it again or remove it"
     start = data.lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "is a web page, not a picture: download the picture again"
     if start.startswith((b"<svg", b"<?xml")):
-        return f"is a drawing or a text, not a picture of pixels: save it as {KINDS}"
+        return f"is a vector drawing or a text, not a picture of pixels: save it as {KINDS}"
     if data[4:8] == b"ftyp":
-        return f"is a HEIC or AVIF picture or a film, which is not read: save it as {KINDS}"
-    return f"is no {KINDS} picture, or its file is damaged: save it as one of these anew"
+        return f"is a HEIC or AVIF picture or a film, which cannot be read: save it as {KINDS}"
+    return f"is not a {KINDS} picture, or its file is damaged: save it again as one of these"
 
 
 def _short(error: BaseException) -> str:
@@ -238,24 +257,37 @@ def _short(error: BaseException) -> str:
 
 
 def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tuple[list[Path], list[Skipped]]:
-    """The pictures in a folder and its subfolders, as a person would sort them, and what was passed over.
+    """Find the pictures in a folder and its subfolders.
 
-    A picture is a file with a picture's suffix, hidden ones and those that systems leave about aside. Links are
-    followed, each folder is looked into once. Files with other suffixes are counted, in one entry for all of them.
-    With `strict`, a folder or picture that cannot be used is an error: the first `BadPicture` is raised.
+    A picture is a file with the suffix of a picture. Hidden files and files of the operating system are ignored. Links
+    are followed, and each folder is read once.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    strict : bool
+        Whether to raise the first folder or picture that cannot be used as `BadPicture`.
+
+    Returns
+    -------
+    list of Path
+        The pictures, sorted as people sort: 2.jpg before 10.jpg.
+    list of Skipped
+        The folders and pictures that cannot be used, and one entry with the number of files with other suffixes.
     """
     top = os.fspath(folder)
     if not os.path.isdir(top):
         problem = "is a file" if os.path.exists(top) else "does not exist"
         raise NotADirectoryError(f"{shown(top)} {problem}: give a folder of pictures")
-    found: list[Path] = []
+    pictures: list[Path] = []
     skipped: list[Skipped] = []
     others: Counter[str] = Counter()
     for parts, reason in sorted(_walk(top), key=lambda file: _as_a_person_sorts(file[0])):
         if reason is not None:
             skipped.append(Skipped(os.path.join(top, *parts), reason))
         elif _suffix(parts[-1]) in KNOWN_SUFFIXES:
-            found.append(Path(top, *parts))
+            pictures.append(Path(top, *parts))
         else:
             others[_suffix(parts[-1]) or "no suffix"] += 1
     if strict and skipped:
@@ -266,14 +298,16 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
         count = others.total()
         kind = "file that is not a picture" if count == 1 else "files that are not pictures"
         skipped.append(Skipped(top, f"holds {count} {kind}, by the suffix: {counts}{more} (pictures are {KINDS})"))
-    return found, skipped
+    return pictures, skipped
 
 
 def _walk(top: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
-    """Each file under `top` as the parts of its path below it, and folders and pictures with what is wrong."""
-    seen = {_identity(parent) for parent in Path(top).resolve().parents}  # a link upwards would list its neighbours
+    """Yield the path of each file below `top`, in components, with None or with what is wrong with it."""
+    seen = {
+        _identity(parent) for parent in Path(top).resolve().parents
+    }  # a link to a parent would list the folders next to `top`
     folders: list[tuple[str, ...]] = [()]
-    links: deque[tuple[str, ...]] = deque()  # looked into last, so that a picture is listed under its own folder
+    links: deque[tuple[str, ...]] = deque()  # read last, so that a picture is listed in its own folder
     while folders or links:
         parts = folders.pop() if folders else links.popleft()
         where = os.path.join(top, *parts)
@@ -285,7 +319,7 @@ def _walk(top: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
             with os.scandir(where) as entries:
                 listing = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            yield parts, f"cannot be looked into ({_short(error)}): see that you may read it"
+            yield parts, f"cannot be opened ({_short(error)}): check that you can read it"
             continue
         for entry in listing:
             if entry.name.startswith(".") or entry.name.lower() in LITTER:
@@ -299,12 +333,12 @@ def _walk(top: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
                 elif _suffix(entry.name) not in KNOWN_SUFFIXES:
                     continue
                 elif entry.is_symlink() and not os.path.exists(entry.path):
-                    yield below, "is a link to nothing: copy the file itself there"
+                    yield below, "is a link to a missing file: copy the file itself there"
                 else:
-                    yield below, "is no regular file (a pipe or device): remove it"
+                    yield below, "is not a regular file (a pipe or device): remove it"
             except OSError as error:  # a link to itself
                 if _suffix(entry.name) in KNOWN_SUFFIXES:
-                    yield below, f"cannot be read ({_short(error)}): see that it is there and may be read"
+                    yield below, f"cannot be read ({_short(error)}): check that it exists and that you can read it"
 
 
 def _suffix(name: str) -> str:
@@ -317,6 +351,6 @@ def _identity(folder: str | Path) -> tuple[int, int]:
 
 
 def _as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
-    """2.jpg before 10.jpg, a before B; names that differ in nothing else by their characters."""
+    """Return a sort key: 2.jpg before 10.jpg, a before B; names that are equal otherwise by their characters."""
     pieces = [re.split(r"(\d+)", part.casefold()) for part in parts]
     return [[int(p) if i % 2 else p for i, p in enumerate(piece)] for piece in pieces], parts

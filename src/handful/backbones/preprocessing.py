@@ -1,4 +1,4 @@
-"""From a picture to the numbers a network was trained on."""
+"""From a picture to the numbers that a network was trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Preprocessing:
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
     interpolation: str = "bicubic"
-    crop: float | None = 0.875  # what part of the largest fitting window is kept; None: the whole picture, squeezed
+    crop: float | None = 0.875  # the share of the largest fitting window; None: the whole picture, resized
 
     def __post_init__(self) -> None:
         if len(self.size) != 2 or not all(isinstance(n, int) and 1 <= n <= 4096 for n in self.size):
@@ -36,7 +36,7 @@ class Preprocessing:
             raise ValueError(f"mean {list(self.mean)} and std {list(self.std)} must be finite, and std positive")
         if max(map(abs, self.mean)) > 1:
             raise ValueError(
-                f"mean {list(self.mean)} is of pixels 0..255, and 0..1 is needed: divide mean and std by 255"
+                f"mean {list(self.mean)} is for pixels 0..255, and 0..1 is needed: divide mean and std by 255"
             )
         if self.interpolation not in INTERPOLATIONS:
             raise ValueError(
@@ -46,13 +46,13 @@ class Preprocessing:
             raise ValueError(f"crop is {self.crop}: a fraction of the picture, above 0 and at most 1, is needed")
 
     def __call__(self, image: Image) -> np.ndarray:
-        """An RGB picture as float32 [C, H, W]."""
+        """Return an RGB picture as float32 [C, H, W]."""
         from PIL.Image import Resampling
 
         height, width = self.size
         if len(self.mean) == 1:
             image = image.convert("L")
-        # Crop and resize in one pass; a picture far too large is first shrunk by averaging whole blocks.
+        # Crop and resize in one pass. A picture that is much too large is first reduced by averaging whole squares.
         small = image.resize(
             (width, height), Resampling[self.interpolation.upper()], box=self._window(image), reducing_gap=3.0
         )
@@ -62,7 +62,7 @@ class Preprocessing:
         return np.ascontiguousarray(pixels * scale - shift)
 
     def _window(self, image: Image) -> tuple[float, float, float, float]:
-        """Left, upper, right and lower border of what is kept: the middle, in the shape of the input."""
+        """Return left, upper, right and lower border of the middle of the picture, in the shape of the input."""
         width, height = image.size
         if self.crop is None:
             return 0, 0, width, height
@@ -71,12 +71,12 @@ class Preprocessing:
         return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
 
     def describe(self) -> str:
-        """The same text for the same preprocessing: part of a backbone's fingerprint."""
+        """Return a text that identifies this preprocessing, for the fingerprint of a backbone."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
 def as_size(size: Any) -> tuple[int, int] | None:
-    """Height and width; one number is both."""
+    """Return height and width; one number means both."""
     if size is None:
         return None
     both = (size, size) if isinstance(size, int) else tuple(size)
@@ -86,7 +86,7 @@ def as_size(size: Any) -> tuple[int, int] | None:
 
 
 def as_numbers(value: Any, what: str) -> tuple[float, ...] | None:
-    """A number a channel; one number is a sequence of one."""
+    """Return one number for each channel; a single number becomes a tuple of one."""
     if value is None:
         return None
     try:

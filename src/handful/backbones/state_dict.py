@@ -1,4 +1,4 @@
-"""Weights out of a torch state dict without torch."""
+"""Read the weights of a torch state dict without torch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from handful.utils.unpickling import Budget, Refused, load_torch, quoted
 
 
 def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
-    """{parameter: array} of a file of `torch.save`; arrays are contiguous copies in the machine's byte order.
+    """Return {parameter: array} of a file of `torch.save`. Arrays are contiguous copies in native byte order.
 
-    Anything but a plain state dict raises ValueError.
+    Raises ValueError if the file is not a plain state dict.
     """
     path = Path(path)
     try:
@@ -24,7 +24,7 @@ def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
         for name, value in content.items():
             if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
                 raise Refused(f"holds a {type(value).__name__} at {quoted(name)}: a state dict holds tensors by name")
-            budget.take(value.nbytes)  # one storage can have thousands of names
+            budget.take(value.nbytes)  # thousands of names can share one storage
             state[name] = np.array(value, value.dtype.newbyteorder("="), order="C")
         return state
     except Refused as error:

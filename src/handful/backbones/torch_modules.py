@@ -1,4 +1,4 @@
-"""Networks run by torch: a module of the user's own, one of timm's, or one of the few-shot literature."""
+"""Networks that run in torch: a module of the user, a network of timm, or one of the few-shot literature."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from handful.backbones.preprocessing import Preprocessing
 from handful.utils.extras import TORCH, need
 
 
-def module_backbone(module: Any, given: dict[str, Any], threads: int | None) -> Backbone:
-    """A `torch.nn.Module` that takes [n, C, H, W]; it is put into evaluation mode."""
+def module_backbone(module: Any, options: dict[str, Any], threads: int | None) -> Backbone:
+    """Return a backbone for a `torch.nn.Module` that takes [n, C, H, W]. It is switched to evaluation mode."""
     name = f"{type(module).__module__}.{type(module).__qualname__}"
-    if missing := [key for key in ("size", "mean", "std") if key not in given]:
-        raise ValueError(f"what the module {name} was trained on is not known: give {', '.join(missing)}")
+    if missing := [key for key in ("size", "mean", "std") if key not in options]:
+        raise ValueError(f"the input of the module {name} is not known: give {', '.join(missing)}")
     count = next((part.in_channels for part in module.modules() if hasattr(part, "in_channels")), 3)
-    spread = {key: given[key] * count if len(given[key]) == 1 else given[key] for key in ("mean", "std")}
-    return TorchBackbone(name, module, Preprocessing(**(given | spread)), threads)
+    spread = {key: options[key] * count if len(options[key]) == 1 else options[key] for key in ("mean", "std")}
+    return TorchBackbone(name, module, Preprocessing(**(options | spread)), threads)
 
 
-def timm_backbone(name: str, model: str, given: dict[str, Any], threads: int | None) -> Backbone:
-    """A pretrained network of timm, which fetches its weights from the Hugging Face hub when it has not got them."""
+def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int | None) -> Backbone:
+    """Return a pretrained network of timm. timm downloads missing weights from the Hugging Face hub."""
     timm = need("timm", f"the backbone {name}", f"{TORCH} timm")
     try:
         network = timm.create_model(model, pretrained=True, num_classes=0)
@@ -38,34 +38,41 @@ def timm_backbone(name: str, model: str, given: dict[str, Any], threads: int | N
         "interpolation": config["interpolation"],
         "crop": config["crop_pct"],
     }
-    return TorchBackbone(name, network, Preprocessing(**(preprocessing | given)), threads)
+    return TorchBackbone(name, network, Preprocessing(**(preprocessing | options)), threads)
 
 
-def network_backbone(name: str, network: str, checkpoint: Path, given: dict[str, Any], threads: int | None) -> Backbone:
-    """A network of the few-shot literature with the weights of a checkpoint, published or of `handful train`."""
+def network_backbone(
+    name: str, network: str, checkpoint: Path, options: dict[str, Any], threads: int | None
+) -> Backbone:
+    """Return a network of the few-shot literature with the weights of a published or own checkpoint."""
     need("torch", f"the backbone {name}", TORCH)
     from handful.backbones.networks.checkpoints import load_network
 
     module, kind, _ = load_network(checkpoint, network)
-    what = f"{kind} {module.options}"  # and not where the weights lie: moved, they give the same features
-    backbone = TorchBackbone(what, module, few_shot_preprocessing(module.channels, given), threads)
+    what = f"{kind} {module.options}"  # without the path: a moved file gives the same features
+    backbone = TorchBackbone(what, module, few_shot_preprocessing(module.channels, options), threads)
     backbone.name = name
     return backbone
 
 
-def few_shot_preprocessing(channels: Any, given: dict[str, Any]) -> Preprocessing:
-    """How the published networks were evaluated: the middle 84 of 92 pixels, colours as on ImageNet; or as given."""
+def few_shot_preprocessing(channels: Any, options: dict[str, Any]) -> Preprocessing:
+    """Return the preprocessing of the published networks, unless `options` change it.
+
+    It takes the middle 84 of 92 pixels, and the mean and std of ImageNet.
+    """
     mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if channels == 3 else ((0.449,), (0.226,))
     usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
-    spread = {key: given[key] * channels for key in ("mean", "std") if len(given.get(key, ())) == 1}
-    made = Preprocessing(**(usual | given | spread))
-    if len(made.mean) != channels:
-        raise ValueError(f"mean and std have {len(made.mean)} numbers, and the network takes {channels} channels")
-    return made
+    spread = {key: options[key] * channels for key in ("mean", "std") if len(options.get(key, ())) == 1}
+    preprocessing = Preprocessing(**(usual | options | spread))
+    if len(preprocessing.mean) != channels:
+        raise ValueError(
+            f"mean and std have {len(preprocessing.mean)} numbers, and the network takes {channels} channels"
+        )
+    return preprocessing
 
 
 class TorchBackbone(Backbone):
-    """A torch module as a backbone: pictures in, the module's output as features out."""
+    """A torch module as a backbone. The features are its output."""
 
     def __init__(self, name: str, module: Any, preprocessing: Preprocessing, threads: int | None):
         self._torch = need("torch", f"the backbone {name}", TORCH)

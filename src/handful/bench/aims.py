@@ -1,6 +1,6 @@
-"""What a method that is not told the share of unknowns is to reach, and whether it does, on the features at hand.
+"""Aims for a method that estimates the share of unknowns itself, and whether the results meet them.
 
-A comparison is met unless its whole 95 % interval, of the mean difference over the same tasks, is below zero. A limit
+A comparison is met unless the whole 95 % interval of the mean difference, over the same tasks, is below zero. A limit
 is met if the mean is within it.
 """
 
@@ -18,13 +18,13 @@ from handful.bench.tables import plain
 from handful.core.metrics import mean_and_half_width
 
 WORDS = {True: "met", False: "missed", None: "not measured"}
-ERROR_WITHIN = {5: 6.0, 1: 10.0}  # points, by shots
-FALSE_UNKNOWN_WITHIN = 5.0  # percent, where nothing is unknown
+ERROR_WITHIN = {5: 6.0, 1: 10.0}  # percent points, by shots
+FALSE_UNKNOWN_WITHIN = 5.0  # percent, in tasks without unknowns
 
 
 @dataclass(frozen=True)
 class Line:
-    """One kind of tasks. `limit`: the mean is to be at most that; without it, a lead that is not to be below 0."""
+    """One kind of tasks. `limit` is the largest allowed mean; None: the mean is a lead and should not be below 0."""
 
     shots: int
     share: float
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def met(self) -> bool | None:
-        """Whether the aim is met here; None if the results cannot tell."""
+        """Whether the aim is met here; None if it was not measured."""
         if self.limit is not None:
             return None if np.isnan(self.mean) else bool(self.mean <= self.limit)
         return None if np.isnan(self.half_width) else bool(self.mean + self.half_width >= 0)
@@ -54,7 +54,7 @@ class Aim:
 
     @property
     def met(self) -> bool | None:
-        """Whether all lines are met; None if one cannot tell and none is missed."""
+        """Whether all lines are met; None if one was not measured and none is missed."""
         verdicts = [line.met for line in self.lines]
         if False in verdicts:
             return False
@@ -62,18 +62,18 @@ class Aim:
 
     @property
     def word(self) -> str:
-        """As in "missed (14 of 15 met)"."""
+        """The verdict as text, such as "missed (14 of 15 met)"."""
         met = [line.met for line in self.lines].count(True)
         return WORDS[self.met] + (f" ({met} of {len(self.lines)} met)" if self.lines else "")
 
     @property
     def worst(self) -> Line | None:
-        """The line that is furthest from its aim, or nearest to missing it."""
+        """The line that misses its aim by most, or meets it by least."""
         measured = [line for line in self.lines if line.met is not None]
         return min(measured, key=_slack, default=None)
 
     def record(self) -> dict[str, Any]:
-        """Return the aim with its lines as JSON takes it."""
+        """Return the aim with its lines as plain data for JSON."""
         lines = [
             {
                 "shots": x.shots, "share": x.share, "mean": plain(x.mean), "half_width_95": plain(x.half_width),
@@ -85,14 +85,14 @@ class Aim:
 
 
 def check_aims(results: Sequence[Results]) -> list[Aim]:
-    """All aims, on the results of each number of shots."""
+    """Return all aims, checked on the results for each number of shots."""
     errors = [
         Aim(
             f"The share is estimated within {limit:g} points at {shots} shot{'s' * (shots > 1)}, mean absolute error",
             [
-                _line(of, column, np.abs(of[column, AUTO]["share_error"]), limit)
-                for of in results
-                for column, protocol in protocols_of(of).items()
+                _line(result, column, np.abs(result[column, AUTO]["share_error"]), limit)
+                for result in results
+                for column, protocol in protocols_of(result).items()
                 if protocol.shots == shots
             ],
         )
@@ -101,9 +101,9 @@ def check_aims(results: Sequence[Results]) -> list[Aim]:
     alarms = Aim(
         f"At most {FALSE_UNKNOWN_WITHIN:g} % of the knowns are called unknown where nothing is unknown",
         [
-            _line(of, column, of[column, AUTO]["false_unknown"], FALSE_UNKNOWN_WITHIN)
-            for of in results
-            for column, protocol in protocols_of(of).items()
+            _line(result, column, result[column, AUTO]["false_unknown"], FALSE_UNKNOWN_WITHIN)
+            for result in results
+            for column, protocol in protocols_of(result).items()
             if not protocol.outliers
         ],
     )
@@ -116,7 +116,7 @@ def check_aims(results: Sequence[Results]) -> list[Aim]:
 
 
 def to_markdown(aims: Sequence[Aim]) -> str:
-    """A section for the top of the tables."""
+    """Return the aims as a Markdown section, for the start of the page."""
     lines = ["## Aims", "", "In percent points ± the half-width of the 95 % interval of the mean over tasks.", ""]
     for aim in aims:
         lines += [f"### {aim.statement}: **{aim.word}**", ""]
@@ -125,13 +125,13 @@ def to_markdown(aims: Sequence[Aim]) -> str:
 
 
 def _leads(results: Sequence[Results], row: str, figure: str) -> list[Line]:
-    """Auto over a row wherever the figure is defined; none if the row was not run."""
+    """Return the leads of Auto over a row where the figure is defined; [] if the row was not run."""
     return [
-        _line(of, column, lead(of, column, row, figure))
-        for of in results
-        if row in of.benchmark.contenders
-        for column in of.benchmark.columns
-        if not np.isnan(of[column, row][figure]).all()
+        _line(result, column, lead(result, column, row, figure))
+        for result in results
+        if row in result.benchmark.contenders
+        for column in result.benchmark.columns
+        if not np.isnan(result[column, row][figure]).all()
     ]
 
 

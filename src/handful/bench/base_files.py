@@ -1,4 +1,4 @@
-"""What base classes give a benchmark: a mean to centre on and, for methods that need one, a `Base`, learned once."""
+"""The base of a benchmark: a mean to centre on and, for methods that need one, a `Base` that is learned once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handful.solving.solver import needed_base
 class LearnBase(Protocol):
     """A function that learns what methods need from base classes: `handful.training.heads.learn_base`."""
 
-    __module__: str  # its source decides what is learned
+    __module__: str  # its source is part of the key under which the base is stored
 
     def __call__(
         self, features: FeatureTable, /, *, heads: Sequence[str], progress: Callable[[int, int], object]
@@ -29,30 +29,32 @@ class LearnBase(Protocol):
 
 
 @dataclass(frozen=True)
-class Ground:
-    """The base that tasks are solved with, at least its mean, and a digest of what decides that mean."""
+class BenchmarkBase:
+    """The base with which tasks are solved (at least its mean), and a digest of the data behind that mean."""
 
     base: Base
     mark: str
     name: str
 
 
-def ground(base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None) -> Ground | None:
-    """What is known of the base classes: as given, or by the mean that the features bring with them.
+def benchmark_base(
+    base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None
+) -> BenchmarkBase | None:
+    """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features.
 
-    learned: what was learned from the features that are `base`.
+    learned: what was learned from `base`, if `base` is a table of features.
     """
     if isinstance(base, FeatureTable):
-        return Ground(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
+        return BenchmarkBase(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
     if base is None:
         if features.base_mean is None:
             return None
         base = Base(features.base_mean, about={"name": f"{features.name}'s own base mean"})
     name = str(base.about.get("name", "base"))
-    return Ground(base, f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}", name)
+    return BenchmarkBase(base, f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}", name)
 
 
-def check_dimension(base: Ground | None, features: FeatureTable) -> None:
+def check_dimension(base: BenchmarkBase | None, features: FeatureTable) -> None:
     """Raise ValueError if the base and the features have different numbers of dimensions."""
     if base is not None and base.base.dimension != features.dimension:
         raise ValueError(
@@ -61,8 +63,8 @@ def check_dimension(base: Ground | None, features: FeatureTable) -> None:
         )
 
 
-def needing(contenders: Iterable[Contender]) -> list[Contender]:
-    """Those that need a base and have not been given one of their own."""
+def base_dependents(contenders: Iterable[Contender]) -> list[Contender]:
+    """Return the contenders that need a base and have none among their parameters."""
     return [c for c in contenders if get_solver(c.method).info.needs == "base" and c.parameters.get("base") is None]
 
 
@@ -73,24 +75,27 @@ def learn(
     progress: Callable[[str, int, int], object],
     learn_base: LearnBase | None,
 ) -> Base | None:
-    """Return what contenders need that `learn_base` learns from the features `base`; a file in the store keeps it."""
-    wanting = needing(contenders)
+    """Learn from the features `base` what the contenders need, once: a file in the store keeps it.
+
+    Returns None if no contender needs it, or if `base` is already a `Base`.
+    """
+    dependent = base_dependents(contenders)
     if isinstance(base, Base):
-        for contender in wanting:  # or it says what is missing, now
+        for contender in dependent:  # raises now if something is missing
             needed_base(get_solver(contender.method), base, base.dimension)
-    if not wanting or isinstance(base, Base):
+    if not dependent or isinstance(base, Base):
         return None
     if base is None:
         raise ValueError(
-            f"{wanting[0].method} learns from base classes: give --base, features of the backbone's training classes "
+            f"{dependent[0].method} learns from base classes: give --base, features of the backbone's training classes "
             "or a base file that `handful base` or `handful train` wrote"
         )
     if learn_base is None:
         raise ValueError(
-            f"{wanting[0].method} needs heads that are learned from base classes, and there is nothing to learn them "
-            "with: give a base file, or learn_base=handful.training.heads.learn_base"
+            f"{dependent[0].method} needs heads that are learned from base classes, but no function to learn them was "
+            "given: give a base file, or learn_base=handful.training.heads.learn_base"
         )
-    heads = sorted({part for c in wanting for part in get_solver(c.method).base_parts} - {NEGATIVES})
+    heads = sorted({part for c in dependent for part in get_solver(c.method).base_parts} - {NEGATIVES})
     mark = blake2b(
         f"{fingerprint(base)} {heads} {source_of([learn_base.__module__])}".encode(), digest_size=6
     ).hexdigest()

@@ -1,9 +1,9 @@
-"""The paper's statements, each as a test on the features at hand.
+"""The statements of the paper, each tested on the user's features.
 
-A statement is broken into comparisons; each is a mean difference over the same tasks, in percent points, with the
-half-width of its 95 % interval. A comparison holds if the whole interval is above zero, fails if it is below, and is
-open between; a statement holds if all its comparisons do and fails if one fails. The few about the place of a maximum
-say in words what was found.
+A statement consists of comparisons. Each is a mean difference over the same tasks, in percent points, with the
+half-width of its 95 % interval. A comparison holds if the whole interval is above zero, fails if it is below zero, and
+is open otherwise. A statement holds if all its comparisons hold, and fails if one fails. A few statements are about the
+place of a maximum: these have a remark instead of comparisons.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ TRANSDUCTIVE = ("FSL-T", "OSFSL-T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two results on the same tasks, which speaks for or against a statement."""
+    """The difference of two results on the same tasks, which supports or contradicts a statement."""
 
     what: str
-    difference: float  # of the means, in percent points: above 0 speaks for the statement
+    difference: float  # of the means, in percent points: above 0 supports the statement
     half_width: float  # of the 95 % interval
 
     @property
     def holds(self) -> bool | None:
-        """None: the interval has both signs."""
+        """Whether the comparison holds; None if the interval contains zero."""
         if self.difference - self.half_width > 0:
             return True
         return False if self.difference + self.half_width < 0 else None
 
     @property
     def weight(self) -> float:
-        """How much it speaks for the statement: the difference in half-widths, so above 1 it holds, below -1 fails."""
+        """The difference in units of the half-width: above 1 the comparison holds, below -1 it fails."""
         if self.half_width > 0:
             return self.difference / self.half_width
         return 0.0 if self.holds is None else float(np.copysign(np.inf, self.difference))
@@ -56,41 +56,41 @@ class Verdict:
     statement: str
     comparisons: list[Comparison]
     remark: str = ""
-    found: bool | None = None  # where there is nothing to compare, only a place to look at
+    observed: bool | None = None  # the verdict of a statement that has no comparisons
 
     @property
     def holds(self) -> bool | None:
         """Whether all comparisons support the statement; None if one is undecided and none contradicts it."""
-        verdicts = [c.holds for c in self.comparisons] + ([self.found] if not self.comparisons else [])
+        verdicts = [c.holds for c in self.comparisons] + ([self.observed] if not self.comparisons else [])
         if False in verdicts:
             return False
         return None if None in verdicts else True
 
     @property
     def word(self) -> str:
-        """As in "does not hold (7 of 12 comparisons hold, 3 are open)"."""
+        """The verdict as text, such as "does not hold (7 of 12 comparisons hold, 3 are open)"."""
         if not self.comparisons or self.holds:
             return WORDS[self.holds]
         verdicts = [c.holds for c in self.comparisons]
-        counted = f"{verdicts.count(True)} of {len(verdicts)} comparisons hold, {verdicts.count(None)} are open"
-        return f"{WORDS[self.holds]} ({counted})"
+        counts_text = f"{verdicts.count(True)} of {len(verdicts)} comparisons hold, {verdicts.count(None)} are open"
+        return f"{WORDS[self.holds]} ({counts_text})"
 
     @property
     def narrowest(self) -> Comparison | None:
-        """The comparison that speaks least for the statement."""
+        """The comparison that supports the statement least."""
         return min(self.comparisons, key=lambda c: c.weight, default=None)
 
     def record(self) -> dict[str, Any]:
-        """Return the statement with its comparisons as JSON takes it."""
-        compared = [
+        """Return the statement with its comparisons as plain data for JSON."""
+        comparisons = [
             {"what": c.what, "difference": plain(c.difference), "half_width_95": plain(c.half_width), "holds": c.holds}
             for c in self.comparisons
         ]
-        return {"statement": self.statement, "holds": self.holds, "remark": self.remark, "comparisons": compared}
+        return {"statement": self.statement, "holds": self.holds, "remark": self.remark, "comparisons": comparisons}
 
 
 def check(balanced: Results, imbalanced: Results, sweep: Results, ablation: Results) -> list[Verdict]:
-    """All statements, on the results of the four benchmarks."""
+    """Return the verdicts on all statements, from the results of the four benchmarks."""
     verdicts = [
         _best("EOL is best on all four figures, balanced", balanced, balanced.benchmark.columns[0]),
         _best("EOL is best on all four figures, averaged over the three ratios", imbalanced, None),
@@ -122,27 +122,29 @@ def to_markdown(verdicts: Iterable[Verdict], results: Results, command: str | No
 
 
 def _best(statement: str, results: Results, column: str | None) -> Verdict:
-    """EOL against the best of the others, for each figure: whichever has the highest mean."""
+    """Compare EOL, for each figure, with the method that has the highest mean of the others."""
     eol, others = _rows(results, ["eol"]), [r for r, c in results.benchmark.contenders.items() if c.method != "eol"]
     comparisons = []
     for figure in FIGURES if eol and others else ():
         second = max(others, key=lambda row: values(results, column, row, figure).mean())
-        apart = values(results, column, eol[0], figure) - values(results, column, second, figure)
-        comparisons.append(_compare(f"{TITLES[figure]}, EOL over {second}", apart))
+        difference = values(results, column, eol[0], figure) - values(results, column, second, figure)
+        comparisons.append(_compare(f"{TITLES[figure]}, EOL over {second}", difference))
     return Verdict(statement, comparisons, "" if comparisons else _ABSENT)
 
 
 def _sweep(sweep: Results) -> list[Verdict]:
     columns = sweep.benchmark.columns
     best = {figure: [_best_b(sweep, column, figure) for column in columns] for figure in FIGURES}
-    told = [best_b(share) for share in (0.2, 0.5, 0.8)]
-    words = [f"{TITLES[f]}: b = {', '.join(map(str, found))}" for f, found in best.items()]
+    expected = [best_b(share) for share in (0.2, 0.5, 0.8)]
+    words = [f"{TITLES[f]}: b = {', '.join(map(str, best_values))}" for f, best_values in best.items()]
     remark = f"Best b at {', '.join(columns)} outliers. " + "; ".join(words) + "."
-    rises = all(found == sorted(found) and found[0] < found[-1] for found in best.values())
-    near = all(abs(b - t) < 0.15 for found in best.values() for b, t in zip(found, told, strict=True))
+    rises = all(
+        best_values == sorted(best_values) and best_values[0] < best_values[-1] for best_values in best.values()
+    )
+    near = all(abs(b - t) < 0.15 for best_values in best.values() for b, t in zip(best_values, expected, strict=True))
     return [
-        Verdict("The best b rises with the outlier share", [], remark, found=rises),
-        Verdict("The best b is about 0.3, 0.5 and 0.7 at 20, 50 and 80 % outliers", [], remark, found=near),
+        Verdict("The best b rises with the outlier share", [], remark, observed=rises),
+        Verdict("The best b is about 0.3, 0.5 and 0.7 at 20, 50 and 80 % outliers", [], remark, observed=near),
     ]
 
 
@@ -174,16 +176,16 @@ def _knn(balanced: Results) -> Verdict:
     detectors = [r for r, c in balanced.benchmark.contenders.items() if c.kind == "OOD" and c.method != "knn"]
     knn = _rows(balanced, ["knn"])
     comparisons = []
-    for figure in FIGURES[1:]:  # the detectors' classes are SimpleShot's, all the same
+    for figure in FIGURES[1:]:  # not accuracy: all detectors take their classes from SimpleShot
         if knn and detectors:
             second = max(detectors, key=lambda row: balanced[column, row][figure].mean())
-            apart = balanced[column, knn[0]][figure] - balanced[column, second][figure]
-            comparisons.append(_compare(f"{TITLES[figure]}, kNN over {second}", apart))
+            difference = balanced[column, knn[0]][figure] - balanced[column, second][figure]
+            comparisons.append(_compare(f"{TITLES[figure]}, kNN over {second}", difference))
     return Verdict("kNN is the best of the plain detectors", comparisons, "" if comparisons else _ABSENT)
 
 
 def _open_set(balanced: Results) -> Verdict:
-    """The weakest transductive open-set method against the best inductive one, whatever its kind."""
+    """Compare the weakest transductive open-set method with the best inductive method of any kind."""
     column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
     above = [r for r, c in contenders.items() if c.kind == "OSFSL-T"]
     below = [r for r, c in contenders.items() if c.kind in ("OOD", "FSL", "OSFSL")]
@@ -191,48 +193,48 @@ def _open_set(balanced: Results) -> Verdict:
     for figure in FIGURES if above and below else ():
         low = min(above, key=lambda row: balanced[column, row][figure].mean())
         high = max(below, key=lambda row: balanced[column, row][figure].mean())
-        apart = balanced[column, low][figure] - balanced[column, high][figure]
-        comparisons.append(_compare(f"{TITLES[figure]}, {low} over {high}", apart))
+        difference = balanced[column, low][figure] - balanced[column, high][figure]
+        comparisons.append(_compare(f"{TITLES[figure]}, {low} over {high}", difference))
     return Verdict(
         "Transductive open-set methods are above inductive ones", comparisons, "" if comparisons else _ABSENT
     )
 
 
 def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
-    """What each loses from balanced tasks to the mean of the three ratios."""
+    """Compare what methods lose from balanced tasks to the mean of the three ratios."""
     column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
 
     def loss(rows: Sequence[str], figure: str) -> np.ndarray:
-        lost = [balanced[column, row][figure] - values(imbalanced, None, row, figure) for row in rows]
-        mean: np.ndarray = np.mean(lost, axis=0)
+        losses = [balanced[column, row][figure] - values(imbalanced, None, row, figure) for row in rows]
+        mean: np.ndarray = np.mean(losses, axis=0)
         return mean
 
     transductive = [r for r, c in contenders.items() if c.kind in TRANSDUCTIVE]
     inductive = [r for r, c in contenders.items() if c.kind not in TRANSDUCTIVE]
     verdicts = []
     both = transductive and inductive
-    apart = [
+    difference = [
         _compare(f"loss of {TITLES[f]}, transductive over the others", loss(transductive, f) - loss(inductive, f))
         for f in (FIGURES if both else ())
     ]
-    verdicts.append(Verdict("Transductive methods lose most under imbalance", apart, "" if both else _ABSENT))
+    verdicts.append(Verdict("Transductive methods lose most under imbalance", difference, "" if both else _ABSENT))
 
     robust = _rows(balanced, ["laplacianshot"])
     overall = {row: np.mean([np.abs(loss([row], f).mean()) for f in FIGURES]) for row in contenders}
     ranked = sorted(overall, key=lambda row: overall[row])
     remark = "Mean absolute change over the four figures: " + ", ".join(f"{r} {overall[r]:.1f}" for r in ranked) + "."
-    found = bool(robust) and ranked[0] == robust[0]
-    verdicts.append(Verdict("LaplacianShot is the most robust to imbalance", [], remark, found if robust else None))
+    is_first = bool(robust) and ranked[0] == robust[0]
+    verdicts.append(Verdict("LaplacianShot is the most robust to imbalance", [], remark, is_first if robust else None))
     return verdicts
 
 
-_ABSENT = "The methods it speaks of were not run."
+_ABSENT = "The methods of this statement were not run."
 
 
 def _rows(results: Results, methods: Sequence[str]) -> list[str]:
     return [row for row, c in results.benchmark.contenders.items() if c.method in methods]
 
 
-def _compare(what: str, apart: np.ndarray) -> Comparison:
-    mean, half = mean_and_half_width(apart)
+def _compare(what: str, difference: np.ndarray) -> Comparison:
+    mean, half = mean_and_half_width(difference)
     return Comparison(what, float(mean), float(half))

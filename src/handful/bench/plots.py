@@ -1,4 +1,4 @@
-"""Pictures of results, by matplotlib where it is installed.
+"""Figures of results, drawn with matplotlib if it is installed.
 
 sweep           the four figures of EOL along b at each share of outliers, with the other methods as lines
 scatter         accuracy against AUROC of every method, coloured by paradigm
@@ -8,8 +8,8 @@ histogram       the outlier scores of knowns and of unknowns
 optimisation    the loss and the four figures along the steps of EOL on one task
 gallery         the last three for some methods on the same tasks
 
-Each is a `Figure` of its own, without pyplot: nothing global is set, no window is opened, none has to be closed.
-Shades and bars are the 95 % interval of a mean over tasks, but for the bars of estimates, which hold 90 % of the tasks.
+Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. Shades and bars
+are the 95 % interval of a mean over tasks. Only the bars of estimates are different: they cover 90 % of the tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.bench.runner import Results
-from handful.bench.settings import FIGURES, parse_methods, told
+from handful.bench.settings import FIGURES, parse_methods, with_true_share
 from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's, told apart by colour-blind readers too; without the yellow, which is faint on white
+# The colours of Okabe and Ito, which colour-blind readers can distinguish; without yellow, which is faint on white.
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK = COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000",
 )  # fmt: skip
@@ -42,10 +42,12 @@ DASHES = ("-", "--", ":", "-.")
 PARADIGMS = {
     "OOD": (BLACK, "^"), "FSL": (ORANGE, "s"), "FSL-T": (VERMILION, "D"), "OSFSL": (GREEN, "v"), "OSFSL-T": (BLUE, "o"),
 }  # fmt: skip
-RATES = np.arange(101) / 100  # where curves are averaged; rounded as k / n is, so that equal shares are equal
+RATES = np.arange(101) / 100  # where curves are averaged; computed as k / n, so that equal shares compare as equal
 SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
-PLACES = np.array([(away, *side) for away in (5, 9, 14, 20, 28, 38) for side in SIDES])  # of a name around its point
-AFTER = (0, 1, 2, 5)  # steps, and every fifth from there on
+PLACES = np.array(
+    [(away, *side) for away in (5, 9, 14, 20, 28, 38) for side in SIDES]
+)  # possible positions of a name around its point
+FIRST_STOPS = (0, 1, 2, 5)  # steps; after these every fifth step
 SHADE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
 DPI = 150
 
@@ -56,14 +58,14 @@ def available() -> bool:
 
 
 def png(figure: Figure) -> bytes:
-    """The picture as a file; the same bytes whenever it is drawn from the same numbers."""
+    """Return the figure as a PNG file. The same numbers give the same bytes."""
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi="figure", metadata={"Software": None})
     return out.getvalue()
 
 
 def sweep(results: Results) -> Figure:
-    """A row of panels for each share of outliers, a panel for each figure; a ring is around the best b."""
+    """Draw a row of panels for each share of outliers and a panel for each figure. A ring marks the best b."""
     benchmark = results.benchmark
     b = {row: c.parameters["b"] for row, c in benchmark.contenders.items() if c.method == "eol"}
     figure, grid = _panels(len(benchmark.columns), len(FIGURES), (11, 2.4 * len(benchmark.columns) + 1), sharex=True)
@@ -73,9 +75,11 @@ def sweep(results: Results) -> Figure:
         others = [row for row in rows if row.name not in b]
         x = np.array([b[row.name] for row in along])
         for name, axes in zip(FIGURES, panels, strict=True):
-            means, halves = (np.array([getattr(r, of)[name] for r in along]) for of in ("means", "half_widths"))
+            means, halves = (
+                np.array([getattr(r, attribute)[name] for r in along]) for attribute in ("means", "half_widths")
+            )
             _curve(axes, x, means, halves, BLUE, "-", "EOL", marker="o", markersize=3, zorder=3)
-            if not np.isnan(means).all():  # all are where no query is an outlier
+            if not np.isnan(means).all():  # all are NaN if no query is an outlier
                 best = np.nanargmax(means)
                 axes.plot(x[best], means[best], "o", color=BLUE, markersize=9, markerfacecolor="none", label="best b")
             for row, (colour, dash) in zip(others, _styles(len(others), skip=1), strict=True):
@@ -92,50 +96,56 @@ def sweep(results: Results) -> Figure:
 
 
 def scatter(results: Results) -> Figure:
-    """A labelled point for each method; the mean over the kinds of tasks if there are several."""
+    """Draw a labelled point for each method, the mean over the kinds of tasks if there are several."""
     columns = results.benchmark.columns
-    found = table(results, columns[0] if len(columns) == 1 else None)
+    means_table = table(results, columns[0] if len(columns) == 1 else None)
     figure, ((axes,),) = _panels(1, 1, (8, 5.5))
     means, halves = (
-        np.array([[getattr(row, of)[name] for name in ("accuracy", "auroc")] for row in found.rows])
-        for of in ("means", "half_widths")
+        np.array([[getattr(row, attribute)[name] for name in ("accuracy", "auroc")] for row in means_table.rows])
+        for attribute in ("means", "half_widths")
     )
     drawn = {}
-    for row, (x, y), (dx, dy) in zip(found.rows, means, halves, strict=True):
+    for row, (x, y), (dx, dy) in zip(means_table.rows, means, halves, strict=True):
         colour, marker = PARADIGMS[row.kind]
         drawn[row.kind] = axes.errorbar(x, y, dy, dx, fmt=marker, color=colour, markersize=6, elinewidth=0.7)
     axes.set(xlabel="Accuracy, %", ylabel="AUROC, %")
     axes.grid(color="0.92")
     axes.margins(0.08)
     kinds = [kind for kind in PARADIGMS if kind in drawn]
-    figure.suptitle(f"{found.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
+    figure.suptitle(f"{means_table.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
     figure.legend([drawn[kind] for kind in kinds], kinds, loc="outside right center", title="Paradigm", frameon=False)
-    _label(axes, [row.name for row in found.rows], means, halves)
+    _label(axes, [row.name for row in means_table.rows], means, halves)
     return figure
 
 
 def shares(results: Sequence[Results]) -> Figure:
-    """On the left what Auto took the share for, at each number of shots; then a panel of AUROC for each."""
+    """Draw the share that Auto estimated, for each number of shots, then a panel of AUROC for each number."""
     figure, ((left, *panels),) = _panels(1, 1 + len(results), (4 * (1 + len(results)), 4.6))
-    left.plot((0, 100), (0, 100), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # as it is
-    apart = np.arange(len(results)) - (len(results) - 1) / 2  # the bars of different shots beside each other
-    for of, (colour, dash), aside in zip(results, _styles(len(results)), apart, strict=True):
-        truth = np.array([100 * p.outlier_share for p in protocols_of(of).values()])
-        found = np.stack([t + of[c, AUTO]["share_error"] for t, c in zip(truth, of.benchmark.columns, strict=True)])
-        low, mean, high = np.quantile(found, 0.05, axis=1), found.mean(axis=1), np.quantile(found, 0.95, axis=1)
-        reach = np.maximum([mean - low, high - mean], 0)  # few tasks may have their mean outside
+    left.plot((0, 100), (0, 100), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # a perfect estimate
+    offsets = np.arange(len(results)) - (len(results) - 1) / 2  # so that bars of different shots do not overlap
+    for result, (colour, dash), offset in zip(results, _styles(len(results)), offsets, strict=True):
+        truth = np.array([100 * p.outlier_share for p in protocols_of(result).values()])
+        estimates = np.stack(
+            [t + result[c, AUTO]["share_error"] for t, c in zip(truth, result.benchmark.columns, strict=True)]
+        )
+        low, mean, high = (
+            np.quantile(estimates, 0.05, axis=1),
+            estimates.mean(axis=1),
+            np.quantile(estimates, 0.95, axis=1),
+        )
+        reach = np.maximum([mean - low, high - mean], 0)  # with few tasks the mean may be outside
         style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 3, "elinewidth": 0.8}
-        name = f"{of.benchmark.cells[0].protocol.shots}-shot"
-        left.errorbar(truth + 1.2 * aside, mean, reach, label=name, capsize=2, **style)
+        name = f"{result.benchmark.cells[0].protocol.shots}-shot"
+        left.errorbar(truth + 1.2 * offset, mean, reach, label=name, capsize=2, **style)
     left.set(xlabel="True share of unknowns, %", ylabel="Estimate, %: mean, and 90 % of the tasks", title=AUTO)
     left.legend(frameon=False, fontsize=8)
-    for of, axes in zip(results, panels, strict=True):
-        rows, columns = figure_table(of, "auroc").rows, of.benchmark.columns[1:]  # not defined without unknowns
-        truth = np.array([100 * protocols_of(of)[column].outlier_share for column in columns])
+    for result, axes in zip(results, panels, strict=True):
+        rows, columns = figure_table(result, "auroc").rows, result.benchmark.columns[1:]  # not defined without unknowns
+        truth = np.array([100 * protocols_of(result)[column].outlier_share for column in columns])
         for row, style_of in zip(rows, _styles(len(rows)), strict=True):
             means, halves = (np.array([by[c] for c in columns]) for by in (row.means, row.half_widths))
             _curve(axes, truth, means, halves, *style_of, row.name, marker="o", markersize=3)
-        axes.set(xlabel="True share of unknowns, %", ylabel="AUROC, %", title=_size(of.benchmark.cells[0].protocol))
+        axes.set(xlabel="True share of unknowns, %", ylabel="AUROC, %", title=_size(result.benchmark.cells[0].protocol))
     first = results[0]
     words = f"{first.features}, {first.seeds * first.tasks:,} tasks of each kind"
     figure.suptitle(f"{first.benchmark.title}: {words}", fontsize=11)
@@ -144,11 +154,11 @@ def shares(results: Sequence[Results]) -> Figure:
 
 
 def curves(results_by_name: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
-    """scores and outlier [B, Q] by name. The precision at a recall is the one that `metrics` gives for it."""
+    """Draw ROC and precision-recall curves from scores and outlier, [B, Q] each, by name."""
     figure, ((left, right),) = _panels(1, 2, (9, 4.4))
     for (name, (scores, outlier)), style in zip(results_by_name.items(), _styles(len(results_by_name)), strict=True):
         _curve(left, RATES, *mean_and_half_width(_roc(scores, outlier), axis=0), *style, name)
-        recalls = RATES[1:]  # nothing found has no precision
+        recalls = RATES[1:]  # precision is not defined at recall 0
         precision = np.stack([precision_at_recall(scores, outlier, r) for r in recalls], axis=1)
         _curve(right, recalls, *mean_and_half_width(precision, axis=0), *style, name)
     left.plot((0, 1), (0, 1), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # chance
@@ -160,15 +170,15 @@ def curves(results_by_name: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figu
 
 
 def histogram(scores: np.ndarray, outlier: np.ndarray, title: str) -> Figure:
-    """scores and outlier [B, Q]; knowns and unknowns each have area 1, however many of them there are."""
+    """Draw histograms of scores [B, Q] for knowns and unknowns. Each has area 1."""
     scores, outlier = np.asarray(scores), np.asarray(outlier)
     figure, ((axes,),) = _panels(1, 1, (6, 3.6))
     edges = np.histogram_bin_edges(scores, bins=40)
-    for name, chosen, colour in (("known", ~outlier, BLUE), ("unknown", outlier, VERMILION)):
-        if chosen.any():
-            density, _ = np.histogram(scores[chosen], edges, density=True)
+    for name, is_kind, colour in (("known", ~outlier, BLUE), ("unknown", outlier, VERMILION)):
+        if is_kind.any():
+            density, _ = np.histogram(scores[is_kind], edges, density=True)
             axes.stairs(density, edges, fill=True, color=colour, alpha=0.25)
-            axes.stairs(density, edges, color=colour, linewidth=1.2, label=f"{name}, {chosen.sum():,} queries")
+            axes.stairs(density, edges, color=colour, linewidth=1.2, label=f"{name}, {is_kind.sum():,} queries")
     axes.set(xlabel="Outlier score", ylabel="Density", xlim=(edges[0], edges[-1]))
     axes.set_ylim(bottom=0)
     figure.suptitle(title, fontsize=11)
@@ -179,23 +189,23 @@ def histogram(scores: np.ndarray, outlier: np.ndarray, title: str) -> Figure:
 def optimisation(
     features: FeatureTable, base_mean: np.ndarray | None, protocol: Protocol, seed: int = 0, task: int = 0
 ) -> Figure:
-    """Task number `task` of a seed. The figures are those of EOL stopped after so many steps."""
+    """Draw the loss of EOL on task number `task` of a seed, and the figures when it stops earlier."""
     episode = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=[task])
-    given = told(parse_methods(["eol"])[0], protocol).parameters
-    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **given}
+    parameters = with_true_share(parse_methods(["eol"])[0], protocol).parameters
+    options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **parameters}
     loss = np.asarray(solve_task(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
     last = get_solver("eol").defaults["steps"]
-    stops = sorted({k for k in (*AFTER, *range(10, last, 5)) if k < last} | {last})
-    found = [solve_task(episode.task, method="eol", steps=k, **options) for k in stops]
-    measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in found]
+    stops = sorted({k for k in (*FIRST_STOPS, *range(10, last, 5)) if k < last} | {last})
+    results = [solve_task(episode.task, method="eol", steps=k, **options) for k in stops]
+    measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in results]
     figure, ((top,), (bottom,)) = _panels(2, 1, (7, 5.6), sharex=True)
     top.plot(np.arange(len(loss)), loss, color=BLACK)
     top.set_ylabel("Loss")
     for name, (colour, dash) in zip(FIGURES, _styles(len(FIGURES)), strict=True):
-        shown = [100 * float(m[name][0]) for m in measured]
-        bottom.plot(stops, shown, color=colour, linestyle=dash, marker="o", markersize=3, label=TITLES[name])
+        percentages = [100 * float(m[name][0]) for m in measured]
+        bottom.plot(stops, percentages, color=colour, linestyle=dash, marker="o", markersize=3, label=TITLES[name])
     bottom.set(xlabel="Steps", ylabel="%", xlim=(-0.5, last + 0.5))
-    b = f"b = {given['b']}"
+    b = f"b = {parameters['b']}"
     figure.suptitle(f"EOL on task {task} of seed {seed}: {features.name}, {_size(protocol)}, {b}", fontsize=11)
     figure.legend(loc="outside lower center", ncols=len(FIGURES), frameon=False)
     return figure
@@ -209,15 +219,15 @@ def gallery(
     tasks: int = 100,
     seed: int = 0,
 ) -> dict[str, Figure]:
-    """By file name: "curves" of all the methods, "histograms-<method>" of each, and EOL's "optimisation"."""
-    need()  # before tasks are solved for nothing
+    """Return figures by file name: "curves" of all methods, "histograms-<method>" of each, "optimisation" of EOL."""
+    need()  # before any task is solved
     episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=tasks)
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
     for contender in parse_methods(methods):
-        given = told(contender, protocol).parameters
-        found = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **given)
-        scores[contender.row] = np.asarray(found.outlier_scores), episodes.outlier
+        parameters = with_true_share(contender, protocol).parameters
+        result = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **parameters)
+        scores[contender.row] = np.asarray(result.outlier_scores), episodes.outlier
         parts = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(parts)).strip("-")
         histograms[f"histograms-{name}"] = histogram(*scores[contender.row], f"{contender.row}: {words}")
@@ -226,7 +236,7 @@ def gallery(
     return {"curves": together, **histograms, "optimisation": optimisation(features, base_mean, protocol, seed)}
 
 
-# What they share
+# Helpers
 
 
 def need() -> None:
@@ -236,13 +246,13 @@ def need() -> None:
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = False) -> tuple[Figure, np.ndarray]:
-    """An empty figure and its axes [rows, columns]."""
+    """Return an empty figure and its axes [rows, columns]."""
     need()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)  # measures texts and writes the file, whatever backend pyplot has been given
+    FigureCanvasAgg(figure)  # measures texts and writes the file, independent of the backend of pyplot
     grid = figure.subplots(rows, columns, sharex=sharex, squeeze=False)
     for axes in grid.flat:
         axes.spines[["top", "right"]].set_visible(False)
@@ -251,7 +261,7 @@ def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = F
 
 
 def _styles(count: int, skip: int = 0) -> list[tuple[str, str]]:
-    """A colour and a dash for each line; dashes change when the colours are used up."""
+    """Return a colour and a dash for each line. The dash changes when all colours are used."""
     return [(COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]) for i in range(skip, skip + count)]
 
 
@@ -261,21 +271,21 @@ def _curve(axes: Axes, x: np.ndarray, mean: Any, half: Any, colour: str, dash: s
 
 
 def _roc(scores: np.ndarray, outlier: np.ndarray) -> np.ndarray:
-    """Share of the unknowns found at each of `RATES`, [B, rates]; nan for a task without knowns or unknowns."""
+    """Return the true positive rate at each of `RATES`, [B, rates]; NaN for a task without knowns or unknowns."""
     from sklearn.metrics import roc_curve
 
-    found = np.full((len(scores), len(RATES)), np.nan)
+    rates = np.full((len(scores), len(RATES)), np.nan)
     for i, (s, o) in enumerate(zip(scores, outlier, strict=True)):
         if o.any() and not o.all():
-            found[i] = np.interp(RATES, *roc_curve(o, s, drop_intermediate=False)[:2])
-    return found
+            rates[i] = np.interp(RATES, *roc_curve(o, s, drop_intermediate=False)[:2])
+    return rates
 
 
 def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.ndarray) -> None:
-    """Each name beside its point, where it covers least of what is there already. centres and halves [n, 2]."""
+    """Write each name next to its point, where it covers least of the drawing. centres and halves are [n, 2]."""
     figure: Any = axes.figure
-    figure.draw_without_rendering()  # the axes get_solver their final place
-    point, frame = figure.dpi / 72, axes.get_window_extent().extents  # in pixels, as all that follows
+    figure.draw_without_rendering()  # the axes get their final place
+    point, frame = figure.dpi / 72, axes.get_window_extent().extents  # in pixels, as everything below
     at = axes.transData.transform(centres)
     reach = axes.transData.transform(centres + halves) - at
     bars = [np.hstack([at - d, at + d]) for d in (4 * point, reach * (1, 0) + point, reach * (0, 1) + point)]
@@ -290,8 +300,8 @@ def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.nda
         low, high = middle - half, middle + half  # [places, 2]
         outside = np.maximum(frame[:2] - low, 0) + np.maximum(high - frame[2:], 0)
         sides = np.minimum(high[:, None], taken[:, 2:]) - np.maximum(low[:, None], taken[:, :2])
-        covered = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)  # nan: no bar, no point
-        best = np.argmin(covered + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
+        overlap = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)  # NaN: no bar and no point
+        best = np.argmin(overlap + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
         text.set_position(tuple((low[best] - place) / point))
         text.set_in_layout(False)
         taken = np.vstack([taken, np.r_[low[best], high[best]]])

@@ -1,8 +1,9 @@
-"""Work for several processes: this one, and fresh interpreters at the other ends of pipes.
+"""Share work among several processes: this one, and new interpreters that are connected by pipes.
 
-They are not forks, for the BLAS has threads, and they do not run the caller's script, unless a method was registered
-there: then up to the place where it starts workers. So a script needs no guard, and what it imports costs nothing
-here. A worker whose conductor is gone, killed even, finds its pipe closed and ends.
+The workers are not forks, because the BLAS has threads. They do not run the caller's script. Only if a method was
+registered in the script, they run it up to the place where it starts workers. So a script needs no `__main__` guard,
+and its imports cost no time in the workers. When the main process ends, even by a kill, the pipes close and the workers
+end.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from typing import Any
 
 from handful.utils.interrupts import cleanup
 
-Work = Callable[..., Iterator[int]]  # a function of a piece of work and arguments that yields as it gets on
-MENDABLE = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, RuntimeError, LookupError)
-DONE = "done"  # with a piece of work
+Work = Callable[..., Iterator[int]]  # a function of one unit of work and arguments, which yields its progress
+REPORTABLE = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, RuntimeError, LookupError)
+DONE = "done"  # message at the end of a unit of work
 _in_worker = False
 
 
 class _Started(BaseException):
-    """A script that a worker runs has come to where it would start workers of its own."""
+    """Raised in a worker when the script reaches the place where it would start workers."""
 
 
 def spread(
     pieces: Sequence[Any], function: Work, arguments: tuple[Any, ...], jobs: int, modules: Collection[str]
 ) -> Iterator[int]:
-    """Let `jobs` processes, this one among them, do all pieces of work; yields what they yield as they get on.
+    """Do all units of work in `jobs` processes, including this one. Yields the progress of all of them.
 
-    `modules` are those the work needs. While the others start, this one is at work already.
+    `modules` are the modules that the work needs. This process starts to work while the others are starting.
     """
     if _in_worker:
         raise _Started
@@ -52,10 +53,10 @@ def spread(
             setup = script, sys.argv, function, arguments
             threading.Thread(target=_conduct, args=(crew[-1], setup, todo, news), daemon=True).start()
         finished = 0
-        for own in _own(todo, function, arguments):
-            if own is not None:
-                yield own
-            while not news.empty() or (own is None and finished < len(crew)):
+        for progress_here in _work_here(todo, function, arguments):
+            if progress_here is not None:
+                yield progress_here
+            while not news.empty() or (progress_here is None and finished < len(crew)):
                 message = news.get()
                 if message is DONE:
                     finished += 1
@@ -67,7 +68,7 @@ def spread(
 
 @contextmanager
 def _crew() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that end with this, however it ends: some would not look into their pipe for a while."""
+    """Kill the processes at the end of this block, however it ends: a busy worker would not notice a closed pipe."""
     crew: list[subprocess.Popen[bytes]] = []
 
     def end() -> None:
@@ -82,8 +83,8 @@ def _crew() -> Iterator[list[subprocess.Popen[bytes]]]:
             end()
 
 
-def _own(todo: queue.SimpleQueue[Any], function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
-    """What this process does of the work; None at the end, when only others are left to wait for."""
+def _work_here(todo: queue.SimpleQueue[Any], function: Work, arguments: tuple[Any, ...]) -> Iterator[int | None]:
+    """Work in this process and yield the progress; None at the end, when only the others still work."""
     with suppress(queue.Empty):
         while True:
             yield from function(todo.get_nowait(), *arguments)
@@ -91,19 +92,19 @@ def _own(todo: queue.SimpleQueue[Any], function: Work, arguments: tuple[Any, ...
 
 
 def _script() -> tuple[Callable[..., Any], str]:
-    """How to run again what this process runs: a file, or a module by `python -m`."""
+    """Return how to run the main script again: as a file, or as a module with `python -m`."""
     main = sys.modules["__main__"]
     if getattr(main, "__spec__", None) is not None:
         return runpy.run_module, main.__spec__.name  # type: ignore[union-attr]
     file = getattr(main, "__file__", None)
-    if file is None or not os.path.isfile(file):  # typed, or read from a pipe
+    if file is None or not os.path.isfile(file):  # an interactive session, or a script from a pipe
         raise ValueError("a method that was registered in an interactive session can only be run with jobs=1")
     return runpy.run_path, file
 
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal, but not those that were started in here: they inherit the mask."""
+    """Block Ctrl-C for processes that are started in this block: they inherit the signal mask."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -121,39 +122,39 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _conduct(process: Any, setup: tuple[Any, ...], todo: queue.SimpleQueue[Any], news: queue.SimpleQueue[Any]) -> None:
-    """Give one worker work until there is no more, and pass on what it says."""
+    """Send work to one worker until none is left, and pass on its messages."""
     try:
         with process.stdin, process.stdout:
-            _say(process.stdin, setup)
+            _send(process.stdin, setup)
             while True:
                 try:
                     piece = todo.get_nowait()
                 except queue.Empty:
                     news.put(DONE)
                     return
-                _say(process.stdin, piece)
+                _send(process.stdin, piece)
                 while (message := pickle.load(process.stdout)) != DONE:
                     news.put(message)
-    except Exception as error:  # whatever it is: nobody is to wait for this worker in vain
+    except Exception as error:  # any error must be reported, or the main process would wait forever
         with suppress(subprocess.TimeoutExpired):
             process.wait(5)
         code = process.returncode
         why = f"exit code {code}" + (", killed: out of memory?" if code == -9 else "") if code else repr(error)
         news.put(
             ChildProcessError(
-                f"a worker process ended ({why}): what was finished is kept; "
+                f"a worker process ended ({why}): finished results are kept; "
                 "run the same command again, with fewer jobs if memory is short"
             )
         )
 
 
 def main() -> None:
-    """What a worker does all its life."""
+    """Run a worker: read work from stdin until it closes, and write progress to stdout."""
     global _in_worker
     _in_worker = True
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the conductor hears Ctrl-C, and ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C and ends the workers
     ask, answer = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed from here on goes where people look, not into the pipe
+    os.dup2(2, 1)  # printed text goes to stderr, not into the pipe
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a worker is killed at the end: no flush
     try:
         script, sys.argv[:], function, arguments = pickle.load(ask)
@@ -165,18 +166,18 @@ def main() -> None:
             piece = pickle.load(ask)
             try:
                 for progress in function(piece, *arguments):
-                    _say(answer, progress)
-            except MENDABLE as error:
+                    _send(answer, progress)
+            except REPORTABLE as error:
                 if isinstance(error, BrokenPipeError):
                     raise
-                _say(answer, sayable(error))
-            _say(answer, DONE)
-    except (EOFError, BrokenPipeError):  # no more work, or nobody to do it for
-        os._exit(0)  # no farewell to a pipe that is closed
+                _send(answer, picklable_error(error))
+            _send(answer, DONE)
+    except (EOFError, BrokenPipeError):  # no more work, or the main process has ended
+        os._exit(0)  # without flushing to a closed pipe
 
 
-def sayable(error: Exception) -> Exception:
-    """Itself, unless it would not come through a pipe, as exceptions with arguments of their own do not."""
+def picklable_error(error: Exception) -> Exception:
+    """Return the error, or a RuntimeError with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -184,7 +185,7 @@ def sayable(error: Exception) -> Exception:
     return error
 
 
-def _say(pipe: Any, message: Any) -> None:
-    """Pickled: both ends are this program, and nothing of a user's file is read as one."""
+def _send(pipe: Any, message: Any) -> None:
+    """Send a pickled message. Both ends are this program; files of users are never unpickled in this way."""
     pickle.dump(message, pipe, pickle.HIGHEST_PROTOCOL)
     pipe.flush()

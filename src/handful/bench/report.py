@@ -1,4 +1,4 @@
-"""One benchmark from the features to the files: run, tabulate, draw, write."""
+"""One benchmark from the features to the files: run it, make tables and figures, write them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from handful.bench import aims as aiming
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench import share
-from handful.bench.base_files import LearnBase, check_dimension, ground, learn
+from handful.bench.base_files import LearnBase, benchmark_base, check_dimension, learn
 from handful.bench.runner import Engine, Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
-from handful.bench.store import Store, in_words
+from handful.bench.store import Store, disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
 from handful.features import FeatureTable, Protocol, digits
@@ -24,12 +24,12 @@ from handful.features.episodes import check
 from handful.utils.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims", "share")
-TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # of a seed, unless said otherwise
+DEFAULT_TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # for each seed
 
 
 @dataclass
 class Outcome:
-    """What a benchmark found, and where it was written."""
+    """The results of a benchmark, and the files in which they were written."""
 
     name: str
     tables: list[Table]
@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def headline(self) -> list[Table]:
-        """The tables for the terminal: of share, whose tables fill pages, the estimates and AUROC."""
+        """The tables for the terminal. The benchmark share has many: only the estimates and AUROC."""
         if self.name != "share":
             return self.tables
         return [t for t in self.tables if getattr(t, "figure", "auroc") == "auroc" and not t.against]
@@ -66,16 +66,50 @@ def perform(
     engine: Engine | None = None,
     learn_base: LearnBase | None = None,
 ) -> Outcome:
-    """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` where there is a picture.
+    """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` if there is a figure.
 
-    name: balanced, imbalanced, sweep-b, ablation, claims or share. features: the embedded digits if None. base:
-    features of the backbone's training classes, or a `handful.Base`; for a method that needs one it is learned from the
-    features, once, into the output folder. protocol: ways, shots and so on; its `queries` of each known class meet as
-    many of each outlier class, in the ratios of the benchmark. shots: for share alone, which runs at several, 1, 5 and
-    10. tasks: of each seed; 1000, or 300 for share.
-    command: what made it, for the record. progress: called with what is run, the tasks solved, and of how many.
-    engine: who solves the tasks instead of `jobs` processes, see `run`.
-    learn_base: what learns from base classes, `handful.training.heads.learn_base`.
+    Parameters
+    ----------
+    name : str
+        balanced, imbalanced, sweep-b, ablation, claims or share.
+    features : FeatureTable, optional
+        Features with labels. None: the embedded digits.
+    base : FeatureTable or Base, optional
+        Features of the backbone's training classes, or a `handful.Base`. If a method needs a `Base`, it is learned from
+        the features once and stored in the output folder.
+    output : path
+        The folder of the results. A second run uses the results that are there.
+    methods : str or iterable of str, optional
+        The methods, as in `parse_methods`. None: those of the paper.
+    protocol : Protocol, optional
+        Ways, shots and so on. Each known class has `queries` queries, and each outlier class as many, in the ratios of
+        the benchmark.
+    shots : sequence of int, optional
+        Only for share, which runs at several numbers of shots: 1, 5 and 10 by default.
+    tasks : int, optional
+        Tasks of each seed. None: 1000, or 300 for share.
+    seeds : int
+        The number of seeds.
+    jobs : int
+        The number of processes.
+    against : str, optional
+        A row with which all others are compared.
+    paper : bool
+        Whether to show the figures of the paper too.
+    plots : bool
+        Whether to draw the gallery.
+    command : str, optional
+        The command line, for the record.
+    progress : callable
+        Called with the name of the benchmark, the number of solved tasks and the number of all tasks.
+    engine : callable, optional
+        Solves the tasks instead of `jobs` processes, see `run`.
+    learn_base : callable, optional
+        Learns from base classes: `handful.training.heads.learn_base`.
+
+    Returns
+    -------
+    Outcome
     """
     if name not in NAMES:
         raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(NAMES)}")
@@ -88,21 +122,21 @@ def perform(
     if name == "ablation" and methods:
         raise ValueError("ablation is about EOL alone: leave --methods out")
     if plots:
-        pictures.need()  # now, not when hours have passed
+        pictures.need()  # checked before the run, not after hours
     protocol = protocol or Protocol()
     benchmarks = _benchmarks(name, methods, protocol, shots)
     if against:
-        benchmarks[0].row(against)  # raises, if there is none
+        benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
     if name == "share":
-        for benchmark in benchmarks:  # all of them before the first is run
+        for benchmark in benchmarks:  # all are checked before the first one runs
             share.check_drawable(benchmark, features.counts)
-    tasks = TASKS[name] if tasks is None else tasks
+    tasks = DEFAULT_TASKS[name] if tasks is None else tasks
     store = Store(output)
     contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
-    check_dimension(ground(base, features), features)
+    check_dimension(benchmark_base(base, features), features)
     for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
-        check(protocol, features.counts)  # now, not when heads have been learned
+        check(protocol, features.counts)  # checked before heads are learned
     learned = learn(base, contenders, store, progress, learn_base)
     results = []
     for benchmark in benchmarks:
@@ -112,80 +146,80 @@ def perform(
                 progress=partial(progress, benchmark.name), engine=engine, learned=learned,
             )
         )  # fmt: skip
-    found = Outcome(name, [], [], results)
+    outcome = Outcome(name, [], [], results)
     if name == "claims":
-        found.claims = statements.check(*results)
+        outcome.claims = statements.check(*results)
     elif name == "share":
-        found.tables, found.aims = share.share_tables(results), aiming.check_aims(results)
+        outcome.tables, outcome.aims = share.share_tables(results), aiming.check_aims(results)
     else:
-        found.tables = tables(results[0], against, paper)
-    _write(found, Path(output), command)
+        outcome.tables = tables(results[0], against, paper)
+    _write(outcome, Path(output), command)
     if plots:
-        known = ground(base, features)
-        mean = None if known is None else known.base.mean
+        base_used = benchmark_base(base, features)
+        mean = None if base_used is None else base_used.base.mean
         for what, figure in pictures.gallery(features, mean, protocol).items():
             path = Path(output) / f"{what}.png"
-            with in_words(path.parent):
+            with disk_errors_in_words(path.parent):
                 write_whole(path, pictures.png(figure))
-            found.files[what] = path
-    return found
+            outcome.files[what] = path
+    return outcome
 
 
 def _benchmarks(
     name: str, methods: str | Iterable[str] | None, protocol: Protocol, shots: Sequence[int] | None
 ) -> list[Benchmark]:
-    """What is to be run, one after the other."""
+    """Return the benchmarks to run, in order."""
     if name == "share":
-        chosen = tuple(dict.fromkeys(share.SHOTS if shots is None else shots))
-        if not chosen:
+        shot_counts = tuple(dict.fromkeys(share.SHOTS if shots is None else shots))
+        if not shot_counts:
             raise ValueError("no number of shots is given: name some, as in --shots 1,5,10")
         rows = share.contenders(methods)
-        return [share.benchmark(replace(protocol, shots=n), rows) for n in chosen]
+        return [share.benchmark(replace(protocol, shots=n), rows) for n in shot_counts]
     benchmarks = []
     for part in list(BENCHMARKS) if name == "claims" else [name]:
-        make, own = BENCHMARKS[part]
-        wanted = own if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        benchmarks.append(make(protocol, parse_methods(wanted) if wanted else ()))
+        make, default_methods = BENCHMARKS[part]
+        chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
+        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
     return benchmarks
 
 
-def _write(found: Outcome, folder: Path, command: str | None) -> None:
-    first = found.results[0]
+def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
+    first = outcome.results[0]
     about: dict[str, Any] = {
-        "benchmark": found.name, "features": first.features, "base": first.base, "seeds": first.seeds,
+        "benchmark": outcome.name, "features": first.features, "base": first.base, "seeds": first.seeds,
         "tasks": first.tasks, "command": command,
     }  # fmt: skip
-    if found.name == "claims":
+    if outcome.name == "claims":
         texts = {
-            "md": statements.to_markdown(found.claims, first, command),
-            "json": json.dumps(about | {"claims": [v.record() for v in found.claims]}, indent=2) + "\n",
+            "md": statements.to_markdown(outcome.claims, first, command),
+            "json": json.dumps(about | {"claims": [v.record() for v in outcome.claims]}, indent=2) + "\n",
         }
     else:
-        summary = aiming.to_markdown(found.aims) if found.aims else ""
-        if found.aims:
-            about["aims"] = [aim.record() for aim in found.aims]
+        summary = aiming.to_markdown(outcome.aims) if outcome.aims else ""
+        if outcome.aims:
+            about["aims"] = [aim.record() for aim in outcome.aims]
         texts = {
-            "md": write_markdown(found.tables, first.benchmark.title, command, summary),
-            "csv": write_csv(found.tables),
-            "tex": "\n".join(table.to_latex() for table in found.tables),
-            "json": write_json(found.tables, about),
+            "md": write_markdown(outcome.tables, first.benchmark.title, command, summary),
+            "csv": write_csv(outcome.tables),
+            "tex": "\n".join(table.to_latex() for table in outcome.tables),
+            "json": write_json(outcome.tables, about),
         }
     contents: dict[str, Any] = {suffix: text.encode() for suffix, text in texts.items()}
-    picture = _picture(found)
+    picture = _picture(outcome)
     if picture is not None:
         contents["png"] = picture
     for suffix, content in contents.items():
-        path = folder / f"{found.name}.{suffix}"
-        with in_words(folder):
+        path = folder / f"{outcome.name}.{suffix}"
+        with disk_errors_in_words(folder):
             write_whole(path, content)
-        found.files[suffix] = path
+        outcome.files[suffix] = path
 
 
-def _picture(found: Outcome) -> bytes | None:
-    """The figure that belongs to the table, where matplotlib is installed."""
+def _picture(outcome: Outcome) -> bytes | None:
+    """Return the figure that belongs to the table; None if there is none, or if matplotlib is missing."""
     if not pictures.available():
         return None
-    if found.name == "share":
-        return pictures.png(pictures.shares(found.results))
+    if outcome.name == "share":
+        return pictures.png(pictures.shares(outcome.results))
     draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
-    return pictures.png(draws[found.name](found.results[0])) if found.name in draws else None
+    return pictures.png(draws[outcome.name](outcome.results[0])) if outcome.name in draws else None

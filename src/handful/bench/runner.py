@@ -1,7 +1,7 @@
-"""The runner: every contender on the same tasks, block by block, in one process, several, or by another engine.
+"""The runner: every contender on the same tasks, block by block, in one or more processes, or with another engine.
 
-Results do not depend on how many: a block is always the same one hundred tasks, and a task is always solved by one
-thread.
+The results do not depend on the number of processes: a block is always the same one hundred tasks, and one thread
+solves a task.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.bench.base_files import check_dimension, ground, needing
+from handful.bench.base_files import base_dependents, benchmark_base, check_dimension
 from handful.bench.processes import spread
 from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
-from handful.bench.store import Block, Store, blocks, describe, fingerprint, in_words, key_of, modules_of
+from handful.bench.store import Block, Store, blocks, describe, disk_errors_in_words, fingerprint, key_of, modules_of
 from handful.core.base import Base
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
@@ -28,11 +28,11 @@ from handful.solving import Result, get_solver, solve_task
 from handful.utils.interrupts import cleanup
 
 Figures = dict[str, np.ndarray]
-Progress = Callable[[int, int], None]  # tasks solved, of how many
+Progress = Callable[[int, int], None]  # called with the number of solved tasks and of all tasks
 
 
 class Work(NamedTuple):
-    """Contenders that are to solve one block of tasks, with where each one's figures go."""
+    """Contenders that must solve one block of tasks, each with the key and description under which it is stored."""
 
     protocol: Protocol
     block: Block
@@ -45,7 +45,7 @@ Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int,
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of every cell, [seeds * tasks] by name, tasks in order; in percent."""
+    """The figures of every cell in percent: arrays [seeds * tasks] by name, tasks in order."""
 
     benchmark: Benchmark
     figures: dict[tuple[str, str], Figures]  # by column and row
@@ -71,52 +71,79 @@ def run(
     engine: Engine | None = None,
     learned: Base | None = None,
 ) -> Results:
-    """Solve what the store does not hold yet, then read all of it.
+    """Solve the tasks that the store does not hold yet, then read all results.
 
-    base: features of the base classes, whose mean methods centre on, or what was learned from them, which some need;
-    learned: that, beside the features.
-    engine: who solves it, instead of `jobs` processes of this machine: called with the work, the features, the base
-    (its mean at least) and the store, it writes what it has solved there and yields the numbers of tasks, as they come.
+    Parameters
+    ----------
+    benchmark : Benchmark
+        The cells to fill.
+    features : FeatureTable
+        Features with labels, from which the tasks are drawn.
+    base : FeatureTable or Base, optional
+        Features of the base classes, on whose mean methods centre, or a `Base`, which some methods need.
+    store : Store
+        The folder of the results.
+    seeds, tasks : int
+        The number of seeds, and of tasks of each seed.
+    jobs : int
+        The number of processes on this machine.
+    progress : callable
+        Called with the number of solved tasks and the number of all tasks.
+    engine : callable, optional
+        Solves the tasks instead of `jobs` processes. It is called with the work, the features, the base and the store.
+        It writes the figures to the store and yields the number of solved tasks each time.
+    learned : Base, optional
+        What was learned from `base`, if `base` is a table of features.
+
+    Returns
+    -------
+    Results
     """
     features = features.labelled()
-    known = ground(base, features, learned)
-    check_dimension(known, features)
+    base_used = benchmark_base(base, features, learned)
+    check_dimension(base_used, features)
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()
-    mark, base_mark, whole = fingerprint(features), known.mark if known else None, known.base.mark if known else None
+    mark, base_mark, whole = (
+        fingerprint(features),
+        base_used.mark if base_used else None,
+        base_used.base.mark if base_used else None,
+    )
     abouts = {cell: describe(cell, mark, base_mark, benchmark.figures, whole) for cell in benchmark.cells}
     keys = {cell: key_of(about) for cell, about in abouts.items()}
     plan = blocks(seeds, tasks)
-    found = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
+    stored = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
     missing = [
         Work(protocol, block, tuple((c.contender, keys[c], abouts[c]) for c in cells), benchmark.figures)
         for block in plan
-        for protocol, cells in _by_protocol(c for c in benchmark.cells if found[c, block] is None)
+        for protocol, cells in _by_protocol(c for c in benchmark.cells if stored[c, block] is None)
     ]
     total = seeds * tasks * len(benchmark.cells)
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
     solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
-    given = known.base if known else None
-    with closing(solve_all(missing, features, given, store)) as solving:  # ended, whatever happens
+    solving_base = base_used.base if base_used else None
+    with closing(solve_all(missing, features, solving_base, store)) as solving:  # closed even after an error
         for solved in solving:
             done += solved
             progress(done, total)
     return Results(
-        benchmark, _gather(found, benchmark, plan, keys, store), seeds, tasks,
-        features.name, known.name if known else None,
+        benchmark, _gather(stored, benchmark, plan, keys, store), seeds, tasks,
+        features.name, base_used.name if base_used else None,
     )  # fmt: skip
 
 
 def solve_block(
     work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
 ) -> Iterator[int]:
-    """Draw the tasks once, let each contender solve them, write its figures; yields the number of tasks each time."""
+    """Draw the tasks once, solve them with each contender, write its figures; yield the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
-        if not store.path(key, block).exists() or store.read(key, block, work.figures) is None:  # nor by another since
+        if (
+            not store.path(key, block).exists() or store.read(key, block, work.figures) is None
+        ):  # another run may have written it
             store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
         yield block.size
 
@@ -124,35 +151,37 @@ def solve_block(
 def solve_cell(
     contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
 ) -> Figures:
-    """The figures of one contender on a block of tasks, [tasks] by name."""
-    given = dict(contender.parameters)
-    if needing([contender]):
-        given["base"] = base
-    own = given.get("base") is not None  # then it brings its mean
+    """Return the figures of one contender on a block of tasks, [tasks] by name."""
+    parameters = dict(contender.parameters)
+    if base_dependents([contender]):
+        parameters["base"] = base
+    has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
-        given.setdefault("outlier_share", 0.5)  # it ranks alike whatever is said, and need not look for it
-    found = solve_task(
+        parameters.setdefault(
+            "outlier_share", 0.5
+        )  # the share does not change its ranking, so it need not be estimated
+    result = solve_task(
         episodes.task,
         method=contender.method,
-        base_mean=None if own or base is None else base.mean,
+        base_mean=None if has_own_base or base is None else base.mean,
         threads=threads,
-        **given,
+        **parameters,
     )
-    return measure(found, episodes.truth, names)
+    return measure(result, episodes.truth, names)
 
 
-def measure(found: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
-    """The figures of these names, [B] each: the paper's, those of the decisions, and those of the share of unknowns.
+def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
+    """Return the figures with these names, [B] each: of the paper, of the decisions, and of the share of unknowns.
 
-    share_error: the share that the method worked with, less the true one; covered: whether its interval, if it gives
-    one, holds the true one.
+    share_error: the share that the method used minus the true share. covered: whether its interval, if it gives one,
+    contains the true share.
     """
-    measured = figures(found.probabilities, found.outlier_scores, truth)
+    measured = figures(result.probabilities, result.outlier_scores, truth)
     if set(names) - set(measured):
-        measured |= decision_figures(found.probabilities, found.unknown, truth)
+        measured |= decision_figures(result.probabilities, result.unknown, truth)
         share = (truth == UNKNOWN).mean(axis=-1)
-        measured["share_error"] = np.asarray(found.outlier_share, np.float64) - share
-        interval = getattr(found, "outlier_share_interval", None)  # [B, 2]
+        measured["share_error"] = np.asarray(result.outlier_share, np.float64) - share
+        interval = getattr(result, "outlier_share_interval", None)  # [B, 2]
         low, high = (np.full_like(share, np.nan),) * 2 if interval is None else np.asarray(interval).T
         measured["covered"] = np.where(np.isnan(low), np.nan, (low <= share) & (share <= high))
     return {name: measured[name] for name in names}
@@ -166,13 +195,17 @@ def _by_protocol(cells: Iterable[Cell]) -> list[tuple[Protocol, list[Cell]]]:
 
 
 def _gather(
-    found: Mapping[Any, Figures | None], benchmark: Benchmark, plan: list[Block], keys: Mapping[Cell, str], store: Store
+    stored: Mapping[Any, Figures | None],
+    benchmark: Benchmark,
+    plan: list[Block],
+    keys: Mapping[Cell, str],
+    store: Store,
 ) -> dict[tuple[str, str], Figures]:
     gathered = {}
     for cell in benchmark.cells:
         parts = []
         for block in plan:
-            part = found[cell, block] or store.read(keys[cell], block, benchmark.figures)
+            part = stored[cell, block] or store.read(keys[cell], block, benchmark.figures)
             if part is None:
                 raise OSError(f"{store.path(keys[cell], block)} is gone or damaged: run the same command again")
             parts.append(part)
@@ -185,16 +218,16 @@ def _gather(
 def _all(
     work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
-    fused = all(contender.parameters.get("backend") == "fast" for each in work for contender, *_ in each.contenders)
-    if jobs <= 1 or fused:  # the kernel leaves the GIL alone: threads do, and start at once
-        for each in work:
-            yield from solve_block(each, features.features, features.need_labels(), base, store, max(1, jobs))
+    fused = all(contender.parameters.get("backend") == "fast" for unit in work for contender, *_ in unit.contenders)
+    if jobs <= 1 or fused:  # the compiled kernel releases the GIL: threads are enough, and they start at once
+        for unit in work:
+            yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
         return
-    methods = {contender.method for each in work for contender, *_ in each.contenders}
+    methods = {contender.method for unit in work for contender, *_ in unit.contenders}
     modules = {module for method in methods for module in modules_of(method)}
     path = store.scratch("features.npy")  # the processes share it through the page cache
     try:
-        with in_words(store.folder), open(path, "wb") as file:
+        with disk_errors_in_words(store.folder), open(path, "wb") as file:
             np.save(file, features.features)
         with cleanup(store.tidy):
             yield from spread(work, _solve_block_of, (path, features.labels, base, store), jobs, modules)

@@ -1,11 +1,11 @@
-"""What is run: which methods on which kinds of tasks. A benchmark is a list of cells, one for each pair.
+"""The benchmarks: which methods run on which kinds of tasks. A benchmark is a list of cells, one for each pair.
 
 balanced     as many outliers as knowns
-imbalanced   three ratios of knowns to outliers, 25 + 5, 15 + 15 and 5 + 25 queries a class
-sweep-b      EOL over a grid of b at 20, 50 and 80 % outliers, OSTIM and OSLO beside it
+imbalanced   three ratios of knowns to outliers, 25 + 5, 15 + 15 and 5 + 25 queries of each class
+sweep-b      EOL over a grid of b at 20, 50 and 80 % outliers, compared with OSTIM and OSLO
 ablation     EOL with and without eta and delta at 20, 50 and 80 % outliers
-claims       all of these, and what the paper says of them
-share        none to five sixths outliers, and a method that is not told how many: in `share.py`
+claims       all of these, and the statements of the paper about them
+share        from no outliers to five sixths, with a method that estimates the share itself: in `share.py`
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Contender:
-    """A row of a table: a method and what it is given."""
+    """A row of a table: a method and its parameters."""
 
     row: str
     method: str
@@ -55,14 +55,14 @@ class Contender:
 
     @property
     def kind(self) -> str:
-        """The paper's word for what it is: OOD, FSL, FSL-T, OSFSL or OSFSL-T."""
+        """The kind of the method, in the paper's terms: OOD, FSL, FSL-T, OSFSL or OSFSL-T."""
         info = get_solver(self.method).info
         return KINDS[info.setting, info.paradigm]
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One contender on one kind of tasks; `column` names the kind, as "25 + 5"."""
+    """One contender on one kind of tasks; `column` names the kind, such as "25 + 5"."""
 
     column: str
     protocol: Protocol
@@ -94,42 +94,44 @@ class Benchmark:
         return {cell.row: cell.contender for cell in self.cells}
 
     def row(self, text: str) -> str:
-        """The row of that name, or of that method: "EOL", "eol", "knn:k=5"."""
+        """Return the row of this name or method: "EOL", "eol", "knn:k=5"."""
         if text in self.contenders:
             return text
-        found = [row for row, contender in self.contenders.items() if contender.method == text]
+        rows = [row for row, contender in self.contenders.items() if contender.method == text]
         with suppress(ValueError):
-            found += [c.row for c in parse_methods(text) if c.row in self.contenders and c.row not in found]
-        if len(found) != 1:
-            which = "several" if found else "none"
+            rows += [c.row for c in parse_methods(text) if c.row in self.contenders and c.row not in rows]
+        if len(rows) != 1:
+            which = "several" if rows else "none"
             raise ValueError(f"{text!r} names {which} of the rows to compare with: {', '.join(self.contenders)}")
-        return found[0]
+        return rows[0]
 
 
 def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
-    """Rows from "eol, simpleshot+knn, knn:k=5", or the same as a list; values are JSON or plain words.
+    """Return the contenders of "eol, simpleshot+knn, knn:k=5", or of a list. Values are JSON or plain words.
 
     >>> [(c.row, c.parameters) for c in parse_methods("eol, knn:k=5")]
     [('EOL', {}), ('kNN distance (k=5)', {'k': 5})]
     """
-    given = methods.split(",") if isinstance(methods, str) else list(methods)
+    texts = methods.split(",") if isinstance(methods, str) else list(methods)
     contenders = []
-    for text in filter(None, (part.strip() for part in given)):
+    for text in filter(None, (part.strip() for part in texts)):
         name, *settings = text.split(":")
         method = get_solver(name)
-        parameters, shown = {}, []
+        parameters, settings_text = {}, []
         for setting in settings:
             key, equals, value = setting.partition("=")
             if key not in method.defaults:
-                known = ", ".join(method.defaults) or "none"
-                raise ValueError(f"{text!r}: {name} has no parameter {key!r}; it has: {known}")
+                names = ", ".join(method.defaults) or "none"
+                raise ValueError(f"{text!r}: {name} has no parameter {key!r}; it has: {names}")
             if not equals:
                 raise ValueError(f"{text!r}: {key} has no value: write {key}=...")
             parameters[key] = read_base(value) if key == "base" else _value(value)
-            shown.append(f"{key}={value if key == 'base' else parameters[key]}")
+            settings_text.append(f"{key}={value if key == 'base' else parameters[key]}")
         check(parameters, method.rules, name)
         as_published = text == "openmax:weibull=false"
-        row = short_title(method.info.title) + (f" ({', '.join(shown)})" if shown and not as_published else "")
+        row = short_title(method.info.title) + (
+            f" ({', '.join(settings_text)})" if settings_text and not as_published else ""
+        )
         contenders.append(Contender(row, name, parameters))
     rows = [c.row for c in contenders]
     if not rows:
@@ -152,7 +154,7 @@ def imbalanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
 
 
 def sweep_b(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
-    """`contenders` other than EOL are the lines to compare with."""
+    """Return the benchmark of EOL over a grid of b. The other `contenders` are drawn as lines for comparison."""
     grid = [Contender(f"EOL (b={b})", "eol", {"b": b}) for b in GRID]
     others = [c for c in contenders if c.method != "eol"]
     return Benchmark("sweep-b", "EOL along b", _cells(_shares(base), [*grid, *others]))
@@ -178,14 +180,14 @@ def short_title(title: str) -> str:
 
 
 def best_b(share: float) -> float:
-    """The b that the paper found best at 20, 50 and 80 % outliers, by the nearest of these."""
+    """Return the b that the paper found best at 20, 50 or 80 % outliers, whichever is nearest."""
     return (0.3, 0.5, 0.7)[min(range(3), key=lambda i: abs(share - (0.2, 0.5, 0.8)[i]))]
 
 
-def _ratio(base: Protocol, known: int, outlier: int) -> Protocol:
-    """`base` with its queries, 2 x `queries` a class, in this ratio."""
+def _ratio(base: Protocol, known_ratio: int, outlier_ratio: int) -> Protocol:
+    """Return `base` with its 2 x `queries` queries of each class in this ratio."""
     total = 2 * base.queries
-    queries = round(total * known / (known + outlier))
+    queries = round(total * known_ratio / (known_ratio + outlier_ratio))
     return replace(base, queries=queries, outlier_queries=total - queries)
 
 
@@ -198,31 +200,31 @@ def _shares(base: Protocol) -> dict[str, Protocol]:
 
 
 def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
-    return tuple(Cell(name, p, with_engine(told(c, p))) for name, p in protocols.items() for c in contenders)
+    return tuple(Cell(name, p, with_engine(with_true_share(c, p))) for name, p in protocols.items() for c in contenders)
 
 
-def told(contender: Contender, protocol: Protocol) -> Contender:
-    """A method that can be told the share of outliers is told it; EOL by the b that the paper chose for it.
+def with_true_share(contender: Contender, protocol: Protocol) -> Contender:
+    """Return the contender with the true share of outliers; for EOL, with the b that the paper chose for it.
 
-    Not one that is to find the share itself: `auto`, or any that is given outlier_share="auto".
+    A method that estimates the share itself does not change: `auto`, or any method with outlier_share="auto".
     """
     if NOT_TOLD in contender.method.split("+"):
         return contender
-    defaults, given = get_solver(contender.method).defaults, contender.parameters
-    if "b" in defaults and not {"b", "outlier_share"} & set(given):
-        return replace(contender, parameters={**given, "b": best_b(protocol.outlier_share)})
-    if "outlier_share" in defaults and not {"b", "outlier_share"} & set(given):
-        return replace(contender, parameters={**given, "outlier_share": protocol.outlier_share})
+    defaults, parameters = get_solver(contender.method).defaults, contender.parameters
+    if "b" in defaults and not {"b", "outlier_share"} & set(parameters):
+        return replace(contender, parameters={**parameters, "b": best_b(protocol.outlier_share)})
+    if "outlier_share" in defaults and not {"b", "outlier_share"} & set(parameters):
+        return replace(contender, parameters={**parameters, "outlier_share": protocol.outlier_share})
     return contender
 
 
 def with_engine(contender: Contender) -> Contender:
-    """Left to choose, a descent looks at what is loaded already: here its engine is the same in every process."""
-    method, given = get_solver(contender.method), contender.parameters
-    engine = "fast" if find_spec("numba") is not None and not given.get("history") else "array"
-    left = [name for name, default in method.defaults.items() if default == "auto" and name not in given]
-    chosen = {name: engine for name in left if name in method.rules and method.rules[name].accepts(engine)}
-    return replace(contender, parameters={**given, **chosen})
+    """Return the contender with a fixed engine: the default depends on the loaded modules of a process."""
+    method, parameters = get_solver(contender.method), contender.parameters
+    engine = "fast" if find_spec("numba") is not None and not parameters.get("history") else "array"
+    open_names = [name for name, default in method.defaults.items() if default == "auto" and name not in parameters]
+    engines = {name: engine for name in open_names if name in method.rules and method.rules[name].accepts(engine)}
+    return replace(contender, parameters={**parameters, **engines})
 
 
 def _value(text: str) -> Any:

@@ -1,9 +1,10 @@
-"""How well does a method do that is not told the share of unknowns? At shares from none to five sixths.
+"""The benchmark of methods that estimate the share of unknowns, at shares from 0 to five sixths.
 
-The queries of a task stay as many while more and more of them are unknown: with 15 queries a class, 30 + 0, 25 + 5,
-20 + 10, 15 + 15, 10 + 20 and 5 + 25 for each of 5 known and 5 outlier classes. Beside the method that finds the share
-itself stand EOL that is told it, EOL that is told one half whatever it is, and methods that never ask. Task i has the
-same known classes at every share and for every method, so differences are taken task by task.
+The number of queries of a task is fixed while more and more of them are unknown. With 15 queries of each class they are
+30 + 0, 25 + 5, 20 + 10, 15 + 15, 10 + 20 and 5 + 25 for each of 5 known and 5 outlier classes. The method that
+estimates the share is compared with EOL that knows the true share, with EOL that always assumes one half, and with
+methods that need no share. Task i has the same known classes at every share and for every method, so differences are
+paired.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from handful.features.episodes import check
 from handful.solving import get_solver
 
 AUTO, TOLD, HALF = "Auto (not told)", "EOL (told)", "EOL (0.5)"
-OTHERS = ("oslo", "ostim", "knn", "simpleshot")
+OTHER_METHODS = ("oslo", "ostim", "knn", "simpleshot")
 SHOTS = (1, 5, 10)
-SHARES = tuple(Fraction(i, 6) for i in range(6))  # exact, so that rounding is
-ASKED = (0.01, 0.99)  # EOL takes no share of 0
+SHARES = tuple(Fraction(i, 6) for i in range(6))  # exact fractions, so that rounding is exact
+EOL_SHARE_LIMITS = (0.01, 0.99)  # EOL needs a share between 0 and 1
 DECISIONS = {
     "unknown_f1": "F1 of unknown",
     "balanced_accuracy": "Balanced accuracy",
     "false_unknown": "Knowns called unknown",
 }
-SHOWN = TITLES | DECISIONS
+FIGURE_TITLES = TITLES | DECISIONS
 MEASURED = (*FIGURES, *DECISIONS, "share_error", "covered")
 ESTIMATED = {
     "share": "Mean estimate",
@@ -43,31 +44,33 @@ ESTIMATED = {
 }
 
 
-# What is run
+# The methods and tasks
 
 
 def contenders(methods: str | Iterable[str] | None = None) -> list[Contender]:
-    """The one that is not told, the two EOLs, and `methods`, as they come: none is told anything."""
+    """Return Auto, the two versions of EOL, and `methods` without the true share."""
     auto = Contender(AUTO, NOT_TOLD, {})
-    others = [_half(c) for c in parse_methods(OTHERS if methods is None else methods)]
+    others = [_half(c) for c in parse_methods(OTHER_METHODS if methods is None else methods)]
     others = [c for c in others if (c.method, c.parameters) != (auto.method, auto.parameters)]
     return [auto, Contender(TOLD, "eol", {}), Contender(HALF, "eol", {"outlier_share": 0.5}), *others]
 
 
 def benchmark(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
-    """All the shares at the shots of `base`, whose `queries` is the mean number of queries of a class."""
+    """Return the benchmark of all shares at the shots of `base`. Its `queries` is the mean number for a class."""
     protocols = {f"{p.outlier_share:.0%}": p for p in (_at(base, share) for share in SHARES)}
     if len(protocols) < len(SHARES) or not all(p.inliers for p in protocols.values()):
         raise ValueError(
             f"{base.queries} queries a class are too few for {base.ways} known and {base.outlier_ways} outlier classes "
             "at shares of unknowns from 0 to 5/6: give more --queries (3 or more with as many outlier as known classes)"
         )
-    cells = tuple(Cell(name, p, with_engine(_told(c, p))) for name, p in protocols.items() for c in contenders)
+    cells = tuple(
+        Cell(name, p, with_engine(_with_true_share(c, p))) for name, p in protocols.items() for c in contenders
+    )
     return Benchmark(f"share, {base.shots}-shot", "The share of unknowns, not told", cells, MEASURED)
 
 
 def check_drawable(benchmark: Benchmark, counts: dict[Any, int]) -> None:
-    """Raise, saying at which share, unless all tasks can be drawn from classes with so many items."""
+    """Raise ValueError, with the share, unless all tasks can be drawn from classes with these numbers of items."""
     for column, protocol in {cell.column: cell.protocol for cell in benchmark.cells}.items():
         try:
             check(protocol, counts)
@@ -84,36 +87,36 @@ def queries_of(protocol: Protocol) -> str:
 
 
 def estimates(contender: Contender) -> bool:
-    """Whether it finds the share of unknowns itself."""
+    """Return whether the method estimates the share of unknowns itself."""
     default = get_solver(contender.method).defaults.get("outlier_share")
-    given = contender.parameters.get("outlier_share", default)
-    finds = contender.method.split("+")[-1] == NOT_TOLD or (isinstance(given, str) and "b" not in contender.parameters)
+    share = contender.parameters.get("outlier_share", default)
+    finds = contender.method.split("+")[-1] == NOT_TOLD or (isinstance(share, str) and "b" not in contender.parameters)
     return finds or contender.row == AUTO
 
 
 def _at(base: Protocol, share: Fraction) -> Protocol:
-    """`base` with so many of its queries unknown, to the nearest whole number a class; the rest known."""
+    """Return `base` with this share of unknown queries, to the nearest whole number for each class."""
     total = base.queries * (base.ways + base.outlier_ways)
-    known = round(total * (1 - share) / base.ways)
+    known_queries = round(total * (1 - share) / base.ways)
     if share == 0 or not base.outlier_ways:
-        return replace(base, queries=known, outlier_queries=0, outlier_ways=0)
-    return replace(base, queries=known, outlier_queries=round(total * share / base.outlier_ways))
+        return replace(base, queries=known_queries, outlier_queries=0, outlier_ways=0)
+    return replace(base, queries=known_queries, outlier_queries=round(total * share / base.outlier_ways))
 
 
 def _half(contender: Contender) -> Contender:
-    """A method that only ranks has no share of its own: half of the pile is called unknown."""
+    """Return the contender; one that only ranks gets the share 0.5: half of the pile is called unknown."""
     if "outlier_share" in get_solver(contender.method).defaults:
         return contender
     return replace(contender, parameters={**contender.parameters, "outlier_share": 0.5})
 
 
-def _told(contender: Contender, protocol: Protocol) -> Contender:
+def _with_true_share(contender: Contender, protocol: Protocol) -> Contender:
     if contender.row != TOLD:
         return contender
-    return replace(contender, parameters={"outlier_share": float(np.clip(protocol.outlier_share, *ASKED))})
+    return replace(contender, parameters={"outlier_share": float(np.clip(protocol.outlier_share, *EOL_SHARE_LIMITS))})
 
 
-# What is said of it
+# The tables
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,8 @@ class ShareTable(Table):
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
         """Return the text of a cell, with a star where a difference is not zero."""
-        shown = super().text(row, name, plus_minus)
-        return shown + (" *" if self.against and excludes_zero(row.means[name], row.half_widths[name]) else "")
+        cell_text = super().text(row, name, plus_minus)
+        return cell_text + (" *" if self.against and excludes_zero(row.means[name], row.half_widths[name]) else "")
 
     def records(self) -> list[dict[str, Any]]:
         """Return a dict for each cell."""
@@ -151,7 +154,7 @@ class ShareTable(Table):
 
 @dataclass(frozen=True)
 class EstimateTable(Table):
-    """The share that one method found, a row for each true share."""
+    """The share that one method estimated, a row for each true share."""
 
     shots: int = 0
     method: str = ""
@@ -161,13 +164,13 @@ class EstimateTable(Table):
 
     @property
     def best(self) -> dict[str, float]:
-        """No mean of an estimate is best, so that none is printed bold."""
+        """NaN for each figure: no estimate is best, so none is printed bold."""
         return dict.fromkeys(self.titles, np.nan)
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
         """Return the text of a cell; errors carry their sign."""
-        shown = super().text(row, name, plus_minus)
-        return f"+{shown}" if name == "share_error" and row.means[name] >= 0 else shown
+        cell_text = super().text(row, name, plus_minus)
+        return f"+{cell_text}" if name == "share_error" and row.means[name] >= 0 else cell_text
 
     def records(self) -> list[dict[str, Any]]:
         """Return a dict for each cell."""
@@ -179,19 +182,19 @@ class EstimateTable(Table):
 
 
 def excludes_zero(mean: float, half_width: float) -> bool:
-    """Whether 0 is outside the interval; never without an interval."""
+    """Return whether 0 is outside the interval; False without an interval."""
     return bool(abs(mean) > half_width)
 
 
 def share_tables(results: Sequence[Results]) -> list[Table]:
-    """For each number of shots: the estimates, each figure of all methods, Auto's lead over each in each figure."""
-    found: list[Table] = []
-    for of in results:
-        rows = of.benchmark.contenders
-        found += [estimate_table(of, row) for row, contender in rows.items() if estimates(contender)]
-        found += [figure_table(of, figure) for figure in SHOWN]
-        found += [lead_table(of, figure) for figure in SHOWN]
-    return found
+    """Return, for each number of shots, the estimates, each figure of all methods, and Auto's lead in each figure."""
+    tables: list[Table] = []
+    for result in results:
+        rows = result.benchmark.contenders
+        tables += [estimate_table(result, row) for row, contender in rows.items() if estimates(contender)]
+        tables += [figure_table(result, figure) for figure in FIGURE_TITLES]
+        tables += [lead_table(result, figure) for figure in FIGURE_TITLES]
+    return tables
 
 
 def estimate_table(results: Results, row: str) -> EstimateTable:
@@ -201,8 +204,8 @@ def estimate_table(results: Results, row: str) -> EstimateTable:
     for column, protocol in protocols.items():
         error, covered = results[column, row]["share_error"], results[column, row]["covered"]
         truth = 100 * protocol.outlier_share
-        of = {"share": truth + error, "share_error": error, "absolute_error": np.abs(error), "covered": covered}
-        rows.append(Row(f"{truth:.1f}", queries_of(protocol), *_means(of)))
+        figures = {"share": truth + error, "share_error": error, "absolute_error": np.abs(error), "covered": covered}
+        rows.append(Row(f"{truth:.1f}", queries_of(protocol), *_means(figures)))
     has_interval = not all(np.isnan(row.means["covered"]) for row in rows)
     titles = {name: title for name, title in ESTIMATED.items() if name != "covered" or has_interval}
     return EstimateTable(
@@ -214,30 +217,30 @@ def estimate_table(results: Results, row: str) -> EstimateTable:
 
 def figure_table(results: Results, figure: str) -> ShareTable:
     """Return one figure of all methods at each share of unknowns."""
-    of = results.benchmark
+    benchmark = results.benchmark
     rows = [
-        Row(row, contender.kind, *_means({column: results[column, row][figure] for column in of.columns}))
-        for row, contender in of.contenders.items()
+        Row(row, contender.kind, *_means({column: results[column, row][figure] for column in benchmark.columns}))
+        for row, contender in benchmark.contenders.items()
     ]
-    title = f"{SHOWN[figure]} at each share of unknowns, {_size(results)}"
+    title = f"{FIGURE_TITLES[figure]} at each share of unknowns, {_size(results)}"
     return _share_table(results, figure, title, rows, _note(results, figure))
 
 
 def lead_table(results: Results, figure: str) -> ShareTable:
     """Return by how much the default method is ahead of each other one at each share of unknowns."""
-    of = results.benchmark
+    benchmark = results.benchmark
     rows = [
-        Row(row, contender.kind, *_means({column: lead(results, column, row, figure) for column in of.columns}))
-        for row, contender in of.contenders.items()
+        Row(row, contender.kind, *_means({column: lead(results, column, row, figure) for column in benchmark.columns}))
+        for row, contender in benchmark.contenders.items()
         if row != AUTO
     ]
     note = _note(results, figure).replace("mean", f"mean of {AUTO} minus the row, task by task,", 1)
-    title = f"{SHOWN[figure]} at each share of unknowns, {_size(results)}, {AUTO} minus each"
+    title = f"{FIGURE_TITLES[figure]} at each share of unknowns, {_size(results)}, {AUTO} minus each"
     return _share_table(results, figure, title, rows, note + " *: the interval excludes 0.", AUTO)
 
 
 def lead(results: Results, column: str, row: str, figure: str) -> np.ndarray:
-    """How far Auto is above the row in each task, [seeds * tasks]."""
+    """Return how far Auto is above the row in each task, [seeds * tasks]."""
     return results[column, AUTO][figure] - results[column, row][figure]
 
 
@@ -269,8 +272,8 @@ def _record(
 
 
 def _means(values: Mapping[str, np.ndarray]) -> tuple[dict[str, float], dict[str, float]]:
-    found = {name: mean_and_half_width(of) for name, of in values.items()}
-    return {n: float(m.mean) for n, m in found.items()}, {n: float(m.half_width_95) for n, m in found.items()}
+    summaries = {name: mean_and_half_width(array) for name, array in values.items()}
+    return {n: float(m.mean) for n, m in summaries.items()}, {n: float(m.half_width_95) for n, m in summaries.items()}
 
 
 def _note(results: Results, figure: str | None = None) -> str:

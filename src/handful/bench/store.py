@@ -1,11 +1,11 @@
 """Results on disk: a small Parquet file for each (configuration, seed, block of tasks), written whole or not at all.
 
-    DIR/blocks/<configuration>/cell.json               what the configuration is, for people
+    DIR/blocks/<configuration>/cell.json               the configuration, for people
     DIR/blocks/<configuration>/seed0.tasks0-99.parquet
 
-A configuration is everything that decides a figure: the features, the protocol, the method and its parameters, and
-the code. So any run may use what any other has left there, two may work side by side, and one that was killed goes
-on where it was.
+A configuration is everything that determines a figure: the features, the protocol, the method and its parameters, and
+the code. So a run can use the results of another one, two runs can work at the same time, and a run that was killed can
+continue.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.utils.files import scratch, write_whole
 
-BLOCK = 100  # tasks
+BLOCK_TASKS = 100  # tasks
 MEASURING = ("handful.solving.solve", "handful.solving.pairs", "handful.core.metrics", "handful.features.episodes")
-STALE = 3600  # seconds after which a temporary file is surely nobody's
+MAX_SCRATCH_AGE_S = 3600  # after this time no process uses a temporary file any more
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Block:
 
 def blocks(seeds: int, tasks: int) -> list[Block]:
     """Return the blocks that the tasks of all seeds are computed in."""
-    return [Block(s, i, min(i + BLOCK, tasks)) for s in range(seeds) for i in range(0, tasks, BLOCK)]
+    return [Block(s, i, min(i + BLOCK_TASKS, tasks)) for s in range(seeds) for i in range(0, tasks, BLOCK_TASKS)]
 
 
 class Store:
@@ -62,10 +62,10 @@ class Store:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        self.run = uuid4().hex  # marks its temporary files, those of its workers too
+        self.run = uuid4().hex  # marks the temporary files of this run and of its workers
 
     def open(self) -> None:
-        """Make the folder, find out now rather than later whether it can be written, clear away what kills left."""
+        """Make the folder, check that it can be written, and remove old temporary files of killed runs."""
         try:
             (self.folder / "blocks").mkdir(parents=True, exist_ok=True)
             write_whole(self.folder / ".writable", b"", self.run)
@@ -73,20 +73,20 @@ class Store:
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno, f"results cannot be written there: {reason}", str(self.folder)) from None
-        for left in self.folder.rglob(".*.tmp"):
+        for leftover in self.folder.rglob(".*.tmp"):
             try:
-                if time.time() - left.stat().st_mtime > STALE:
-                    left.unlink()
-            except OSError:  # another run was quicker, or is reading it
+                if time.time() - leftover.stat().st_mtime > MAX_SCRATCH_AGE_S:
+                    leftover.unlink()
+            except OSError:  # another run has removed it, or is reading it
                 pass
 
     def tidy(self) -> None:
-        """Remove this run's temporary files: those of workers that had to be ended."""
-        for left in self.folder.rglob(f".*.{self.run}.*.tmp"):
-            left.unlink(missing_ok=True)
+        """Remove the temporary files of this run, which workers may leave when they are ended."""
+        for leftover in self.folder.rglob(f".*.{self.run}.*.tmp"):
+            leftover.unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
-        """A name of one's own for something that is not to last."""
+        """Return a new name for a temporary file."""
         return scratch(self.folder / name, self.run)
 
     def path(self, key: str, block: Block) -> Path:
@@ -94,17 +94,17 @@ class Store:
         return self.folder / "blocks" / key / f"seed{block.seed}.tasks{block.first}-{block.last - 1}.parquet"
 
     def read(self, key: str, block: Block, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
-        """The figures of a block by name, [tasks] each; None if they are not there or not whole."""
+        """Return the figures of a block by name, [tasks] each; None if they are missing or incomplete."""
         from pyarrow import ArrowException, parquet
 
         try:
-            with parquet.ParquetFile(self.path(key, block)) as file:  # not a dataset, for which pandas is imported
+            with parquet.ParquetFile(self.path(key, block)) as file:  # a dataset would import pandas
                 table = file.read()
-            found = {name: table[name].to_numpy() for name in ("seed", "task", *names)}
+            figures = {name: table[name].to_numpy() for name in ("seed", "task", *names)}
         except (FileNotFoundError, ArrowException, OSError, KeyError):
             return None
-        whole = np.array_equal(found.pop("task"), np.arange(block.first, block.last))
-        return found if whole and (found.pop("seed") == block.seed).all() else None
+        whole = np.array_equal(figures.pop("task"), np.arange(block.first, block.last))
+        return figures if whole and (figures.pop("seed") == block.seed).all() else None
 
     def write(self, key: str, about: Mapping[str, Any], block: Block, figures: Mapping[str, np.ndarray]) -> None:
         """Write the figures of a block's tasks to its file, which appears whole or not at all."""
@@ -116,7 +116,7 @@ class Store:
         text = json.dumps(about, indent=2, sort_keys=True, default=repr)
         sink = pa.BufferOutputStream()
         parquet.write_table(pa.table(columns).replace_schema_metadata({"handful": text}), sink)
-        with in_words(self.folder):
+        with disk_errors_in_words(self.folder):
             path.parent.mkdir(exist_ok=True)
             if not (path.parent / "cell.json").exists():
                 write_whole(path.parent / "cell.json", text.encode(), self.run)
@@ -124,14 +124,14 @@ class Store:
 
 
 @contextmanager
-def in_words(folder: Path) -> Iterator[None]:
-    """A disk's error says what was not written, where, and that nothing else is lost."""
+def disk_errors_in_words(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into one that says what was not written, where, and that nothing else is lost."""
     try:
         yield
     except OSError as error:
-        reason = error.strerror or f"{error} (is the disk full?)"  # NumPy only counts what it could write
-        kept = "what was finished is kept, the same command goes on from there"
-        raise OSError(error.errno or EIO, f"the results were not written: {reason}: {kept}", str(folder)) from None
+        reason = error.strerror or f"{error} (is the disk full?)"  # NumPy reports only how much it could write
+        advice = "finished results are kept, and the same command continues from there"
+        raise OSError(error.errno or EIO, f"the results were not written: {reason}: {advice}", str(folder)) from None
 
 
 def describe(
@@ -139,10 +139,10 @@ def describe(
 ) -> dict[str, Any]:
     """Return everything that decides the figures of a cell, as plain data.
 
-    `features` and `base` are fingerprints, `learned` the mark of the `Base` for a method that needs one and has none
-    among its parameters, of which the mark is part.
+    `features` and `base` are fingerprints. `learned` is the mark of the `Base` for a method that needs one and has none
+    among its parameters. (The mark of a `Base` among the parameters is part of the parameters.)
 
-    Other figures have a place of their own: of two runs in one folder neither can overwrite what the other needs.
+    Runs with other figures are stored separately, so that two runs in one folder never overwrite each other's results.
     """
     method = get_solver(cell.contender.method)
     return {
@@ -151,7 +151,7 @@ def describe(
         "features": features,
         "base": base,
         "protocol": asdict(cell.protocol),
-        "block": BLOCK,
+        "block": BLOCK_TASKS,
         "method": method.name,
         "parameters": {**method.defaults, **cell.contender.parameters},
         "by_shots": {name: dict(values) for name, values in method.info.by_shots.items()},
@@ -170,27 +170,27 @@ def fingerprint(features: FeatureTable) -> str:
     """Return a digest of the features and labels of a set."""
     labels = np.empty(0, str) if features.labels is None else features.labels
     about = features.features.dtype.str, features.features.shape, labels.dtype.kind  # 10 > 2, but "10" < "2"
-    found = blake2b(repr(about).encode(), digest_size=16)
-    found.update(np.ascontiguousarray(features.features).data)
-    found.update("\0".join(map(str, labels)).encode())
-    return found.hexdigest()
+    hasher = blake2b(repr(about).encode(), digest_size=16)
+    hasher.update(np.ascontiguousarray(features.features).data)
+    hasher.update("\0".join(map(str, labels)).encode())
+    return hasher.hexdigest()
 
 
 def modules_of(name: str) -> list[str]:
-    """Where a method is defined; a pair is in two places."""
+    """Return the modules in which a method is defined; a pair has two."""
     return [part.solve.__module__ for part in get_solver(name).parts.values()]
 
 
 def code_of(name: str) -> str:
-    """A digest of the source that a method's figures come from: its module, what that uses, and the measuring."""
+    """Return a digest of the source behind a method's figures: its module, all imports, and the measuring code."""
     return source_of((*modules_of(name), *MEASURING))
 
 
 def source_of(modules: Iterable[str]) -> str:
-    """A digest of the source of these modules, and of what they use.
+    """Return a digest of the source of these modules and of their imports.
 
-    Read from the files, not from what happens to be loaded: the same in every process. What was defined in an
-    interactive session has no file to compare, so nothing is ever taken for the same.
+    It is read from the files, not from the loaded modules, so it is the same in every process. A method that was
+    defined in an interactive session has no file: then the digest is different each time.
     """
     files: set[Path] = set()
     for start in modules:
@@ -198,14 +198,14 @@ def source_of(modules: Iterable[str]) -> str:
         if file is None or not Path(file).is_file():
             return uuid4().hex
         _follow(start, Path(file), files)
-    found = blake2b(digest_size=10)
+    hasher = blake2b(digest_size=10)
     for file in sorted(files, key=lambda f: (f.name, f)):
-        found.update(file.name.encode() + file.read_bytes())
-    return found.hexdigest()
+        hasher.update(file.name.encode() + file.read_bytes())
+    return hasher.hexdigest()
 
 
 def _follow(name: str, file: Path, files: set[Path]) -> None:
-    """The file, and those of its own package, of its folder or of handful that it imports, wherever it does."""
+    """Add the file, and all files that it imports from its own package, from its folder, or from handful."""
     if file in files or file.suffix != ".py":
         return
     files.add(file)
@@ -219,21 +219,21 @@ def _follow(name: str, file: Path, files: set[Path]) -> None:
 
 @cache
 def _imports(file: Path, name: str) -> tuple[str, ...]:
-    """Names that may be modules; `name` is what relative imports start from."""
+    """Return the imported names, which may be modules; relative imports start from `name`."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    found = []
+    names = []
     for node in _statements(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             home = ".".join([*above, *filter(None, [node.module])])
-            found += [home, *(f"{home}.{alias.name}" for alias in node.names)]
-    return tuple(found)
+            names += [home, *(f"{home}.{alias.name}" for alias in node.names)]
+    return tuple(names)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All of a file, but for what only type checkers read."""
+    """Yield all nodes of a file, except those that only type checkers read."""
     yield node
     if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
         for child in ast.iter_child_nodes(node):
@@ -242,12 +242,12 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def _source(name: str) -> Path | None:
-    """Where a module is, without importing it: only packages are asked for what is in them."""
+    """Return the file of a module without importing it; only its parent packages are imported."""
     parent = name.rpartition(".")[0]
     if parent and getattr(_source(parent), "name", None) != "__init__.py":
         return None
     try:
         spec = find_spec(name)
-    except (ImportError, ValueError):  # it is the script itself
+    except (ImportError, ValueError):  # it is the main script
         return None
     return Path(spec.origin) if spec and spec.origin and Path(spec.origin).is_file() else None

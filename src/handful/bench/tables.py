@@ -1,4 +1,4 @@
-"""Tables: means over all tasks with the half-width of their 95 % interval, for people and for machines."""
+"""Tables of results: means over all tasks with the half-width of their 95 % interval, in several formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTE = "In percent: mean over {n} ± half-width of its 95 % interval."
 
 @dataclass(frozen=True)
 class Row:
-    """A method's means and 95 % half-widths, and the paper's figures where it has some."""
+    """The means and 95 % half-widths of a method, and the figures of the paper if there are any."""
 
     name: str
     kind: str  # OOD, FSL, FSL-T, OSFSL or OSFSL-T
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures. `column` says of which tasks; `against` what rows are compared with, if they are.
+    """Rows of figures. `column` names the kind of tasks; `against` is the row with which all are compared, or None.
 
     `heads` are the headings of a row's name and kind, `titles` those of its figures.
     """
@@ -53,31 +53,31 @@ class Table:
 
     @property
     def best(self) -> dict[str, float]:
-        """The highest mean of each figure, of those that can be called best."""
-        found = {}
+        """The highest mean of each figure; NaN in a table of differences."""
+        best_means = {}
         for name in self.titles:
             means = [row.means[name] for row in self.rows if not np.isnan(row.means[name])]
-            found[name] = max(means) if means and not self.against else np.nan
-        return found
+            best_means[name] = max(means) if means and not self.against else np.nan
+        return best_means
 
     def cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
-        """Each row as text, the best figures by the pattern `bold`."""
+        """Yield the cells of each row as text; the best figures are formatted with the pattern `bold`."""
         for row in self.rows:
-            shown = [row.name, row.kind]
+            texts = [row.name, row.kind]
             for name in self.titles:
                 text = self.text(row, name, plus_minus)
-                shown.append(bold.format(text) if row.means[name] == self.best[name] else text)
+                texts.append(bold.format(text) if row.means[name] == self.best[name] else text)
             if row.paper is not None:
-                shown += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in self.titles]
+                texts += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in self.titles]
             elif self.has_paper:
-                shown += [""] * len(self.titles)
-            yield shown
+                texts += [""] * len(self.titles)
+            yield texts
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
-        """One figure of a row."""
+        """Return one figure of a row as text."""
         mean, half = row.means[name], row.half_widths[name]
-        shown = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
-        return shown + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
+        number = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
+        return number + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
 
     @property
     def has_paper(self) -> bool:
@@ -91,22 +91,22 @@ class Table:
         return [*self.heads, *self.titles.values(), *paper]
 
     def to_rich(self) -> RichTable:
-        """For the terminal; the paper's figure stands behind ours, after a stroke."""
+        """Return a table for the terminal. The figure of the paper follows ours, after a slash."""
         from rich.table import Table as RichTable
 
-        shown = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        rich_table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         behind = " / paper" if self.has_paper else ""
         for i, name in enumerate(self.header[: 2 + len(self.titles)]):
-            shown.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
+            rich_table.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
         kind = None
         for row, cells in zip(self.rows, self.cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
             if self.sections and kind not in (None, row.kind):
-                shown.add_section()
+                rich_table.add_section()
             kind = row.kind
             ours, theirs = cells[2 : 2 + len(self.titles)], cells[2 + len(self.titles) :]
             joined = [f"{a} / {b}" if b else a for a, b in zip(ours, theirs, strict=True)] if theirs else ours
-            shown.add_row(*cells[:2], *joined)
-        return shown
+            rich_table.add_row(*cells[:2], *joined)
+        return rich_table
 
     def to_markdown(self) -> str:
         """Return the table with its title and note as Markdown."""
@@ -115,7 +115,7 @@ class Table:
         return f"## {self.title}\n\n{self.note}\n\n" + "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
-        """A tabular for the package booktabs."""
+        """Return a LaTeX tabular for the package booktabs."""
         escape = str.maketrans({"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"})
         rows = [
             " & ".join(c if "$" in c else c.translate(escape) for c in cells)
@@ -130,7 +130,7 @@ class Table:
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """One for each row and figure: plain numbers, full precision; nan is None."""
+        """Return a dict for each row and figure, with numbers in full precision; NaN becomes None."""
         return [
             {
                 "table": self.title, "tasks": self.column, "method": row.name, "paradigm": row.kind,
@@ -143,29 +143,29 @@ class Table:
 
 
 def table(
-    results: Results, column: str | None = None, beside: Mapping[str, Sequence[float | None]] | None = None
+    results: Results, column: str | None = None, paper_figures: Mapping[str, Sequence[float | None]] | None = None
 ) -> Table:
-    """The figures of one kind of tasks; without `column`, their mean over all kinds.
+    """Return the figures of one kind of tasks; without `column`, their mean over all kinds.
 
-    The mean over kinds is taken task by task first: task i of a seed has the same classes in each of them.
+    The mean over kinds is first taken for each task: task i of a seed has the same classes in all kinds.
     """
     rows = []
     for row, contender in results.benchmark.contenders.items():
         means, halves = {}, {}
         for name in FIGURES:
             means[name], halves[name] = map(float, mean_and_half_width(values(results, column, row, name)))
-        theirs = (beside.get(row) or beside.get(contender.method)) if beside else None
+        paper_row = (paper_figures.get(row) or paper_figures.get(contender.method)) if paper_figures else None
         rows.append(
-            Row(row, contender.kind, means, halves, dict(zip(FIGURES, theirs, strict=True)) if theirs else None)
+            Row(row, contender.kind, means, halves, dict(zip(FIGURES, paper_row, strict=True)) if paper_row else None)
         )
     title, note = words(results, column)
-    if beside:
+    if paper_figures:
         note += f" The paper's: {paper()['setting']}."
     return Table(title, column or "mean", rows, note)
 
 
 def differences(results: Results, against: str, column: str | None = None) -> Table:
-    """Each row minus the row `against`, on the same tasks: the interval is that of the paired difference."""
+    """Return each row minus the row `against`, on the same tasks, with the interval of the paired difference."""
     contenders, other = results.benchmark.contenders, results.benchmark.row(against)
     rows = []
     for row in contenders:
@@ -173,8 +173,8 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
             continue
         means, halves = {}, {}
         for name in FIGURES:
-            apart = values(results, column, row, name) - values(results, column, other, name)
-            means[name], halves[name] = map(float, mean_and_half_width(apart))
+            difference = values(results, column, row, name) - values(results, column, other, name)
+            means[name], halves[name] = map(float, mean_and_half_width(difference))
         rows.append(Row(row, contenders[row].kind, means, halves))
     title, note = words(results, column)
     note = note.replace("mean", f"mean of the difference to {other}, task by task,", 1)
@@ -183,25 +183,27 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
 
 @cache
 def paper() -> dict[str, Any]:
-    """The figures of the paper's tables, and what they were measured on."""
+    """Return the figures of the paper's tables, and the data on which they were measured."""
     figures: dict[str, Any] = json.loads(resources.files("handful.bench").joinpath("paper.json").read_text("utf-8"))
     return figures
 
 
 def tables(results: Results, against: str | None = None, with_paper: bool = False) -> list[Table]:
-    """All that a benchmark says: the mean over its kinds of tasks if there are several, each kind, differences."""
+    """Return all tables of a benchmark: the mean over its kinds of tasks (if several), each kind, differences."""
     columns = results.benchmark.columns
-    wanted: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
-    found = [table(results, column, _beside(results, column) if with_paper else None) for column in wanted]
+    selected: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
+    result_tables = [
+        table(results, column, _paper_figures(results, column) if with_paper else None) for column in selected
+    ]
     if against:
-        found += [differences(results, against, column) for column in wanted]
-    return found
+        result_tables += [differences(results, against, column) for column in selected]
+    return result_tables
 
 
 def write_markdown(tables: Iterable[Table], title: str, command: str | None = None, summary: str = "") -> str:
     """Return a Markdown page of several tables."""
-    made = f"\n    {command}\n" if command else ""
-    return f"# {title}\n{made}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
+    command_lines = f"\n    {command}\n" if command else ""
+    return f"# {title}\n{command_lines}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
 
 
 def write_csv(tables: Iterable[Table]) -> str:
@@ -216,7 +218,7 @@ def write_json(tables: Iterable[Table], about: Mapping[str, Any]) -> str:
 
 
 def values(results: Results, column: str | None, row: str, figure: str) -> np.ndarray:
-    """[seeds * tasks]; without `column` each task's mean over the kinds of tasks."""
+    """Return a figure of each task, [seeds * tasks]; without `column`, its mean over the kinds of tasks."""
     if column is not None:
         return results[column, row][figure]
     means: np.ndarray = np.mean([results[c, row][figure] for c in results.benchmark.columns], axis=0)
@@ -240,8 +242,8 @@ def words(results: Results, column: str | None) -> tuple[str, str]:
     return f"{benchmark.title}, {size}, {kind}", note
 
 
-def _beside(results: Results, column: str | None) -> Mapping[str, Any] | None:
-    """The paper's table of the same tasks, if it has one."""
+def _paper_figures(results: Results, column: str | None) -> Mapping[str, Any] | None:
+    """Return the paper's table of the same tasks, if it has one."""
     name = results.benchmark.name
     if name == "imbalanced":
         return paper()[name] if column is None else None

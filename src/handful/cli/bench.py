@@ -128,7 +128,7 @@ def bench(
         kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,
         broad=kind.broad, unequal_shots=kind.unequal, unequal_queries=kind.unequal,
     )  # fmt: skip
-    tasks = kind.tasks or job.TASKS.get(name)
+    tasks = kind.tasks or job.DEFAULT_TASKS.get(name)
     features = None if data.features is None else read(data.features, warn=False, **table.arguments())
     base: Any = None
     if data.base is not None:

@@ -163,7 +163,7 @@ def train(
             picture_set, output, settings, threads=machine.threads, device=machine.device,
             save_every=machine.save_every, track=machine.track, heads=parse_names(model.heads),
             command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
-            told=lambda row: print_lines(console, [_epoch_in_words(row)]),
+            on_epoch=lambda row: print_lines(console, [_epoch_in_words(row)]),
         )  # fmt: skip
     if as_json:
         document = {

@@ -1,8 +1,9 @@
-"""The same work on many machines, by Ray (extra `scale`).
+"""The same work on many machines, with Ray (extra `scale`).
 
-benching    blocks of benchmark tasks
-embedding   pictures to shards of features
-actors      one task's pile, held by many
+bench           blocks of benchmark tasks
+embedding       pictures to parts of a feature set
+embedding_part  one of these parts, on one machine
+actors          the pile of one task, held by many machines
 """
 
 from handful.cluster.actors import Actors

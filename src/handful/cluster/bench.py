@@ -1,9 +1,9 @@
-"""The benchmark over a Ray cluster: one contender on one block of tasks is a Ray task.
+"""The benchmark on a Ray cluster: one contender on one block of tasks is one Ray task.
 
-Its figures come back to this process, and it alone writes, through the store of a local run: the machines need no
-folder in common, a file is written once and whole, and runs of either kind go on where the other stopped. Drawing the
-tasks is cheap beside solving them, so contenders of a block need not share a machine: slow ones are spread, and a
-machine that dies takes one contender's block with it, which Ray gives to another.
+The figures come back to this process. Only this process writes, with the same store as a local run. So the machines
+need no common folder, each file is written once and whole, and a local run can continue a cluster run, or the other
+way round. Drawing tasks is cheap compared with solving them, so the contenders of a block may run on different
+machines. When a machine dies, Ray repeats the Ray tasks that ran on it on another machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import handful
-from handful.bench.processes import sayable
+from handful.bench.processes import picklable_error
 from handful.bench.runner import Figures, Work, solve_cell
 from handful.bench.settings import Contender
 from handful.bench.store import Block, Store, code_of, modules_of
@@ -28,14 +28,14 @@ from handful.cluster.connection import connected
 from handful.core.base import Base
 from handful.features import Episodes, FeatureTable, Protocol, draw
 
-PER_CPU = 4  # tasks under way: a machine finds the next one waiting, and 100,000 blocks are not all handed out at once
-RETRIES = 5  # of a task whose worker or machine died; an error of the method itself is not tried again
-GLANCE = 1.0  # seconds between looks at how large the cluster is
-GRACE = 0.5  # seconds in which what is nearly done may end
+MAX_TASKS_PER_CPU = 4  # submitted at once: the next task is always ready, and not all of 100,000 blocks are submitted
+MAX_RETRIES = 5  # of a task whose worker or machine died; an error of the method is not retried
+POLL_S = 1.0  # how often the size of the cluster is checked
+CANCEL_GRACE_S = 0.5  # how long tasks that are nearly finished may run before they are cancelled
 
 
-class Piece(NamedTuple):
-    """One contender on one block, with what must be the same where it is solved."""
+class CellWork(NamedTuple):
+    """One contender on one block, with what must be the same on the machine that solves it."""
 
     protocol: Protocol
     block: Block
@@ -50,8 +50,8 @@ class Piece(NamedTuple):
 class Ray:
     """An engine for `handful.bench.run`: the cluster at `address`, or this machine's cores if None.
 
-    jobs: at most so many tasks at once; else as many as there are CPUs, also of machines that join later. Connected
-    when there is something to solve, until the `with` block ends.
+    jobs: the largest number of tasks at once; by default the number of CPUs, including those of machines that join
+    later. The connection opens when there is something to solve, and closes when the `with` block ends.
 
         with Ray("auto") as engine:
             run(benchmark, features, None, Store("results"), engine=engine)
@@ -61,7 +61,7 @@ class Ray:
         self.address, self.jobs = address, jobs
         self._connection = ExitStack()
         self._ray: Any = None
-        self._closes = False  # the connection, and with it what is under way
+        self._closes = False  # whether the end of a `with` block closes the connection and cancels its tasks
 
     def __enter__(self) -> Ray:
         self._closes = True
@@ -74,61 +74,61 @@ class Ray:
     def __call__(
         self, work: list[Work], features: FeatureTable, base: Base | None, store: Store
     ) -> Generator[int, None, None]:
-        """Solve all of it, write the figures as they come; yields the number of tasks each time."""
+        """Solve all work and write the figures as they arrive. Yields the number of tasks of each block."""
         if not work:
             return
         _refuse_scripts(work)
         if self._ray is None:
             self._ray = self._connection.enter_context(connected(self.address))
         ray = self._ray
-        solve = ray.remote(num_cpus=1, max_retries=RETRIES)(_solve)
-        given = [ray.put(x) for x in (features.features, features.labels, base)]
-        todo = _pieces(work, store)
-        under_way: dict[Any, tuple[Piece, str, dict[str, Any]]] = {}
-        room, looked = self._room(), monotonic()
+        solve = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_solve)
+        references = [ray.put(x) for x in (features.features, features.labels, base)]
+        remaining = _cell_work(work, store)
+        under_way: dict[Any, tuple[CellWork, str, dict[str, Any]]] = {}
+        room, checked_at = self._room(), monotonic()
         try:
             while True:
-                if monotonic() - looked > GLANCE:
-                    room, looked = self._room(), monotonic()
-                while len(under_way) < room and (one := next(todo, None)):
-                    if isinstance(one, int):  # another run has solved it since
-                        yield one
+                if monotonic() - checked_at > POLL_S:
+                    room, checked_at = self._room(), monotonic()
+                while len(under_way) < room and (next_item := next(remaining, None)):
+                    if isinstance(next_item, int):  # another run has solved it in the meantime
+                        yield next_item
                     else:
-                        under_way[solve.remote(one[0], *given)] = one
+                        under_way[solve.remote(next_item[0], *references)] = next_item
                 if not under_way:
                     return
-                if ray.wait(list(under_way), timeout=GLANCE)[0]:
+                if ray.wait(list(under_way), timeout=POLL_S)[0]:
                     ready, _ = ray.wait(list(under_way), num_returns=len(under_way), timeout=0)
                     for ref in ready:
-                        piece, key, about = under_way.pop(ref)
-                        store.write(key, about, piece.block, self._figures(ref))
-                        yield piece.block.size
+                        cell_work, key, about = under_way.pop(ref)
+                        store.write(key, about, cell_work.block, self._figures(ref))
+                        yield cell_work.block.size
         finally:
             if under_way and not self._closes:
                 self._cancel(list(under_way))
 
     def _cancel(self, refs: list[Any]) -> None:
-        """Cancel tasks, after a pause in which those that are about to end may do so.
+        """Cancel tasks, after a pause in which those that are nearly finished can end.
 
-        A task that ends while it is cancelled ends this process too (a check in Ray 2.60 fails).
+        A task that ends while it is being cancelled would end this process too (a check in Ray 2.60 fails).
         """
-        for ref in self._ray.wait(refs, num_returns=len(refs), timeout=GRACE)[1]:
-            with suppress(self._ray.exceptions.RayError):  # it is gone already
+        for ref in self._ray.wait(refs, num_returns=len(refs), timeout=CANCEL_GRACE_S)[1]:
+            with suppress(self._ray.exceptions.RayError):  # it has already ended
                 self._ray.cancel(ref, force=True)
 
     def _room(self) -> int:
         cpus = int(self._ray.cluster_resources().get("CPU", 0))
         if not cpus:
-            warnings.warn("the Ray cluster has no CPU: all waits until a machine joins it", stacklevel=2)
-        most = PER_CPU * cpus or 1
-        return min(self.jobs or most, most)
+            warnings.warn("the Ray cluster has no CPU: the run waits until a machine joins it", stacklevel=2)
+        limit = MAX_TASKS_PER_CPU * cpus or 1
+        return min(self.jobs or limit, limit)
 
     def _figures(self, ref: Any) -> Figures:
-        """What a task found; what it ran into is raised as in a local run."""
+        """Return the figures of a task, or raise its error as in a local run."""
         errors = self._ray.exceptions
         try:
-            found: Figures | Exception = self._ray.get(ref)
-        except errors.RayTaskError as error:  # the task catches its own: it never began
+            figures: Figures | Exception = self._ray.get(ref)
+        except errors.RayTaskError as error:  # the task catches its own errors, so it never started
             why = str(error.cause or error).strip().splitlines()[-1]
             raise ImportError(
                 f"a machine of the Ray cluster cannot run handful's tasks ({why}): "
@@ -138,16 +138,16 @@ class Ray:
             why = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise ChildProcessError(
                 f"a task was lost on the Ray cluster, and not for the first time ({type(error).__name__}: {why}): "
-                "what was finished is kept; run the same command again, on larger machines if memory is short"
+                "finished results are kept; run the same command again, on larger machines if memory is short"
             ) from None
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(figures, Exception):
+            raise figures
+        return figures
 
 
 def _refuse_scripts(work: list[Work]) -> None:
-    """A method that only this process knows cannot be run elsewhere."""
-    for method in sorted({contender.method for each in work for contender, *_ in each.contenders}):
+    """Raise ValueError for a method that other machines cannot import."""
+    for method in sorted({contender.method for unit in work for contender, *_ in unit.contenders}):
         if "__main__" in modules_of(method):
             raise ValueError(
                 f"method {method!r} was registered in the script itself or in an interactive session, which other "
@@ -155,16 +155,16 @@ def _refuse_scripts(work: list[Work]) -> None:
             )
 
 
-def _pieces(work: list[Work], store: Store) -> Iterator[tuple[Piece, str, dict[str, Any]] | int]:
-    """What is to be solved, and where its figures go; the number of tasks where another run was quicker."""
-    for each in work:
-        for contender, key, about in each.contenders:
-            if store.read(key, each.block, each.figures) is not None:
-                yield each.block.size
+def _cell_work(work: list[Work], store: Store) -> Iterator[tuple[CellWork, str, dict[str, Any]] | int]:
+    """Yield the work with the place of its figures; only the number of tasks if another run has solved them."""
+    for unit in work:
+        for contender, key, about in unit.contenders:
+            if store.read(key, unit.block, unit.figures) is not None:
+                yield unit.block.size
                 continue
             yield (
-                Piece(
-                    each.protocol, each.block, contender, each.figures, about["features"], about["code"],
+                CellWork(
+                    unit.protocol, unit.block, contender, unit.figures, about["features"], about["code"],
                     tuple(modules_of(contender.method)), handful.__version__,
                 ),
                 key,
@@ -172,36 +172,36 @@ def _pieces(work: list[Work], store: Store) -> Iterator[tuple[Piece, str, dict[s
             )  # fmt: skip
 
 
-# On the machines of the cluster
+# Functions that run on the machines of the cluster
 
-_drawn: tuple[Any, Episodes] | None = None  # the last block: the next contender is often on the same
+_drawn: tuple[Any, Episodes] | None = None  # the last block: the next contender often needs the same one
 
 
-def _solve(piece: Piece, features: np.ndarray, labels: np.ndarray, base: Base | None) -> Figures | Exception:
-    """The figures of a piece. Errors are handed back as what they are, Ray would wrap them."""
+def _solve(cell_work: CellWork, features: np.ndarray, labels: np.ndarray, base: Base | None) -> Figures | Exception:
+    """Return the figures of a contender on a block, or the error: Ray would wrap an error that is raised."""
     try:
-        _check_code(piece)
-        episodes = _draw(piece, features, labels)
-        return solve_cell(piece.contender, episodes, piece.figures, base)
+        _check_code(cell_work)
+        episodes = _draw(cell_work, features, labels)
+        return solve_cell(cell_work.contender, episodes, cell_work.figures, base)
     except Exception as error:
-        return sayable(error)
+        return picklable_error(error)
 
 
-def _check_code(piece: Piece) -> None:
-    """Figures of other code must not be kept as those of this one."""
-    method, there = piece.contender.method, f"{socket.gethostname()}, a machine of the Ray cluster"
-    for module in piece.modules:
+def _check_code(cell_work: CellWork) -> None:
+    """Raise unless this machine has the same code: figures of other code must not be stored."""
+    method, machine = cell_work.contender.method, f"{socket.gethostname()}, a machine of the Ray cluster"
+    for module in cell_work.modules:
         try:
-            import_module(module)  # registers what it has
+            import_module(module)  # this registers its methods
         except ImportError as error:
             raise ImportError(
-                f"method {method!r} is in the module {module!r}, which cannot be imported on {there} ({error}): "
+                f"method {method!r} is in the module {module!r}, which cannot be imported on {machine} ({error}): "
                 "install it on every machine"
             ) from None
-    if _code(method) != piece.code:
+    if _code(method) != cell_work.code:
         raise ValueError(
-            f"{method!r} is other code on {there}, than here (handful {handful.__version__} there, {piece.version} "
-            "here): install the same on every machine"
+            f"{method!r} has other code on {machine}, than here (handful {handful.__version__} there, "
+            f"{cell_work.version} here): install the same on every machine"
         )
 
 
@@ -210,11 +210,11 @@ def _code(method: str) -> str:
     return code_of(method)
 
 
-def _draw(piece: Piece, features: np.ndarray, labels: np.ndarray) -> Episodes:
+def _draw(cell_work: CellWork, features: np.ndarray, labels: np.ndarray) -> Episodes:
     global _drawn
-    block, mark = piece.block, (piece.features, piece.protocol, piece.block)
+    block, mark = cell_work.block, (cell_work.features, cell_work.protocol, cell_work.block)
     if _drawn is None or _drawn[0] != mark:
-        _drawn = None  # not two at once in memory
+        _drawn = None  # so that two blocks are never in memory at once
         tasks = range(block.first, block.last)
-        _drawn = mark, draw(features, labels, piece.protocol, seed=block.seed, tasks=tasks)
+        _drawn = mark, draw(features, labels, cell_work.protocol, seed=block.seed, tasks=tasks)
     return _drawn[1]

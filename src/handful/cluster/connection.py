@@ -1,4 +1,4 @@
-"""A Ray cluster: one that runs already, or one of this machine's cores for as long as it is needed."""
+"""The connection to a Ray cluster: one that already runs, or a temporary one on the cores of this machine."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 from handful.utils.interrupts import patience
 
-PATIENCE = 10  # seconds for a cluster to answer
-SHUTDOWN_S = 20  # seconds after Ctrl-C for a cluster to cancel what it does and to end its processes
+CONNECT_TIMEOUT_S = 10  # how long a cluster may take to answer
+SHUTDOWN_S = 20  # after Ctrl-C, how long a cluster may take to cancel its work and to end its processes
 
 
 def need() -> Any:
-    """The `ray` module, or how to get it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
-    os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")  # and Python's `print` stays what it is
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # one error is raised: the rest are noise
+    """Return the `ray` module, or raise ImportError with the install command."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends no usage statistics
+    os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")  # Ray does not replace Python's `print`
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; the others are not printed
     try:
         import ray
     except ImportError as error:
@@ -31,7 +31,7 @@ def need() -> Any:
 def connected(address: str | None = None) -> Iterator[Any]:
     """Connect to the cluster at `address` ("auto": the one that runs here), or start one on this machine.
 
-    A connection that is there already is used, and left as it was.
+    If there is already a connection, it is used and not closed.
     """
     with patience(SHUTDOWN_S), _connected(need(), address) as ray:
         yield ray
@@ -44,10 +44,10 @@ def _connected(ray: Any, address: str | None) -> Iterator[Any]:
         return
     try:
         if address is None:
-            # without an address Ray would join any cluster that it finds running here, another user's too
+            # Without "local", Ray would join any cluster that runs on this machine, even another user's.
             ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         else:
-            _knock(address)
+            _check_reachable(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError) as error:
         raise ConnectionError(
@@ -61,12 +61,12 @@ def _connected(ray: Any, address: str | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Raise unless somebody answers at HOST:PORT: Ray itself would try for many minutes, and print a line for each."""
+def _check_reachable(address: str) -> None:
+    """Raise ConnectionError unless HOST:PORT answers. Ray itself would try for minutes and print a line each time."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
         except (OSError, OverflowError) as error:
             raise ConnectionError(str(error)) from None
 
@@ -75,8 +75,8 @@ def _knock(address: str) -> None:
 def _silent(ray: Any) -> Iterator[None]:
     """Keep Ray from printing while a machine dies.
 
-    It prints pages on standard output, whatever `log_to_driver` and the level of its log say. Its debugger turns that
-    off with this switch. The logs of the cluster have it all.
+    Ray prints pages on standard output, whatever `log_to_driver` and the log level are. Its debugger turns the output
+    off with this switch. The log files of the cluster still have everything.
     """
     worker = ray._private.worker
     before = getattr(worker, "_worker_logs_enabled", True)

@@ -1,14 +1,14 @@
 """Pictures to features on many machines, by Ray Data.
 
-    pictures, in order -> shards of a fixed number -> actors that read, decode, embed, write -> part-00012.parquet
+    pictures, in order -> parts of a fixed number -> actors that read, decode, embed, write -> part-00012.parquet
 
-A part is written whole or not at all, and says itself which pictures, in which state, by which backbone it holds. So
-a task that Ray runs twice, a machine that was thought dead and an interrupted run that goes on can neither lose nor
-double a row, and the last bits are the same: a batch never crosses the border of a shard.
+A part is written whole or not at all. It records its pictures, their state and the backbone. So no row is lost or
+doubled when Ray runs a task twice, when a machine seems dead but is not, or when an interrupted run continues. The
+features are the same to the last bit, because a batch never contains pictures of two parts.
 
-An actor decodes its own pictures, in a thread beside the network. Tasks of their own for that, ahead of the actors,
-hand 600 kB a picture through the object store and wait for the cores that the actors hold: on two machines of one core
-they took 1.3 to 3 times as long (and Ray Data makes one stage of the two where both ask for the same).
+An actor decodes its own pictures, in a thread next to the network. Separate tasks for decoding would send 600 kB for
+each picture through the object store and wait for the cores that the actors hold. On two machines of one core they
+took 1.3 to 3 times as long. (Ray Data also merges the two stages when both ask for the same resources.)
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 
 from handful.backbones.pictures import BadPicture, Skipped, find_pictures
 from handful.cluster.connection import connected, need
-from handful.cluster.embedding_part import Order, Recipe, Shard, ShardMaker, digest
+from handful.cluster.embedding_part import Order, PartMaker, PicturePart, Recipe, digest
 from handful.cluster.ray_logging import quiet
 from handful.features import FeatureTable, read, write
 from handful.features.base_mean import BASE_MEAN, mean_of_folder
@@ -42,127 +42,150 @@ from handful.utils.files import printable, write_whole
 if TYPE_CHECKING:
     from handful.backbones import Backbone
 
-SIZE = 256  # pictures a shard: seconds of work, a file of a megabyte
-UNREAD = "cannot be read"  # how the reason begins where a file could not even be opened
-STALE = 3600  # seconds after which nobody writes to a scratch file any more
-DIFFERENCES = {  # what a plan says, in words
+PART_PICTURES = 256  # pictures of a part: seconds of work, a file of one megabyte
+UNREAD_REASON = "cannot be read"  # the start of the reason when a file could not be opened
+MAX_SCRATCH_AGE_S = 3600  # after this time nobody writes to a scratch file any more
+DIFFERENCES = {  # field of a plan: what to say when it differs
     "of": "pictures of another folder",
     "backbone_fingerprint": "features of another backbone",
-    "shard_size": "shards of another size",
+    "shard_size": "parts of another size",
     "pictures": "another number of pictures",
     "digest": "other pictures",
 }
 
 
 @dataclass(frozen=True)
-class Sharded:
-    """A folder of shards that is complete; of its pictures what a `FeatureTable` has, but for their features."""
+class PartFolder:
+    """A complete folder of parts, with the names and hashes of its pictures, and the skipped ones."""
 
     folder: Path
-    names: list[str]  # below the folder of pictures
+    names: list[str]  # paths relative to the folder of pictures
     hashes: list[str]
     skipped: list[tuple[str, str]]  # path and reason
 
     def join(self, path: Path) -> None:
-        """Make one file of them, whose suffix says of which kind, and remove them."""
+        """Join the parts in one file, whose suffix gives the format, and remove the folder."""
         write(read(self.folder), path)
-        shutil.rmtree(self.folder, ignore_errors=True)  # it was made sure that nothing of anybody else's is in it
+        shutil.rmtree(self.folder, ignore_errors=True)  # `_take` has checked that it holds no other files
 
 
-def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **options: Any) -> Sharded:
-    """Embed all pictures below a folder, into a folder of shards or, by way of one beside it, into a file.
+def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **options: Any) -> PartFolder:
+    """Embed all pictures below a folder into a folder of parts, or into one file.
 
-    options: those of `embed_to_shards`.
+    For a file, the parts are first written to a folder next to it. `options` are those of `embed_to_parts`.
     """
-    found, left = find_pictures(top, strict=options.get("strict", False))
+    pictures, skipped = find_pictures(top, strict=options.get("strict", False))
     place = output if into_parts(output) else output.with_name(f"{output.name}.shards")
-    made = embed_to_shards(top, found, recipe, place, backbone, **options)
-    if not made.names:
-        raise ValueError(f"{str(top)!r} holds no pictures to label" + (", none that could be read" if found else ""))
+    part_folder = embed_to_parts(top, pictures, recipe, place, backbone, **options)
+    if not part_folder.names:
+        raise ValueError(f"{str(top)!r} holds no pictures to label" + (", none that could be read" if pictures else ""))
     if place != output:
-        made.join(output)
-    return replaced(made, skipped=[(s.path, s.reason) for s in left] + made.skipped)
+        part_folder.join(output)
+    return replaced(part_folder, skipped=[(s.path, s.reason) for s in skipped] + part_folder.skipped)
 
 
 def into_parts(output: Path) -> bool:
-    """Whether the name is that of a folder."""
+    """Return whether the output is a folder: it exists as one, or has no suffix."""
     return output.is_dir() or not output.suffix
 
 
-def embed_to_shards(
+def embed_to_parts(
     top: Path,
     paths: Sequence[Path],
     recipe: Recipe,
     folder: Path,
     backbone: Backbone,
     *,
-    size: int = SIZE,
+    size: int = PART_PICTURES,
     address: str | None = None,
     until: ExitStack | None = None,
     replace: bool = False,
     strict: bool = False,
     base_mean: np.ndarray | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-) -> Sharded:
-    """Embed pictures below `top` on the cluster at `address`, into a folder of shards that all its machines share.
+) -> PartFolder:
+    """Embed pictures below `top` on the cluster at `address`, into a folder of parts that all its machines share.
 
-    recipe: how the machines come by `backbone`. base_mean: of the base classes, to be kept with the features.
+    Parts that exist and are still valid are kept. So an interrupted run continues, and Ray is not started when nothing
+    is left to do.
 
-    Pile that are there and still right are kept: an interrupted run goes on where it was, and where nothing is left
-    to do Ray is not started. A folder with shards of other things is an error, or with `replace` made anew as far as
-    it is not right. Pictures that cannot be used are skipped, or with `strict` the first is raised as `BadPicture`.
-    `until`: what keeps the connection for the next call.
+    Parameters
+    ----------
+    top : Path
+        The folder of pictures.
+    paths : sequence of Path
+        The pictures to embed, in order.
+    recipe : Recipe
+        How the machines load `backbone`.
+    folder : Path
+        The folder of the parts.
+    backbone : Backbone
+        The network, loaded on this machine.
+    size : int
+        Pictures of a part.
+    address : str, optional
+        The cluster. None starts one on this machine.
+    until : ExitStack, optional
+        Keeps the connection open for the next call.
+    replace : bool
+        Whether to replace invalid parts. Otherwise a folder with parts of something else is an error.
+    strict : bool
+        Whether to raise the first picture that cannot be used as `BadPicture`. Otherwise such pictures are skipped.
+    base_mean : array [D], optional
+        The mean of the base classes, to be stored with the features.
+    progress : callable
+        Called with the number of finished pictures and the number of all pictures.
     """
     if size < 1:
-        raise ValueError(f"a shard of {size} pictures: at least 1 is needed")
+        raise ValueError(f"the part size is {size}: at least 1 picture is needed")
     if not paths:
-        return Sharded(folder, [], [], [])
+        return PartFolder(folder, [], [], [])
     names = [os.fsencode(os.path.relpath(path, top)) for path in paths]
     order = Order(
         os.path.abspath(top), os.path.abspath(folder), recipe.from_anywhere(), backbone.fingerprint, uuid4().hex[:8]
     )
-    shards = [Shard(number, names[i : i + size]) for number, i in enumerate(range(0, len(names), size))]
+    parts = [PicturePart(number, names[i : i + size]) for number, i in enumerate(range(0, len(names), size))]
     plan = {
-        "shards": len(shards), "shard_size": size, "pictures": len(names), "of": printable(order.top),
+        "shards": len(parts), "shard_size": size, "pictures": len(names), "of": printable(order.top),
         "backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint, "digest": digest(order.key, *names),
     }  # fmt: skip
     _take(folder, plan, base_mean, replace)
-    notes = _right_ones(order, shards)
-    todo = [shard for shard in shards if shard.number not in notes]
-    for shard in todo:
-        (folder / shard.file).unlink(missing_ok=True)  # it holds what nobody should read for this set
-    run = _Run(shards, paths, strict, progress)
+    notes = _valid_notes(order, parts)
+    missing_parts = [part for part in parts if part.number not in notes]
+    for part in missing_parts:
+        (folder / part.file).unlink(missing_ok=True)  # it belongs to other pictures or to an older state
+    run = _Run(parts, paths, strict, progress)
     for number, note in notes.items():
         run.settle(number, note["skipped"])
     run.tell()
-    if todo:
+    if missing_parts:
         try:
-            with closing(_made(order, todo, address, until)) as rows:
-                for said in rows:
-                    if "error" in said:
-                        raise (OSError if said["system"] else ValueError)(said["error"])
-                    run.settle(said["shard"], said["skipped"])
+            with closing(_part_answers(order, missing_parts, address, until)) as answers:
+                for answer in answers:
+                    if "error" in answer:
+                        raise (OSError if answer["system"] else ValueError)(answer["error"])
+                    run.settle(answer["part"], answer["skipped"])
                     run.tell()
         finally:
             _sweep(folder, order.run)
-        notes = _right_ones(order, shards, as_they_are=False)
-    if missing := [shard.file for shard in shards if shard.number not in notes]:
+        notes = _valid_notes(order, parts, as_they_are=False)
+    if missing := [part.file for part in parts if part.number not in notes]:
         raise OSError(
-            f"{missing[0]} was made, and is not to be seen in {str(folder)!r} from here: give a folder that all "
+            f"{missing[0]} was written, but {str(folder)!r} does not show it on this machine: give a folder that all "
             "machines of the cluster share, and run the same command again"
         )
-    kept = [i for shard in shards for i in _kept(shard, notes[shard.number], shard.number * size)]
-    hashes = [content for shard in shards for content in notes[shard.number]["hashes"]]
-    return Sharded(folder, [os.fsdecode(names[i]) for i in kept], hashes, run.skipped)
+    rows_embedded = [i for part in parts for i in _embedded_rows(part, notes[part.number], part.number * size)]
+    hashes = [content for part in parts for content in notes[part.number]["hashes"]]
+    return PartFolder(folder, [os.fsdecode(names[i]) for i in rows_embedded], hashes, run.skipped)
 
 
 class ClusterEmbedder:
-    """What `read_examples` and `read_pile` embed with on a cluster; the shards are kept in `folder`, for another time.
+    """The embedder that `read_examples` and `read_pile` use on a cluster. The parts stay in `folder` for later runs.
 
-    Ray is started with the first pictures that are to be embedded, and ended with the `with`.
+    Ray starts with the first pictures to embed. It ends when the `with` block ends.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path, address: str | None = None, size: int = SIZE) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, address: str | None = None, size: int = PART_PICTURES) -> None:
         self.recipe, self.folder, self.address, self.size = recipe, folder, address, size
         self._stack = ExitStack()
 
@@ -182,77 +205,79 @@ class ClusterEmbedder:
         strict: bool,
     ) -> FeatureTable:
         """Embed pictures on the cluster, write the features in parts, and read them back."""
-        made = embed_to_shards(
+        part_folder = embed_to_parts(
             top, paths, self.recipe, self.folder / what, backbone, size=self.size, address=self.address,
             until=self._stack, replace=True, strict=strict, progress=lambda done, total: progress(what, done, total),
         )  # fmt: skip
         empty = np.empty((0, backbone.dimension), np.float32)
-        features = read(made.folder).features if made.names else empty
-        skipped = [Skipped(*each) for each in made.skipped]
-        names = np.array([str(top / name) for name in made.names], dtype=str)
-        return FeatureTable(features, paths=names, hashes=made.hashes, skipped=skipped)
+        features = read(part_folder.folder).features if part_folder.names else empty
+        skipped = [Skipped(*entry) for entry in part_folder.skipped]
+        names = np.array([str(top / name) for name in part_folder.names], dtype=str)
+        return FeatureTable(features, paths=names, hashes=part_folder.hashes, skipped=skipped)
 
 
 # ---- the machines
 
 
-def _made(
-    order: Order, todo: Sequence[Shard], address: str | None, until: ExitStack | None
+def _part_answers(
+    order: Order, missing_parts: Sequence[PicturePart], address: str | None, until: ExitStack | None
 ) -> Generator[dict[str, Any], None, None]:
-    """What the actors say, shard by shard as they are made.
+    """Yield the answer of an actor for each part, in the order in which they finish.
 
-    An actor takes a core. Those that die with a machine start again where there is a free one; on fewer machines than
-    before that is when an actor there has run out of shards and Ray Data lets it go.
+    An actor uses one core. An actor that dies with its machine starts again on a free core. If no core is free, it
+    starts when another actor has no parts left and Ray Data ends it.
     """
     need()
     try:
         from ray import data
-    except ImportError as error:  # Ray alone can be installed without what this part of it needs
+    except ImportError as error:  # Ray can be installed without the dependencies of Ray Data
         raise ImportError(f"--engine ray needs Ray Data: pip install 'handful[scale]' ({error})") from error
-    with ExitStack() as here, quiet(data):
-        ray = (here if until is None else until).enter_context(connected(address))
+    with ExitStack() as own_stack, quiet(data):
+        ray = (own_stack if until is None else until).enter_context(connected(address))
         cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        pool = data.ActorPoolStrategy(min_size=1, max_size=len(todo), initial_size=min(cores, len(todo)))
-        rows = [{"shard": shard.number, "names": b"\0".join(shard.names)} for shard in todo]
-        maker: Any = ShardMaker  # Ray Data makes the object, in the actor
-        made = data.from_items(rows, override_num_blocks=len(rows)).map(
+        pool = data.ActorPoolStrategy(
+            min_size=1, max_size=len(missing_parts), initial_size=min(cores, len(missing_parts))
+        )
+        rows = [{"part": part.number, "names": b"\0".join(part.names)} for part in missing_parts]
+        maker: Any = PartMaker  # Ray Data creates the object inside the actor
+        answers = data.from_items(rows, override_num_blocks=len(rows)).map(
             maker, fn_constructor_args=(order,), compute=pool, num_cpus=1
         )
         try:
-            for batch in made.iter_batches(batch_size=None, prefetch_batches=0):
-                yield from map(json.loads, batch["said"])
+            for batch in answers.iter_batches(batch_size=None, prefetch_batches=0):
+                yield from map(json.loads, batch["answer"])
         except ray.exceptions.RayActorError as error:
             if missing := re.search(r"No module named '[\w.]+'", str(error)):
                 raise ImportError(
-                    f"a machine of the cluster says: {missing[0]}. Install handful on all of them, in the same version "
-                    "and with the same extras"
+                    f"a machine of the cluster reports: {missing[0]}. Install handful on all of them, in the same "
+                    "version and with the same extras"
                 ) from None
             raise
 
 
-# ---- the folder of shards
+# ---- the folder of parts
 
 
 def _take(folder: Path, plan: dict[str, Any], base_mean: np.ndarray | None, replace: bool) -> None:
-    """Make the folder ours, or say why not. Before Ray is started."""
+    """Prepare the folder, or raise ValueError if it cannot be used. Called before Ray is started."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is a file: give a folder for the shards")
+        raise ValueError(f"{str(folder)!r} is a file: give a folder for the parts")
     folder.mkdir(parents=True, exist_ok=True)
-    if strange := [file.name for file in folder.iterdir() if not _ours(file.name)]:
-        raise ValueError(f"{str(folder)!r} holds other things than shards, {strange[0]!r}: give another folder")
-    there: dict[str, Any] | None = None
-    with suppress(FileNotFoundError, ValueError):  # of a damaged one nothing is known
-        there = read_json(folder / PLAN)
-    if there != plan and not replace and (there is not None or part_numbers(folder)):
-        kinds = [words for name, words in DIFFERENCES.items() if there and there.get(name) != plan[name]]
+    if other_files := [file.name for file in folder.iterdir() if not _is_own_file(file.name)]:
+        raise ValueError(f"{str(folder)!r} holds other files than parts, {other_files[0]!r}: give another folder")
+    stored_plan: dict[str, Any] | None = None
+    with suppress(FileNotFoundError, ValueError):  # a damaged plan counts as none
+        stored_plan = read_json(folder / PLAN)
+    if stored_plan != plan and not replace and (stored_plan is not None or part_numbers(folder)):
+        kinds = [words for name, words in DIFFERENCES.items() if stored_plan and stored_plan.get(name) != plan[name]]
         raise ValueError(
-            f"{str(folder)!r} holds {kinds[0] if kinds else 'shards of which nothing is known'}: "
+            f"{str(folder)!r} holds {kinds[0] if kinds else 'parts of unknown origin'}: "
             "give another folder, or --overwrite to replace them"
         )
-    before = None
+    stored_mean = None
     with suppress(ValueError):
-        before = mean_of_folder(folder)
-    if before is not None and not replace and (base_mean is None or not np.array_equal(before, base_mean)):
+        stored_mean = mean_of_folder(folder)
+    if stored_mean is not None and not replace and (base_mean is None or not np.array_equal(stored_mean, base_mean)):
         raise ValueError(
             f"{str(folder)!r} holds features with another base mean: give another folder, or --overwrite to replace it"
         )
@@ -260,62 +285,65 @@ def _take(folder: Path, plan: dict[str, Any], base_mean: np.ndarray | None, repl
     for number in part_numbers(folder):
         if number >= plan["shards"]:
             (folder / part_name(number)).unlink()
-    if there != plan:
+    if stored_plan != plan:
         write_whole(folder / PLAN, (json.dumps(plan, indent=1) + "\n").encode())
 
 
-def _ours(name: str) -> bool:
+def _is_own_file(name: str) -> bool:
     return name in (PLAN, BASE_MEAN) or bool(PART.fullmatch(name)) or (name.startswith(".") and name.endswith(".tmp"))
 
 
-def _right_ones(order: Order, shards: Sequence[Shard], as_they_are: bool = True) -> dict[int, dict[str, Any]]:
-    """The notes of those parts that are there and are of these pictures; as they are now, or were when it began."""
-    there = set(part_numbers(Path(order.folder)))
+def _valid_notes(order: Order, parts: Sequence[PicturePart], as_they_are: bool = True) -> dict[int, dict[str, Any]]:
+    """Return the notes of the parts that exist and hold these pictures.
 
-    def look(shard: Shard) -> dict[str, Any] | None:
-        note = read_note(Path(order.folder, shard.file)) if shard.number in there else None
-        if note is None or note.get("digest") != shard.mark(order):
+    as_they_are: whether the pictures must also be unchanged since the part was written.
+    """
+    numbers = set(part_numbers(Path(order.folder)))
+
+    def check(part: PicturePart) -> dict[str, Any] | None:
+        note = read_note(Path(order.folder, part.file)) if part.number in numbers else None
+        if note is None or note.get("digest") != part.mark(order):
             return None
-        unread = any(reason.startswith(UNREAD) for _, reason in note["skipped"])  # perhaps it can be by now
-        return note if not as_they_are or (not unread and note["state"] == shard.state(order)) else None
+        unread = any(reason.startswith(UNREAD_REASON) for _, reason in note["skipped"])  # perhaps it can be read now
+        return note if not as_they_are or (not unread and note["state"] == part.state(order)) else None
 
-    with ThreadPoolExecutor(16) as pool:  # a network drive answers many at once
-        notes = pool.map(look, shards)
-        return {shard.number: note for shard, note in zip(shards, notes, strict=True) if note is not None}
+    with ThreadPoolExecutor(16) as pool:  # a network drive answers many requests at once
+        notes = pool.map(check, parts)
+        return {part.number: note for part, note in zip(parts, notes, strict=True) if note is not None}
 
 
-def _kept(shard: Shard, note: dict[str, Any], start: int) -> Iterator[int]:
+def _embedded_rows(part: PicturePart, note: dict[str, Any], start: int) -> Iterator[int]:
     skipped = {i for i, _ in note["skipped"]}
-    return (start + i for i in range(len(shard.names)) if i not in skipped)
+    return (start + i for i in range(len(part.names)) if i not in skipped)
 
 
 def _sweep(folder: Path, run: str) -> None:
-    """Remove what dead machines left of parts: this run's, and what is too old to be another's that is at work."""
+    """Remove scratch files of dead machines: those of this run, and those too old for another running process."""
     for file in folder.glob(".part-*.tmp"):
         with suppress(OSError):
-            if f".{run}." in file.name or file.stat().st_mtime < time.time() - STALE:
+            if f".{run}." in file.name or file.stat().st_mtime < time.time() - MAX_SCRATCH_AGE_S:
                 file.unlink()
 
 
 class _Run:
-    """How far it is, and what was skipped; strict, it stops at the picture that would have been the first."""
+    """The progress and the skipped pictures. In strict mode it raises the first picture in order that is skipped."""
 
     def __init__(
-        self, shards: Sequence[Shard], paths: Sequence[Path], strict: bool, progress: Callable[[int, int], object]
+        self, parts: Sequence[PicturePart], paths: Sequence[Path], strict: bool, progress: Callable[[int, int], object]
     ) -> None:
-        self.shards, self.paths, self.strict, self.progress = shards, paths, strict, progress
-        self.found: dict[int, list[tuple[str, str]]] = {}  # by shard
+        self.parts, self.paths, self.strict, self.progress = parts, paths, strict, progress
+        self.skipped_by_part: dict[int, list[tuple[str, str]]] = {}  # by number of the part
 
     def settle(self, number: int, skipped: list[tuple[int, str]]) -> None:
-        start = number * len(self.shards[0].names)
-        self.found[number] = [(os.fsdecode(self.paths[start + i]), reason) for i, reason in skipped]
+        start = number * len(self.parts[0].names)
+        self.skipped_by_part[number] = [(os.fsdecode(self.paths[start + i]), reason) for i, reason in skipped]
 
     def tell(self) -> None:
-        self.progress(sum(len(self.shards[number].names) for number in self.found), len(self.paths))
-        bad = min((number for number, skipped in self.found.items() if skipped), default=None)
-        if self.strict and bad is not None and all(number in self.found for number in range(bad)):
-            raise BadPicture(*self.found[bad][0])
+        self.progress(sum(len(self.parts[number].names) for number in self.skipped_by_part), len(self.paths))
+        bad = min((number for number, skipped in self.skipped_by_part.items() if skipped), default=None)
+        if self.strict and bad is not None and all(number in self.skipped_by_part for number in range(bad)):
+            raise BadPicture(*self.skipped_by_part[bad][0])
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
-        return [each for number in sorted(self.found) for each in self.found[number]]
+        return [entry for number in sorted(self.skipped_by_part) for entry in self.skipped_by_part[number]]

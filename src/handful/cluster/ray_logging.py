@@ -1,4 +1,4 @@
-"""Ray Data without a word on the terminal, which is the command's own."""
+"""Keep Ray Data from writing to the terminal, which belongs to the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def quiet(data: Any) -> Iterator[None]:
-    """Nothing of Ray Data's on the terminal; its log files stay."""
+    """Stop the terminal output of Ray Data. Its log files are still written."""
     context = data.DataContext.get_current()
     options = {"enable_progress_bars": False, "print_on_execution_start": False}
     before = {name: getattr(context, name) for name in options if hasattr(context, name)}
@@ -34,13 +34,13 @@ def quiet(data: Any) -> Iterator[None]:
 
 @contextmanager
 def _only_python_on_stderr() -> Iterator[None]:
-    """Ray's core writes there past Python's logging, of things that Ray Data means to do, whatever it is told."""
+    """Let only Python write to stderr. The core of Ray writes there directly, without Python's logging."""
     sys.stderr.flush()
-    ours = os.dup(2)
+    terminal = os.dup(2)
     before = sys.stderr
     try:
-        if _number(before) == 2:  # else it is somebody's own, and goes elsewhere
-            sys.stderr = open(ours, "w", 1, before.encoding, before.errors, closefd=False)  # noqa: SIM115
+        if _number(before) == 2:  # otherwise the program has redirected it already
+            sys.stderr = open(terminal, "w", 1, before.encoding, before.errors, closefd=False)  # noqa: SIM115
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 2)
         os.close(nowhere)
@@ -48,8 +48,8 @@ def _only_python_on_stderr() -> Iterator[None]:
     finally:
         sys.stderr.flush()
         sys.stderr = before
-        os.dup2(ours, 2)
-        os.close(ours)
+        os.dup2(terminal, 2)
+        os.close(terminal)
 
 
 def _number(stream: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""Learning on base classes: backbones and heads. Needs torch, which is imported with what uses it.
+"""Training on base classes: backbones and heads. Needs torch, which is imported only when it is used.
 
 from handful.training import Settings, pretrain
 

@@ -1,7 +1,7 @@
-"""Pictures bent a little, a batch at a time, so that no network sees the same one twice.
+"""Random changes of pictures, a batch at a time, so that a network never sees the same picture twice.
 
-Where a picture is cropped, turned and stretched is one affine map a picture, so one resampling does it all. The
-random numbers are NumPy's: the same on every device.
+Cropping, rotating and stretching a picture is one affine map, so one resampling does all of it. NumPy draws the random
+numbers: they are the same on every device.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from torch.nn import functional as F
 
 from handful.training.settings import DRAWINGS, PICTURES
 
-TURN, SHEAR, STRETCH, SHIFT = 15.0, 10.0, 0.15, 0.1  # of drawings: degrees, degrees, parts of the size
+TURN, SHEAR, STRETCH, SHIFT = 15.0, 10.0, 0.15, 0.1  # for drawings: degrees, degrees, and shares of the size
 AREA, RATIO = (0.35, 1.0), (3 / 4, 4 / 3)  # of the window that is cut from a photo
 JITTER = 0.4  # of its brightness, contrast and saturation
 
 
 def augment(x: Tensor, how: str, rng: np.random.Generator) -> Tensor:
-    """Pictures [n, C, H, W], scaled to 0..1, as others of the same things."""
+    """Return changed versions of pictures [n, C, H, W] with values 0..1; `how` is a value of `Settings.augment`."""
     n = len(x)
     if how == PICTURES:
         x = _warp(x, _windows(n, rng))
@@ -30,7 +30,7 @@ def augment(x: Tensor, how: str, rng: np.random.Generator) -> Tensor:
 
 
 def turned(x: Tensor, quarters: np.ndarray) -> Tensor:
-    """Each picture [n, C, H, W] by its own number of quarter turns."""
+    """Rotate each picture of [n, C, H, W] by its own number of quarter turns."""
     out = torch.empty_like(x)
     for k in range(4):
         rows = torch.from_numpy(np.flatnonzero(quarters == k)).to(x.device)
@@ -39,14 +39,14 @@ def turned(x: Tensor, quarters: np.ndarray) -> Tensor:
 
 
 def _warp(x: Tensor, maps: np.ndarray) -> Tensor:
-    """Resample by maps [n, 2, 3] from places in the new picture to places in the old, both -1..1."""
+    """Resample with maps [n, 2, 3] from positions in the new picture to positions in the old one, both -1..1."""
     theta = torch.from_numpy(maps.astype(np.float32)).to(x.device)
     grid = F.affine_grid(theta, list(x.shape), align_corners=False)
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
 def _bends(n: int, rng: np.random.Generator) -> np.ndarray:
-    turn, shear = (np.deg2rad(rng.uniform(-most, most, n)) for most in (TURN, SHEAR))
+    turn, shear = (np.deg2rad(rng.uniform(-limit, limit, n)) for limit in (TURN, SHEAR))
     wide, high = np.exp(rng.uniform(-STRETCH, STRETCH, (2, n)))
     maps = np.empty((n, 2, 3))
     maps[:, 0, 0], maps[:, 0, 1] = wide * np.cos(turn), -high * np.sin(turn + shear)
@@ -56,7 +56,7 @@ def _bends(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _windows(n: int, rng: np.random.Generator) -> np.ndarray:
-    """A window of random area and shape in each picture, half of them seen in a mirror."""
+    """Return maps that cut a window of random area and shape from each picture; half of them are mirrored."""
     area, ratio = rng.uniform(*AREA, n), np.exp(rng.uniform(np.log(RATIO[0]), np.log(RATIO[1]), n))
     wide, high = np.minimum(np.sqrt(area * ratio), 1), np.minimum(np.sqrt(area / ratio), 1)
     maps = np.zeros((n, 2, 3))

@@ -1,4 +1,4 @@
-"""Where a training stands, on disk: one safetensors file, replaced whole: a kill leaves the last one or the next."""
+"""The state of a training on disk: one safetensors file, replaced as a whole, so that a kill never damages it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LOCK = ".lock"
 
 @dataclass
 class Checkpoint:
-    """`made_from` is what must not change between two halves of a training: the settings and the pictures."""
+    """The state of a training. `made_from` (the settings and the pictures) must not change when training continues."""
 
     made_from: dict[str, Any]
-    step: int = 0  # the next one
-    history: list[dict[str, Any]] = field(default_factory=list)  # a row an epoch
-    losses: list[float] = field(default_factory=list)  # of the epoch under way
+    step: int = 0  # the next step
+    history: list[dict[str, Any]] = field(default_factory=list)  # a row for each epoch
+    losses: list[float] = field(default_factory=list)  # of the current epoch
     best: dict[str, Any] = field(default_factory=dict)  # the row of the best epoch
     seconds: float = 0.0  # of training so far
     state: dict[str, Tensor] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class Checkpoint:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Two trainings in one folder would overwrite each other; what a killed one left half written is removed."""
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder, because two trainings would overwrite each other; remove files of a killed one."""
     with locked(folder / LOCK, "folder"):
-        for left in folder.glob(".*.tmp"):
-            left.unlink()
+        for leftover in folder.glob(".*.tmp"):
+            leftover.unlink()
         yield
 
 
@@ -55,7 +55,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def read(folder: Path) -> Checkpoint | None:
-    """None if there is none; one that cannot be read is refused, for a new training would replace it."""
+    """Return the checkpoint, None if there is none. One that cannot be read is an error, so that it is not replaced."""
     from safetensors import SafetensorError, safe_open
 
     path = folder / NAME
@@ -75,5 +75,5 @@ def read(folder: Path) -> Checkpoint | None:
         return Checkpoint(**about, state=parts["state"], weights=parts["best"])
     except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{path} is damaged, or no checkpoint of handful: remove it to start anew ({error!r})"
+            f"{path} is damaged, or not a checkpoint of handful: remove it to start again ({error!r})"
         ) from None

@@ -1,8 +1,8 @@
 """Heads of methods, learned on tasks drawn from the features of base classes.
 
-A step draws many tasks of random base classes, solves them by the method's own function, the one that solves tasks
-later, and follows the gradient of its loss. Some base classes are held out: tasks of theirs choose the step whose head
-is kept. The start is among the choices, and it is plain prototypes: a head that learns nothing of use stays there.
+A step draws many tasks of random base classes, solves them with the function that the method itself uses, and follows
+the gradient of the loss. Some base classes are held out, and tasks of these choose the best step. The start, plain
+prototypes, is one of the choices: a head that learns nothing useful stays there.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from handful.solving.solve import versions
 from handful.training.task_rows import Drawer, Tasks
 from handful.utils.extras import TORCH, need
 
-HELD_OUT = 0.25  # of the classes
-QUERIES = 15  # of each class in a task, where there are so many items
+HELD_OUT_SHARE = 0.25  # of the classes
+QUERIES = 15  # of each class in a task, if there are enough items
 OUTLIER_WAYS = 5
-AT_ONCE = 32  # tasks in a step
-LOOKED_AT = 100  # tasks of held-out classes, at each number of shots
-LOOKS = 20  # how often they are looked at: more often at first, when a head with few classes is soon past its best
-PATIENCE = 4  # times the steps to the best one, and at least an eighth of all, until no more is learned
-TEMPERATURE = 0.2  # where T starts: cosines times 10
-HIDDEN = 32  # units of PEELER's network
-OPEN = 0.5  # weight of PEELER's loss on the unknown
-HEATS = (
+TASKS_PER_STEP = 32  # tasks in a step
+EXAM_TASKS = 100  # tasks of held-out classes for each number of shots
+EXAMS = 20  # number of exams; more often at first, because a head with few classes is soon past its best
+PATIENCE_FACTOR = 4  # stop after this many times the best step, but not before an eighth of all steps
+TEMPERATURE = 0.2  # initial T: cosines times 10
+HIDDEN_UNITS = 32  # units of PEELER's network
+OPEN_LOSS_WEIGHT = 0.5  # weight of PEELER's loss on the unknown
+HEAT_FACTORS = (
     1.0,
     2.0,
     5.0,
     10.0,
     20.0,
     50.0,
-)  # softer than learned: what tells unknowns best is not what tells classes best
+)  # the best temperature for unknowns is higher than the learned one, which is best for classes
 HEADS = ("feat", "peeler")
 Arrays = dict[str, Any]
-Progress = Callable[[int, int], object]  # tasks learned from, of how many
+Progress = Callable[[int, int], object]  # called with the number of tasks learned from, and of all tasks
 
 
 class Head(NamedTuple):
-    """How a head is learned: arrays to start from, the logits of queries, the loss, and the step size."""
+    """How a head is learned: initial arrays, the logits of queries, the loss, and the step size."""
 
     start: Callable[[int, np.random.Generator], dict[str, np.ndarray]]
     logits: Callable[[Arrays, Any, np.ndarray, Any], Any]
     loss: Callable[[Any, int, np.ndarray], Any]
-    cooler: tuple[str, int]  # the array that is the logarithm of a temperature, and the sign of its exponent
+    cooler: tuple[str, int]  # the array that holds the logarithm of a temperature, and the sign of its exponent
     learning_rate: float  # times the number of features
 
 
@@ -67,14 +67,31 @@ def learn_base(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Base:
-    """What base classes leave behind: the mean of their features, heads learned on them, and some of the items.
+    """Learn from base classes what methods need: the mean of their features, heads, and a sample of the items.
 
-    heads: of "feat" and "peeler", or none, for which torch is not needed. negatives: items kept, at most. episodes:
-    tasks that a head learns from, at most; ways, shots: their known classes and examples of each. What the heads are
-    worth on the classes that were held out is in `about`, before learning and after. validation: classes to hold out
-    instead of base classes; best those that the backbone was not trained on, as it knows its own too well. progress:
-    called with the number of tasks learned from, and of how many, all heads together. The same seed gives the same
-    base.
+    Parameters
+    ----------
+    features : FeatureTable
+        Features of the base classes, with labels.
+    validation : FeatureTable, optional
+        Classes to hold out instead of base classes. Best are classes on which the backbone was not trained.
+    heads : sequence of str
+        "feat", "peeler" or both; an empty sequence needs no torch.
+    negatives : int
+        The largest number of items to keep.
+    episodes : int
+        The largest number of tasks from which a head learns.
+    ways, shots : int, sequence of int
+        The known classes of these tasks, and the examples of each class.
+    seed : int
+        The same seed gives the same base.
+    progress : callable, optional
+        Called with the number of tasks learned from and of all tasks, for all heads together.
+
+    Returns
+    -------
+    Base
+        Its `about` holds the accuracy and AUROC on the held-out classes, before and after learning.
     """
     check_heads(heads)
     if heads:
@@ -93,21 +110,21 @@ def learn_base(
         about |= {"held_out": school.held_out, "ways": school.ways}
         names = list(dict.fromkeys(heads))
         for i, name in enumerate(names):
-            told = partial(_told, progress, i, len(names))
-            learned[name], about["heads"][name] = school.learn(name, episodes, told)
-    chosen = np.random.default_rng([seed, 1]).permutation(len(features))[: max(0, negatives)]
-    sample = features.features[chosen].astype(np.float32) if len(chosen) else None
+            report = partial(_report, progress, i, len(names))
+            learned[name], about["heads"][name] = school.learn(name, episodes, report)
+    negative_rows = np.random.default_rng([seed, 1]).permutation(len(features))[: max(0, negatives)]
+    sample = features.features[negative_rows].astype(np.float32) if len(negative_rows) else None
     return Base(mean, learned, sample, about)
 
 
-def _told(progress: Progress | None, before: int, count: int, done: int, total: int) -> None:
-    """Of all heads together."""
+def _report(progress: Progress | None, before: int, count: int, done: int, total: int) -> None:
+    """Report the progress of all heads together."""
     if progress is not None:
         progress(before * total + done, count * total)
 
 
 class School:
-    """Tasks of base classes, most of them to learn from and some to be examined on."""
+    """Tasks of base classes: most of them to learn from, some for exams."""
 
     def __init__(
         self,
@@ -124,51 +141,53 @@ class School:
         items, examined = features.features, codes
         if validation is None:
             self.ways = _ways(ways, len(usable), None, features.name, max(shots))
-            fewest = 2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1  # as many unknown, if it can be
-            held = max(fewest, int(HELD_OUT * len(usable)))
+            fewest = (
+                2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1
+            )  # as many unknown classes, if possible
+            held_out_count = max(fewest, int(HELD_OUT_SHARE * len(usable)))
             order = np.random.default_rng([seed, 0]).permutation(usable)
-            learned, others = order[held:], order[:held]
+            base_classes, held_out_classes = order[held_out_count:], order[:held_out_count]
         else:
-            of_others, others = _usable(validation.need_labels(), max(self.shots))
-            self.ways, learned = _ways(ways, len(usable), len(others), features.name, max(shots)), usable
+            other_codes, held_out_classes = _usable(validation.need_labels(), max(self.shots))
+            self.ways, base_classes = _ways(ways, len(usable), len(held_out_classes), features.name, max(shots)), usable
             items = np.concatenate([items, validation.features])
-            nobody = np.full(len(of_others), -1)
-            codes, examined = np.concatenate([codes, nobody]), np.concatenate([np.full(len(codes), -1), of_others])
+            absent = np.full(len(other_codes), -1)
+            codes, examined = np.concatenate([codes, absent]), np.concatenate([np.full(len(codes), -1), other_codes])
         self.items = torch.from_numpy(unit(items.astype(np.float32, copy=False) - mean))
-        self.held_out = len(others)
-        self.drawer = Drawer(codes, learned, self.ways, OUTLIER_WAYS, QUERIES)
-        exam = Drawer(examined, others, self.ways, OUTLIER_WAYS, QUERIES)
+        self.held_out = len(held_out_classes)
+        self.drawer = Drawer(codes, base_classes, self.ways, OUTLIER_WAYS, QUERIES)
+        exam = Drawer(examined, held_out_classes, self.ways, OUTLIER_WAYS, QUERIES)
         rng = np.random.default_rng([seed, 2])
-        self.exams = [exam.draw(rng, LOOKED_AT, n) for n in self.shots]
+        self.exams = [exam.draw(rng, EXAM_TASKS, n) for n in self.shots]
 
     def learn(self, name: str, episodes: int, progress: Progress) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The arrays of the best step, and what they are worth on the held-out classes, before and after."""
+        """Return the arrays of the best step, and the figures on the held-out classes before and after learning."""
         torch, head, rng = self.torch, LESSONS[name], np.random.default_rng([self.seed, 3])
         start = head.start(self.items.shape[1], rng)
         arrays = {key: torch.tensor(value, dtype=torch.float32, requires_grad=True) for key, value in start.items()}
-        steps = max(1, episodes // AT_ONCE)
+        steps = max(1, episodes // TASKS_PER_STEP)
         adam = torch.optim.Adam(list(arrays.values()), lr=head.learning_rate / self.items.shape[1])
-        slower = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
-        looks = set(np.geomspace(min(5, steps), steps, LOOKS).round().astype(int).tolist())
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
+        exam_steps = set(np.geomspace(min(5, steps), steps, EXAMS).round().astype(int).tolist())
         before = best = self.examine(head, arrays)
-        kept, at = self.copied(head, arrays, before), 0
+        best_arrays, best_step = self.copied(head, arrays, before), 0
         for step in range(1, steps + 1):
-            loss = self.loss(head, arrays, self.drawer.draw(rng, AT_ONCE, int(rng.choice(self.shots))))
+            loss = self.loss(head, arrays, self.drawer.draw(rng, TASKS_PER_STEP, int(rng.choice(self.shots))))
             adam.zero_grad()
             loss.backward()
             adam.step()
-            slower.step()
-            progress(step * AT_ONCE, steps * AT_ONCE)
-            if step not in looks:
+            schedule.step()
+            progress(step * TASKS_PER_STEP, steps * TASKS_PER_STEP)
+            if step not in exam_steps:
                 continue
-            found = self.examine(head, arrays)
-            better = found["accuracy"] + found["auroc"] > best["accuracy"] + best["auroc"]
-            if better and found["accuracy"] >= before["accuracy"]:
-                best, kept, at = found, self.copied(head, arrays, found), step
-            if step >= max(PATIENCE * at, steps // 8):
+            figures_now = self.examine(head, arrays)
+            better = figures_now["accuracy"] + figures_now["auroc"] > best["accuracy"] + best["auroc"]
+            if better and figures_now["accuracy"] >= before["accuracy"]:
+                best, best_arrays, best_step = figures_now, self.copied(head, arrays, figures_now), step
+            if step >= max(PATIENCE_FACTOR * best_step, steps // 8):
                 break
-        progress(steps * AT_ONCE, steps * AT_ONCE)
-        return kept, {"step": at, "steps": step, "before": before, "after": best}
+        progress(steps * TASKS_PER_STEP, steps * TASKS_PER_STEP)
+        return best_arrays, {"step": best_step, "steps": step, "before": before, "after": best}
 
     def loss(self, head: Head, arrays: Arrays, tasks: Tasks) -> Any:
         """Return a head's loss on tasks."""
@@ -176,25 +195,25 @@ class School:
         return head.loss(head.logits(arrays, self.items[tasks.support], tasks.labels, query), tasks.known, tasks.truth)
 
     def examine(self, head: Head, arrays: Arrays) -> dict[str, float]:
-        """Accuracy and AUROC, in percent, over tasks of the held-out classes, and the heat at which AUROC is best."""
-        found: dict[float, list[dict[str, np.ndarray]]] = {heat: [] for heat in HEATS}
+        """Return accuracy and AUROC, in percent, on the held-out classes, and the heat with the best AUROC."""
+        results_by_heat: dict[float, list[dict[str, np.ndarray]]] = {heat: [] for heat in HEAT_FACTORS}
         with self.torch.no_grad():
             for tasks in self.exams:
                 logits = head.logits(arrays, self.items[tasks.support], tasks.labels, self.items[tasks.query]).numpy()
-                for heat in HEATS:
+                for heat in HEAT_FACTORS:
                     p = softmax(logits / heat)
-                    found[heat].append(figures(p, -p.max(axis=-1), tasks.truth))
+                    results_by_heat[heat].append(figures(p, -p.max(axis=-1), tasks.truth))
         means = [
-            {"heat": heat} | {name: 100 * float(np.mean([f[name] for f in of])) for name in ("accuracy", "auroc")}
-            for heat, of in found.items()
+            {"heat": heat} | {name: 100 * float(np.mean([f[name] for f in results])) for name in ("accuracy", "auroc")}
+            for heat, results in results_by_heat.items()
         ]
         return max(means, key=lambda figures: figures["auroc"])
 
-    def copied(self, head: Head, arrays: Arrays, found: Mapping[str, float]) -> dict[str, np.ndarray]:
-        """As they are now, but for the heat."""
+    def copied(self, head: Head, arrays: Arrays, measured: Mapping[str, float]) -> dict[str, np.ndarray]:
+        """Return a copy of the arrays, with the heat included in the temperature."""
         name, sign = head.cooler
         copies = {key: value.detach().numpy().copy() for key, value in arrays.items()}
-        return copies | {name: copies[name] + np.float32(sign * np.log(found["heat"]))}
+        return copies | {name: copies[name] + np.float32(sign * np.log(measured["heat"]))}
 
 
 def check_heads(names: Sequence[str]) -> None:
@@ -204,26 +223,28 @@ def check_heads(names: Sequence[str]) -> None:
             raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")
 
 
-def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, most: int = 5) -> None:
-    """Raise if no head could be learned on classes with so many items; before a long training, not after it."""
-    beside = None if others is None else len(_usable(others, most)[1])
-    _ways(ways, len(_usable(labels, most)[1]), beside, name, most)
+def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, shots: int = 5) -> None:
+    """Raise ValueError if no head can be learned on these classes: before a long training, not after it."""
+    other_classes = None if others is None else len(_usable(others, shots)[1])
+    _ways(ways, len(_usable(labels, shots)[1]), other_classes, name, shots)
 
 
-def _ways(wanted: int, usable: int, others: int | None, name: str, most: int) -> int:
-    """Known classes of a task, beside at least one unknown; some of the classes are held out unless others are."""
-    ways = min(wanted, usable // 2 - 1 if others is None else min(usable, others) - 1)
+def _ways(max_ways: int, usable: int, others: int | None, name: str, shots: int) -> int:
+    """Return the number of known classes of a task. At least one class must be left as unknown."""
+    ways = min(max_ways, usable // 2 - 1 if others is None else min(usable, others) - 1)
     if ways < 2:
-        needed = "6 or more" if others is None else f"3 or more, and as many beside them, of which there are {others}"
+        needed = (
+            "6 or more" if others is None else f"3 or more, and as many for validation, of which there are {others}"
+        )
         raise ValueError(
-            f"{name} has {usable} classes of more than {most} items, and a head needs {needed} to learn from: give "
+            f"{name} has {usable} classes of more than {shots} items, and a head needs {needed} to learn from: give "
             "more base classes, or leave the heads out (--heads none)"
         )
     return ways
 
 
 def _usable(labels: np.ndarray, shots: int) -> tuple[np.ndarray, np.ndarray]:
-    """The class of each item as a number, and those classes that have more than so many items."""
+    """Return the class of each item as a number, and the classes that have more than `shots` items."""
     codes = np.unique(labels, return_inverse=True)[1]
     return codes, np.flatnonzero(np.bincount(codes) > shots)
 
@@ -232,7 +253,7 @@ def _usable(labels: np.ndarray, shots: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _feat_start(dimension: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Random attention whose output is 0: prototypes as they are."""
+    """Return random attention whose output is 0, which leaves prototypes unchanged."""
     return {
         "attention": rng.normal(scale=dimension**-0.5, size=(dimension, dimension)),
         "output": np.zeros((dimension, dimension)), "gain": np.ones(dimension), "shift": np.zeros(dimension),
@@ -244,10 +265,10 @@ def _feat_logits(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, qu
     return feat.logits(query, feat.adapt(feat.class_prototypes(support, labels), arrays), arrays)
 
 
-def _cross_entropy(logits: Any, known: int, truth: np.ndarray) -> Any:
-    """Of the first `known` queries, the others being of no class."""
-    log_p = logits[:, :known] - logsumexp(logits[:, :known], axis=-1)
-    picked = np.eye(logits.shape[-1], dtype=np.float32)[truth[:, :known]]
+def _cross_entropy(logits: Any, known_queries: int, truth: np.ndarray) -> Any:
+    """Return the cross-entropy of the first `known_queries` queries; the others belong to no class."""
+    log_p = logits[:, :known_queries] - logsumexp(logits[:, :known_queries], axis=-1)
+    picked = np.eye(logits.shape[-1], dtype=np.float32)[truth[:, :known_queries]]
     return -(log_p * log_p.new_tensor(picked)).sum(-1).mean()
 
 
@@ -255,9 +276,9 @@ def _cross_entropy(logits: Any, known: int, truth: np.ndarray) -> Any:
 
 
 def _peeler_start(dimension: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A network whose output is 0: every class as wide as any other in every direction."""
+    """Return a network whose output is 0: all classes have the same width in every direction."""
     return {
-        "inner": rng.normal(size=(dimension, HIDDEN)), "outer": np.zeros((HIDDEN, dimension)),
+        "inner": rng.normal(size=(dimension, HIDDEN_UNITS)), "outer": np.zeros((HIDDEN_UNITS, dimension)),
         "log_precision": np.full(dimension, -np.log(TEMPERATURE)),
     }  # fmt: skip
 
@@ -266,10 +287,10 @@ def _peeler_logits(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, 
     return peeler.logits(peeler.gaussians(support, labels, arrays), query)
 
 
-def _open_loss(logits: Any, known: int, truth: np.ndarray) -> Any:
-    """Cross-entropy on the known, and on the unknown minus the entropy, which grows where a class is preferred."""
-    log_p = logits[:, known:] - logsumexp(logits[:, known:], axis=-1)
-    return _cross_entropy(logits, known, truth) + OPEN * (log_p.exp() * log_p).sum(-1).mean()
+def _open_loss(logits: Any, known_queries: int, truth: np.ndarray) -> Any:
+    """Return the cross-entropy on known queries minus the weighted entropy on unknown ones."""
+    log_p = logits[:, known_queries:] - logsumexp(logits[:, known_queries:], axis=-1)
+    return _cross_entropy(logits, known_queries, truth) + OPEN_LOSS_WEIGHT * (log_p.exp() * log_p).sum(-1).mean()
 
 
 LESSONS = {

@@ -1,9 +1,9 @@
-"""A network that learns base classes: one step, and all that the next one depends on.
+"""A network that learns base classes: one training step, and the state on which the next one depends.
 
-    loss = CE(head(network(x)), y), labels smoothed, + CE(turn(network(x)), quarter turns) where those are predicted
+    loss = CE(head(network(x)), y), with smoothed labels, + CE(turn(network(x)), quarter turns) if those are predicted
 
-Every random number of a step comes from the seed and the step's number, so weights and momenta are the whole state:
-what goes on from a checkpoint does what it would have done.
+All random numbers of a step depend only on the seed and the number of the step. So weights and momenta are the whole
+state: training that continues from a checkpoint gives the same result as uninterrupted training.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from handful.training.datasets import PictureSet
 from handful.training.settings import BFLOAT16, CLASSES, PREDICT, Settings
 
 MOMENTUM = 0.9
-WARMING = 0.03  # of the steps, over which the learning rate rises to its height
-SAMPLED = 5000 * 28 * 28  # pixels
-ORDER, BENDING = 1, 2  # streams of random numbers
+WARM_UP_SHARE = 0.03  # of the steps, in which the learning rate rises to its maximum
+SAMPLE_PIXELS = 5000 * 28 * 28  # pixels
+ORDER, AUGMENTATION = 1, 2  # streams of random numbers
 
 
 class Learner:
-    """`settings.precision` must be decided."""
+    """A network in training. `settings.precision` must not be "auto"."""
 
     def __init__(self, settings: Settings, pictures: PictureSet, mean: np.ndarray, std: np.ndarray, device: str):
         self.settings, self.device = settings, torch.device(device)
@@ -45,18 +45,20 @@ class Learner:
             )
         self.mean, self.std = (torch.from_numpy(v.astype(np.float32))[:, None, None].to(device) for v in (mean, std))
         torch.manual_seed(settings.seed)
-        size = {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}  # its features are of that size
+        size = (
+            {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}
+        )  # the number of its features depends on it
         self.network = build(settings.network, self.pixels.shape[-1], **(size | dict(settings.options)))
         dimension = self._trial(pictures.name)
         turns = 4 if settings.rotations == CLASSES else 1
         self.head = nn.Linear(dimension, turns * self.n_classes)
         self.turn = nn.Linear(dimension, 4) if settings.rotations == PREDICT else None
         self.low = settings.precision == BFLOAT16
-        layout = torch.channels_last if self.low else torch.contiguous_format  # the quicker one, measured
+        layout = torch.channels_last if self.low else torch.contiguous_format  # measured to be faster
         self.all = nn.ModuleDict({"network": self.network, "head": self.head})
         if self.turn is not None:
             self.all["turn"] = self.turn
-        to: Any = self.all.to  # torch's own annotations do not know of layouts
+        to: Any = self.all.to  # torch's annotations lack memory_format
         to(device=self.device, memory_format=layout)
         self.optimiser = torch.optim.SGD(
             self.all.parameters(), lr=settings.learning_rate, momentum=MOMENTUM, nesterov=True,
@@ -66,7 +68,7 @@ class Learner:
     @property
     def steps_per_epoch(self) -> int:
         """The number of whole batches in an epoch."""
-        return len(self.pixels) // self.settings.batch  # what is left over has its turn in another epoch
+        return len(self.pixels) // self.settings.batch  # the remaining pictures come in another epoch
 
     @property
     def steps(self) -> int:
@@ -74,12 +76,12 @@ class Learner:
         return self.settings.epochs * self.steps_per_epoch
 
     def _trial(self, name: str) -> int:
-        """How many features a picture of this size has."""
+        """Return the number of features for pictures of this size."""
         self.network.eval()
         try:
             with torch.no_grad():
                 return int(self.network(self._ready(self.pixels[:1]).cpu()).shape[1])
-        except RuntimeError:  # nothing is left after so many poolings
+        except RuntimeError:  # the map is empty after all poolings
             height, width = self.pixels.shape[1:3]
             raise ValueError(
                 f"pictures of {name} have {height} x {width} pixels, too few for {self.settings.network}: give a "
@@ -87,11 +89,11 @@ class Learner:
             ) from None
 
     def step(self, number: int) -> float:
-        """Learn from batch `number`; the loss before."""
+        """Learn from batch `number`; return the loss before the step."""
         s = self.settings
         rows = self._rows(number)
-        rng = np.random.default_rng([s.seed, BENDING, number])
-        torch.manual_seed((s.seed << 32) + number)  # of dropout
+        rng = np.random.default_rng([s.seed, AUGMENTATION, number])
+        torch.manual_seed((s.seed << 32) + number)  # for dropout
         x = augment(self._scaled(self.pixels[rows]), s.augment, rng)
         y = self.codes[rows].to(self.device)
         quarters = np.zeros(len(rows), np.int64)
@@ -122,7 +124,7 @@ class Learner:
         return value
 
     def embed(self, pixels: np.ndarray, batch: int = 256) -> np.ndarray:
-        """Features [n, D] float32 of pictures uint8 [n, H, W, C], as the trained network will give them."""
+        """Return the features, float32 [n, D], of pictures uint8 [n, H, W, C], in evaluation mode."""
         self.all.eval()
         with torch.inference_mode():
             parts = [
@@ -131,7 +133,7 @@ class Learner:
         return torch.cat(parts).numpy()
 
     def state(self) -> dict[str, Tensor]:
-        """All that the next step depends on."""
+        """Return everything on which the next step depends."""
         tensors = {f"model.{name}": value for name, value in self.all.state_dict().items()}
         for name, parameter in self.all.named_parameters():
             if (moved := self.optimiser.state.get(parameter, {}).get("momentum_buffer")) is not None:
@@ -147,7 +149,7 @@ class Learner:
                 self.optimiser.state[parameter]["momentum_buffer"] = buffer
 
     def weights(self) -> dict[str, Tensor]:
-        """Of the network alone."""
+        """Return the weights of the network, without the heads."""
         return {name: value.detach().cpu().contiguous().clone() for name, value in self.network.state_dict().items()}
 
     def _rows(self, number: int) -> np.ndarray:
@@ -158,14 +160,14 @@ class Learner:
         return np.sort(self._order[at * self.settings.batch : (at + 1) * self.settings.batch])  # in the file's order
 
     def _pace(self, number: int) -> float:
-        """The part of the learning rate at a step: up in a line, down along a cosine."""
-        warm = max(1, round(WARMING * self.steps))
+        """Return the factor of the learning rate at a step: it rises linearly, then falls along a cosine."""
+        warm = max(1, round(WARM_UP_SHARE * self.steps))
         if number < warm:
             return (number + 1) / warm
         return 0.5 * (1 + math.cos(math.pi * (number - warm) / max(1, self.steps - warm)))
 
     def _scaled(self, pixels: np.ndarray) -> Tensor:
-        """uint8 [n, H, W, C] as [n, C, H, W] in 0..1."""
+        """Return uint8 [n, H, W, C] as [n, C, H, W] with values 0..1."""
         x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
         return x.permute(0, 3, 1, 2).float().div(255)
 
@@ -177,10 +179,10 @@ class Learner:
 
 
 def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each channel, of pixels scaled to 0..1, over some of the pictures: 100 MB at most."""
-    most = max(100, SAMPLED // (pixels.shape[1] * pixels.shape[2]))
-    some = pixels[:: max(1, len(pixels) // most)].reshape(-1, pixels.shape[-1]) / 255.0
-    return some.mean(axis=0), np.maximum(some.std(axis=0), 1e-3)
+    """Return mean and standard deviation of each channel, of pixels 0..1, over a sample of at most 100 MB."""
+    max_pictures = max(100, SAMPLE_PIXELS // (pixels.shape[1] * pixels.shape[2]))
+    sample = pixels[:: max(1, len(pixels) // max_pictures)].reshape(-1, pixels.shape[-1]) / 255.0
+    return sample.mean(axis=0), np.maximum(sample.std(axis=0), 1e-3)
 
 
 def native_bfloat16(device: str) -> bool:
@@ -192,11 +194,11 @@ def native_bfloat16(device: str) -> bool:
 
 @cache
 def bfloat16_works() -> bool:
-    """Whether this processor can multiply in bfloat16, tried in a process of its own.
+    """Return whether this processor can multiply in bfloat16, tried in a separate process.
 
-    Some virtual machines advertise the instructions for it (AMX) and refuse them when they come, which ends a process.
+    Some virtual machines claim to have the instructions (AMX) but do not run them, which ends the process.
     """
-    if not any(name.startswith("amx") and there for name, there in _capabilities().items()):
+    if not any(name.startswith("amx") and present for name, present in _capabilities().items()):
         return True
     program = "import torch\nwith torch.autocast('cpu', torch.bfloat16): torch.nn.Linear(64, 16)(torch.ones(32, 64))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""A model card: what a trained backbone is, what it was made from, and how to make it again."""
+"""The model card: what a trained backbone is, which data it was trained on, and how to train it again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_card(
     files: Sequence[Path],
     heads: Mapping[str, Any],
 ) -> None:
-    """The card as Markdown; figures are those of the validation classes, which chose the epoch."""
+    """Write the card as Markdown. Its figures are those of the validation classes, which chose the epoch."""
     figures = "".join(
         f"| {shots}-shot | {best[f'accuracy_{shots}']:.2f} | {best[f'auroc_{shots}']:.2f} |\n"
         for shots in (1, 5)
@@ -42,8 +42,8 @@ def write_card(
         "## Made from",
         "",
         f"{data['pictures']:,} pictures of {data['classes']:,} classes of {data['name']}; {data['held_out']:,} other "
-        f"classes ({data['validation']}) chose the epoch. Digest of the pixels: `{data['digest']}`. What may be done "
-        "with the weights depends on the licence of these pictures.",
+        f"classes ({data['validation']}) chose the epoch. Digest of the pixels: `{data['digest']}`. The licence of "
+        "these pictures decides what may be done with the weights.",
         "",
         f"Best of {epochs} epochs: {best.get('epoch', epochs)}. {seconds / 60:.1f} minutes of training on "
         f"{_threads(threads)}.",
@@ -63,8 +63,8 @@ def write_card(
         "    handful embed PICTURES/ --backbone model.onnx -o features.parquet",
         "",
         "`model.json` says how pictures are prepared. `model.base.safetensors` holds the mean feature of the base "
-        "classes, for methods that centre on it, and what FEAT, SnaTCHer-F, PEELER and POODLE learned from them"
-        + ". It knows what its classes look like: on other kinds of pictures expect little.",
+        "classes, for methods that centre on it, and what FEAT, SnaTCHer-F, PEELER and POODLE learned from them. "
+        "The backbone only knows its training classes: expect worse results on other kinds of pictures.",
         "",
         *_gains(heads),
         "## Make it again",
@@ -91,12 +91,12 @@ def _threads(n: int) -> str:
 
 
 def _gains(heads: Mapping[str, Any]) -> list[str]:
-    """What heads are worth on the classes that chose their step, beside plain prototypes."""
+    """Return a table of the figures before and after learning, on the classes that chose the step of each head."""
     if not heads:
         return []
     rows = [
-        f"| {name} | {of['before']['accuracy']:.2f} -> {of['after']['accuracy']:.2f} "
-        f"| {of['before']['auroc']:.2f} -> {of['after']['auroc']:.2f} |"
-        for name, of in heads.items()
+        f"| {name} | {figures['before']['accuracy']:.2f} -> {figures['after']['accuracy']:.2f} "
+        f"| {figures['before']['auroc']:.2f} -> {figures['after']['auroc']:.2f} |"
+        for name, figures in heads.items()
     ]
     return ["| head, before and after learning | accuracy | AUROC |", "|---|---|---|", *rows, ""]

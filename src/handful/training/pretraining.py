@@ -1,10 +1,10 @@
-"""From pictures of base classes to a backbone: train, validate, keep the best epoch, write what is needed to use it.
+"""From pictures of base classes to a backbone: train, validate, keep the best epoch, write the files.
 
-checkpoint.safetensors      where training stands; the same call goes on from it
-history.jsonl               a row an epoch
-weights.safetensors         the network's weights, by torch's names
+checkpoint.safetensors      the state of the training; the same call continues from it
+history.jsonl               a row for each epoch
+weights.safetensors         the weights of the network, with the names of torch
 model.onnx, model.json      the backbone: pictures to features without torch
-model.base.safetensors      the base classes' mean, and the heads of methods that are trained on them
+model.base.safetensors      the mean of the base classes, and the heads of methods that learn from them
 card.md                     what it is and how to make it again
 """
 
@@ -40,15 +40,15 @@ from handful.utils.extras import need
 from handful.utils.files import write_whole
 from handful.utils.threads import available_threads
 
-FEWEST = 10  # classes for validation, if so many can be spared: 5 known and 5 unknown
-SPARED = 4  # at most one class in so many
-SAMPLE = 2000  # base pictures for the mean feature while training; at the end all of them are asked
-SAVE_EVERY = 60.0  # seconds
+MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknown
+CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
+MEAN_SAMPLE_PICTURES = 2000  # base pictures for the mean feature during training; at the end all pictures are used
+SAVE_EVERY_S = 60.0
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training left: its folder, the best epoch, the time it took, the files."""
+    """The result of a training: its folder, the figures of the best epoch, the training time, the files."""
 
     folder: Path
     best: dict[str, Any]
@@ -63,21 +63,49 @@ def pretrain(
     *,
     threads: int | None = None,
     device: str = AUTO,
-    save_every: float = SAVE_EVERY,
+    save_every: float = SAVE_EVERY_S,
     track: str = AUTO,
     heads: Sequence[str] = HEADS,
     command: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, total: None,
-    told: Callable[[dict[str, Any]], object] = lambda row: None,
+    on_epoch: Callable[[dict[str, Any]], object] = lambda row: None,
 ) -> Trained:
-    """Train on the split "base" of some pictures; "val", or base classes held out, choose the epoch.
+    """Train on the split "base" of a picture set. The split "val", or held-out base classes, choose the best epoch.
 
-    What was begun in `output` with the same settings and pictures goes on; with others it is refused. `told` gets a
-    row after each epoch. Weights that come out after any number of interruptions are those of an uninterrupted run,
-    bit for bit if threads=1.
+    A training that was interrupted continues, and its weights are those of an uninterrupted run (to the last bit with
+    threads=1).
+
+    Parameters
+    ----------
+    pictures : PictureSet
+        The pictures, with labels and splits.
+    output : path
+        The folder of the result. A training with other settings or pictures in it is an error.
+    settings : Settings, optional
+        Everything that changes the weights.
+    threads : int, optional
+        None uses all cores.
+    device : str
+        "cpu", "cuda", ...; "auto" takes CUDA if there is any.
+    save_every : float
+        Seconds between two checkpoints.
+    track : str
+        "tensorboard", "mlflow", "none" or "auto", as in `tracker`.
+    heads : sequence of str
+        Heads to learn at the end, as in `learn_base`.
+    command : str
+        The command line, for the model card.
+    progress : callable
+        Called with the name of the stage, the steps done and the number of steps.
+    on_epoch : callable
+        Called with a row of figures after each epoch.
+
+    Returns
+    -------
+    Trained
     """
     folder, settings = Path(output), settings or Settings()
-    for package in ("onnx", "onnxruntime"):  # now, not when the network is trained
+    for package in ("onnx", "onnxruntime"):  # checked before the training, not after it
         need(package, "the backbone that training writes")
     device = _device(device)
     check_heads(heads)
@@ -93,19 +121,19 @@ def pretrain(
         settings = replace(settings, precision=BFLOAT16 if native_bfloat16(device) else FLOAT32)
     elif settings.precision == BFLOAT16 and device == "cpu" and not bfloat16_works():
         raise ValueError(
-            "this machine says that it computes in bfloat16, but torch fails at it: train with precision float32, or "
+            "this machine claims to compute in bfloat16, but torch fails at it: train with precision float32, or "
             "set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
         )
     made_from = {"settings": settings.plain(), "pictures": digest(learning), "validation": digest(held_out)}
     folder.mkdir(parents=True, exist_ok=True)
-    with checkpoint.alone(folder), _reproducibly(threads or available_threads()):
+    with checkpoint.locked_folder(folder), _reproducibly(threads or available_threads()):
         learner = Learner(settings, learning, mean, std, device)
         at = checkpoint.read(folder) or Checkpoint(made_from)
         _check_same(at.made_from, made_from, folder)
         if at.state:
             learner.restore(at.state)
         with tracker(track, folder, settings.plain()) as tracked:
-            _learn(learner, at, held_out, folder, save_every, tracked, progress, told)
+            _learn(learner, at, held_out, folder, save_every, tracked, progress, on_epoch)
         return _finish(learner, at, pictures, learning, held_out, folder, heads, command, progress)
 
 
@@ -129,9 +157,12 @@ def _learn(
     save_every: float,
     tracked: Callable[..., None],
     progress: Callable[[str, int, int], object],
-    told: Callable[[dict[str, Any]], object],
+    on_epoch: Callable[[dict[str, Any]], object],
 ) -> None:
-    """Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is whole."""
+    """Train, with a checkpoint after each epoch and every `save_every` seconds.
+
+    Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is complete.
+    """
     begun, before = time.monotonic(), at.seconds
     saved = begun
 
@@ -140,7 +171,7 @@ def _learn(
         checkpoint.write(at, folder)
 
     progress("training", at.step, learner.steps)
-    while at.step < learner.steps and not _enough(at, learner.settings.patience):
+    while at.step < learner.steps and not _is_finished(at, learner.settings.patience):
         at.losses.append(learner.step(at.step))
         at.step += 1
         progress("training", at.step, learner.steps)
@@ -149,10 +180,10 @@ def _learn(
             row |= _validated(learner, held_out)
             at.history.append(row)
             at.losses = []
-            if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equals the later has seen more
+            if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equal epochs the later one is taken
                 at.best, at.weights = row, learner.weights()
             tracked(row, row["epoch"])
-            told(row)
+            on_epoch(row)
             _write_history(at, folder)
         elif time.monotonic() - saved < save_every:
             continue
@@ -160,8 +191,8 @@ def _learn(
         saved = time.monotonic()
 
 
-def _enough(at: Checkpoint, patience: int) -> bool:
-    """So many epochs without a better figure than before: an equal one is none."""
+def _is_finished(at: Checkpoint, patience: int) -> bool:
+    """Return whether the last `patience` epochs gave no better figure. An equal figure is not better."""
     if not (patience and at.best.get("figure")):
         return False
     first = next(row["epoch"] for row in at.history if row["figure"] == at.best["figure"])
@@ -171,9 +202,9 @@ def _enough(at: Checkpoint, patience: int) -> bool:
 def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float]:
     if held_out is None:
         return {}
-    some = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // SAMPLE)])
+    sample = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // MEAN_SAMPLE_PICTURES)])
     features = FeatureTable(learner.embed(held_out.pixels), held_out.labels)
-    return validate(features, some.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
+    return validate(features, sample.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
 
 
 def _finish(
@@ -228,41 +259,45 @@ def _finish(
 
 
 def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, PictureSet | None]:
-    """Pictures to learn from, and pictures of other classes to validate with."""
+    """Return the pictures to learn from, and pictures of other classes for validation."""
     base = pictures.select("base")
     if "val" in pictures.splits:
         return base, pictures.select("val")
     n = len(base.classes)
-    out = min(max(round(settings.held_out * n), FEWEST), n // SPARED) if settings.held_out else 0
-    if out < 4:  # two known and two unknown
+    count = (
+        min(max(round(settings.held_out * n), MIN_VALIDATION_CLASSES), n // CLASSES_PER_HELD_OUT)
+        if settings.held_out
+        else 0
+    )
+    if count < 4:  # two known and two unknown
         return base, None
-    chosen = np.random.default_rng([settings.seed]).choice(base.classes, out, replace=False)
-    apart = np.isin(base.labels, chosen)
-    return base.take(np.flatnonzero(~apart)), base.take(np.flatnonzero(apart))
+    held_out_classes = np.random.default_rng([settings.seed]).choice(base.classes, count, replace=False)
+    is_held_out = np.isin(base.labels, held_out_classes)
+    return base.take(np.flatnonzero(~is_held_out)), base.take(np.flatnonzero(is_held_out))
 
 
 def digest(pictures: PictureSet | None) -> str:
-    """The same for the same pictures with the same labels in the same order."""
-    found = blake2b(digest_size=16)
+    """Return a digest of the pictures, their labels and their order."""
+    hasher = blake2b(digest_size=16)
     if pictures is not None:
-        found.update(f"{pictures.pixels.shape}".encode())
+        hasher.update(f"{pictures.pixels.shape}".encode())
         for i in range(0, len(pictures.pixels), 4096):
-            found.update(np.ascontiguousarray(pictures.pixels[i : i + 4096]).data)
-        found.update("\n".join(pictures.labels.tolist()).encode())
-    return found.hexdigest()
+            hasher.update(np.ascontiguousarray(pictures.pixels[i : i + 4096]).data)
+        hasher.update("\n".join(pictures.labels.tolist()).encode())
+    return hasher.hexdigest()
 
 
 def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    differing = [
+    differences = [
         f"{name} {before['settings'].get(name)} there and {value} here"
         for name, value in now["settings"].items()
         if before["settings"].get(name) != value
     ]
-    differing += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
-    if differing:
+    differences += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
+    if differences:
         raise ValueError(
-            f"{folder} holds a training that was made otherwise ({'; '.join(differing)}): go on with the same "
-            "settings, or give another folder"
+            f"{folder} holds a training with other settings or pictures ({'; '.join(differences)}): continue with the "
+            "same ones, or give another folder"
         )
 
 
@@ -272,7 +307,7 @@ def _write_history(at: Checkpoint, folder: Path) -> None:
 
 @contextmanager
 def _reproducibly(threads: int) -> Iterator[None]:
-    """torch with so many threads and no algorithm that would give another result another time."""
+    """Let torch use this number of threads and only deterministic algorithms."""
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)

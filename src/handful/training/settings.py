@@ -1,4 +1,4 @@
-"""How a network is trained: every choice that changes its weights, and nothing else."""
+"""The settings of a training: every choice that changes the weights, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,15 +29,25 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """The same settings on the same pictures give the same weights, bit for bit on one thread of one machine.
+    """The settings of a training.
 
-    options: of the network, as {"widths": [16, 32, 64, 128]}.
-    drop: how much DropBlock drops at the end of training; it is raised from nothing over the first half.
-    rotations: "classes" takes a picture on its side for one of another class (characters have an up and a down);
-    "predict" also asks the network which way up a picture is, self-supervision that needs no labels.
-    precision: "auto" is bfloat16 where the processor computes in it, else float32; the sums stay float32.
-    held_out: what part of the base classes is set aside for validation where the data set has no such split.
-    patience: after so many validations without a better one training stops; 0: never before its last epoch.
+    The same settings and pictures give the same weights, to the last bit with one thread on one machine.
+
+    Parameters
+    ----------
+    options : mapping
+        Options of the network, such as {"widths": [16, 32, 64, 128]}.
+    drop : float
+        The rate of DropBlock at the end of training. It rises from 0 over the first half.
+    rotations : str
+        "classes": a rotated picture belongs to another class (characters have an up and a down). "predict": the network
+        also predicts the rotation, which is self-supervision without labels. "none": neither.
+    precision : str
+        "auto" is bfloat16 if the processor supports it, otherwise float32. Sums stay float32.
+    held_out : float
+        The share of the base classes that is used for validation if the data set has no split "val".
+    patience : int
+        Training stops after this many validations without a better one. 0: never before the last epoch.
     """
 
     network: str = "resnet12"
@@ -59,5 +69,5 @@ class Settings:
         check({name: getattr(self, name) for name in RULES}, RULES, "the training")
 
     def plain(self) -> dict[str, Any]:
-        """For JSON: what a checkpoint and a model card hold."""
+        """Return the settings as plain data for JSON, for checkpoints and model cards."""
         return asdict(self) | {"options": dict(self.options)}

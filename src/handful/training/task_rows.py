@@ -1,7 +1,7 @@
-"""Tasks of random classes drawn by the hundred, as rows of a feature set: for learning, where speed is all.
+"""Batches of random tasks, as rows of a feature set: for learning, where speed matters most.
 
-`handful.features.draw` makes the tasks of the tables one by one, each the same on any machine; here a batch is a few
-array operations.
+`handful.features.draw` draws the tasks of the benchmark one by one, so that each is the same on every machine. Here a
+batch of tasks takes a few array operations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from handful.core.checks import UNKNOWN
 
 
 class Tasks(NamedTuple):
-    """A batch of tasks: rows of items, and what they are. The first `known` queries are of known classes."""
+    """A batch of tasks: rows of items and their classes. The first `known` queries are of known classes."""
 
     support: np.ndarray  # [B, S]
     labels: np.ndarray  # [B, S]
@@ -24,7 +24,7 @@ class Tasks(NamedTuple):
 
 
 class Drawer:
-    """Draws from the items that have one of these classes' codes."""
+    """Draws tasks from the items whose code is one of these classes."""
 
     def __init__(self, codes: np.ndarray, classes: np.ndarray, ways: int, outlier_ways: int, queries: int) -> None:
         self.ways, self.outlier_ways, self.queries = ways, min(outlier_ways, len(classes) - ways), queries
@@ -33,14 +33,14 @@ class Drawer:
         self.rows = np.stack([np.pad(rows, (0, self.counts.max() - len(rows))) for rows in members])  # [C, most]
 
     def draw(self, rng: np.random.Generator, batch: int, shots: int) -> Tasks:
-        """Classes without replacement, and so their items: examples and queries never share one."""
+        """Draw classes and items without replacement: no item is both an example and a query."""
         ways, total = self.ways, self.ways + self.outlier_ways
         queries = min(self.queries, int(self.counts.min()) - shots)
-        chosen = rng.random((batch, len(self.rows))).argsort(axis=1)[:, :total]
+        class_rows = rng.random((batch, len(self.rows))).argsort(axis=1)[:, :total]
         order = rng.random((batch, total, self.rows.shape[1]))
-        order[np.arange(self.rows.shape[1]) >= self.counts[chosen][..., None]] = np.inf  # what only fills a row up
+        order[np.arange(self.rows.shape[1]) >= self.counts[class_rows][..., None]] = np.inf  # padding is never drawn
         picked = order.argsort(axis=-1)[..., : shots + queries]
-        rows = np.take_along_axis(self.rows[chosen], picked, axis=-1)  # [B, classes, items]
+        rows = np.take_along_axis(self.rows[class_rows], picked, axis=-1)  # [B, classes, items]
         known = ways * queries
         truth = np.repeat(np.r_[np.arange(ways), np.full(self.outlier_ways, UNKNOWN)], queries)
         return Tasks(

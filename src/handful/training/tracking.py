@@ -1,4 +1,4 @@
-"""Curves of a training in TensorBoard or MLflow, for those who have them installed."""
+"""Curves of a training in TensorBoard or MLflow, if they are installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tracker(Protocol):
 def tracker(which: str, folder: Path, about: Mapping[str, Any]) -> Iterator[Tracker]:
     """Yield the function that records rows of figures.
 
-    "auto" means TensorBoard if it is installed, else MLflow if MLFLOW_TRACKING_URI says where it is, else nowhere.
+    "auto" means TensorBoard if it is installed, otherwise MLflow if MLFLOW_TRACKING_URI is set, otherwise nothing.
     """
     if which not in (AUTO, NONE, *TRACKERS):
         raise ValueError(f"there is no tracker {which!r}: choose from {', '.join((AUTO, NONE, *TRACKERS))}")
@@ -54,8 +54,8 @@ def tracker(which: str, folder: Path, about: Mapping[str, Any]) -> Iterator[Trac
             def to_server(row: Mapping[str, Any], step: int) -> None:
                 try:
                     mlflow.log_metrics(_numbers(row), step=step)
-                except mlflow.exceptions.MlflowException as error:  # a server that is away must not stop a training
-                    warnings.warn(f"MLflow did not take the figures of epoch {step}: {error}", stacklevel=2)
+                except mlflow.exceptions.MlflowException as error:  # a missing server must not stop a training
+                    warnings.warn(f"MLflow did not accept the figures of epoch {step}: {error}", stacklevel=2)
 
             yield to_server
     else:

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of few-shot learning: files, limits, threads, interrupts, unpickling."""
+"""General helpers without few-shot learning: files, limits, threads, interrupts, unpickling."""

@@ -1,9 +1,9 @@
-"""CSV files whose cells no spreadsheet takes for formulas, and which are read back exactly.
+"""CSV files in which no cell is a formula for a spreadsheet, and which are read back exactly.
 
-A spreadsheet computes a cell that begins with = + - @, a tab or a line break, so a class or a file called
-`=HYPERLINK(...)` would be run by whoever opens the table. Such text gets an apostrophe before it (as OWASP's "CSV
-Injection" says), and so does text that has apostrophes before such a character already: what is read back is
-exactly what was written. Numbers are not text, and text that is a plain number, as -5, is left as it is.
+A spreadsheet computes a cell that begins with = + - @, a tab or a line break. So a class or a file called
+`=HYPERLINK(...)` would run when somebody opens the table. Such text gets an apostrophe in front (as OWASP's "CSV
+Injection" recommends). Text that already has apostrophes before such a character also gets one, so that the text that
+is read back is exactly the text that was written. Numbers, and text that is a plain number such as -5, do not change.
 
     =1+1  ->  '=1+1        '=1+1  ->  ''=1+1        -5  ->  -5        don't  ->  don't
 """
@@ -23,7 +23,7 @@ TEXT_COLUMNS = ("path", "label", "closest", "decision", "labelled_by", "nearest_
 
 
 def escape(text: str) -> str:
-    """The text as a cell that is no formula; `unescape` takes it back.
+    """Return the text as a cell that is not a formula; `unescape` is the inverse.
 
     >>> escape("=1+1"), escape("'=1+1"), escape("-5"), escape("a=b")
     ("'=1+1", "''=1+1", '-5', 'a=b')
@@ -32,7 +32,7 @@ def escape(text: str) -> str:
 
 
 def unescape(cell: str) -> str:
-    """What `escape` was given. Only for files that handful wrote: in others an apostrophe is just an apostrophe."""
+    """Return the text before `escape`. Only for files that handful wrote: in others an apostrophe is only that."""
     return cell[1:] if cell.startswith("'") and _is_formula(cell[1:]) else cell
 
 
@@ -41,27 +41,28 @@ def _is_formula(text: str) -> bool:
 
 
 def write_table(table: Any, path: Path) -> None:
-    """Write a `pyarrow.Table`; text and the names of columns are escaped."""
+    """Write a `pyarrow.Table`; text and column names are escaped."""
     from pyarrow import csv as arrow_csv
 
     arrow_csv.write_csv(_mapped(table, escape), path)
 
 
 def read_table(path: Path) -> Any:
-    """A CSV file that handful wrote, as a `pyarrow.Table` with its text as it was; columns of numbers are numbers.
+    """Read a CSV file that handful wrote as a `pyarrow.Table`.
 
-    `path`, `label` and the other columns of text stay text, also where all of it looks like numbers.
+    Columns of numbers become numbers. `path`, `label` and the other `TEXT_COLUMNS` stay text, even if all their cells
+    look like numbers.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    multiline = arrow_csv.ParseOptions(newlines_in_values=True)  # names of files may have them
+    multiline = arrow_csv.ParseOptions(newlines_in_values=True)  # file names may contain newlines
     as_text = arrow_csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string()))
     return _mapped(arrow_csv.read_csv(path, parse_options=multiline, convert_options=as_text), unescape)
 
 
 def to_text(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records of the same fields as the text of a CSV file."""
+    """Return records, which all have the same fields, as the text of a CSV file."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     rows = [list(records[0]), *(record.values() for record in records)]

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and names of files."""
+"""Files that are written whole or not at all, and helpers for file names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from handful.utils.interrupts import cleanup
 
 
 def scratch(path: Path, mark: str = "") -> Path:
-    """A hidden name of one's own beside `path`, for what is to replace it; `mark` tells whose it is."""
+    """Return a new hidden name next to `path`, for a file that will replace it; `mark` identifies the writer."""
     return path.with_name(f".{path.name}.{mark}.{uuid4().hex[:8]}.tmp")
 
 
 def write_whole(path: Path, content: Any, mark: str = "") -> None:
-    """Write bytes under a temporary name first: `path` is never seen half written, and stays as it was on failure."""
+    """Write bytes to a temporary file, then rename it: `path` is never half written; a failure leaves it unchanged."""
     temporary = scratch(path, mark)
     try:
         with cleanup(temporary.unlink), open(temporary, "xb") as file:
@@ -33,9 +33,9 @@ def write_whole(path: Path, content: Any, mark: str = "") -> None:
 
 
 def locked(path: Path, what: str) -> Any:
-    """The file opened for reading and appending, by one process at a time; a kill unlocks it."""
+    """Open a file for reading and appending, with a lock: one process at a time. The lock ends with the process."""
     try:
-        file = open(path, "a+b")  # noqa: SIM115  # for as long as the caller needs it
+        file = open(path, "a+b")  # noqa: SIM115  # the caller closes it
     except OSError as error:
         raise OSError(error.errno, f"the {what} cannot be written: {error.strerror}", str(path)) from None
     try:
@@ -51,19 +51,19 @@ def locked(path: Path, what: str) -> Any:
 
 
 def printable(name: str) -> str:
-    """File names may hold bytes that are no text: those are written as escapes."""
+    """Return a file name as text; bytes that are not text are written as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def class_name(folder: str) -> str:
-    """The class that a folder is named after: in one Unicode form, as names that look the same are the same."""
+    """Return the class of a folder. Unicode is normalised, so that names that look the same are the same."""
     return unicodedata.normalize("NFC", printable(folder))
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names of rows, no two alike: of equal ones the first stays, the others have their row added.
+    """Return names without duplicates: the first of equal names stays, the others get their row number.
 
-    A name that stands for one row alone stays as it is.
+    A name that occurs once does not change.
 
     >>> unique_names(["a", "b", "a", "a (row 2)"])
     ['a', 'b', 'a (row 2, 2)', 'a (row 2)']
@@ -84,17 +84,21 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def in_brief(name: str | os.PathLike[str], most: int = 120) -> str:
-    r"""A name in quotes, on one line and not longer than `most` characters, for a sentence.
+def in_brief(name: str | os.PathLike[str], max_length: int = 120) -> str:
+    r"""Return a name in quotes, on one line and not longer than `max_length` characters, for a message.
 
     >>> in_brief("a\nb" + "x" * 200, 11)
     "'a\\n...xxx'"
     """
     text = repr(os.fspath(name))
-    return text if len(text) <= most else f"{text[: most // 2 - 1]}...{text[-(most - most // 2 - 2) :]}"
+    return (
+        text
+        if len(text) <= max_length
+        else f"{text[: max_length // 2 - 1]}...{text[-(max_length - max_length // 2 - 2) :]}"
+    )
 
 
 def first_folder(name: str) -> str:
-    """The first folder of a relative path, which is a picture's label; "" if it lies in none."""
+    """Return the first folder of a relative path, which is the label of a picture; "" if there is none."""
     parts = Path(name).parts
     return parts[0] if len(parts) > 1 else ""

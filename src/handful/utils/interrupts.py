@@ -1,8 +1,8 @@
-"""Ctrl-C while native code works, which hears nothing of it, and calls that may take only so long.
+"""Ctrl-C while native code runs, and calls with a time limit.
 
-Python raises KeyboardInterrupt between two steps of its own. A product of matrices, the start of a network or the
-end of a pool of threads can keep it from its next step for minutes. So `watched` lets a thread do such work while the
-caller waits where Ctrl-C is heard, and `bounded` ends a whole process that has not ended by itself soon after Ctrl-C.
+Python raises KeyboardInterrupt only between two of its own instructions. A matrix product, the start of a network or
+the end of a thread pool can delay the next instruction for minutes. So `watched` runs such work in a thread while the
+caller waits and can be interrupted, and `bounded` ends a process that has not ended by itself soon after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-GRACE_S = 1.5  # seconds after Ctrl-C for a process to end by itself
-CLEANUP_S = 0.3  # seconds for what is tidied up before it is ended
-POLL_S = 0.2  # seconds: on some systems a wait hears Ctrl-C only when it is over
+GRACE_S = 1.5  # after Ctrl-C, how long a process may take to end by itself
+CLEANUP_S = 0.3  # how long the cleanup may take before the process is ended
+POLL_S = 0.2  # on some systems Ctrl-C is noticed only after a wait, so waits are short
 SHOW_CURSOR = b"\x1b[?25h"
-STOPPED = 130  # exit code, as a shell has it: 128 + SIGINT
+STOPPED = 130  # exit code of an interrupted program, as in shells: 128 + SIGINT
 
 Value = TypeVar("Value")
 
@@ -36,21 +36,21 @@ _sentence: Callable[[], str]
 
 
 def watched(function: Callable[[], Value], timeout_s: float, stop: Callable[[], object] = lambda: None) -> Value:
-    """What `function` returns or raises; it runs in a thread, while the caller waits and hears Ctrl-C.
+    """Run `function` in a thread and return or raise what it does. The caller can be interrupted with Ctrl-C.
 
     Parameters
     ----------
     function : callable
-        Native code that takes long; it must let other threads run.
+        Native code that takes long. It must release the GIL.
     timeout_s : float
-        Seconds it may take.
+        The seconds that it may take.
     stop : callable
-        Asks it to end soon. Called when the time is over, and on Ctrl-C.
+        Asks the function to end soon. Called after the timeout, and on Ctrl-C.
 
     Raises
     ------
     TimeoutError
-        When the time is over. A function that does not end when it is asked to goes on in its thread: see `leave`.
+        After the timeout. A function that ignores `stop` continues in its thread: see `leave`.
 
     Examples
     --------
@@ -88,12 +88,12 @@ def watched(function: Callable[[], Value], timeout_s: float, stop: Callable[[], 
 
 
 def stuck() -> bool:
-    """Whether a function that was given up still runs: an ordinary exit would take its ground away, and crash."""
+    """Return whether an abandoned function still runs. Then a normal exit of Python could crash: use `leave`."""
     return any(thread.is_alive() for thread in _stuck)
 
 
 def leave(code: int) -> None:
-    """End the process without waiting for anybody, after what is to be tidied up."""
+    """Run the cleanup functions, then end the process without waiting for other threads."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -108,7 +108,7 @@ def leave(code: int) -> None:
 
 @contextmanager
 def cleanup(function: Callable[[], object]) -> Iterator[None]:
-    """Call `function` if the process is ended in here without its `finally` clauses: it kills or removes something."""
+    """Within this block, call `function` if the process is ended without running its `finally` clauses."""
     key = object()
     _cleanups[key] = function
     try:
@@ -119,9 +119,9 @@ def cleanup(function: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def patience(seconds: float = GRACE_S, *, repeated: bool = False) -> Iterator[None]:
-    """In here a process gets so many seconds to end by itself after Ctrl-C.
+    """Within this block, a process gets this many seconds to end by itself after Ctrl-C.
 
-    repeated: something in here sends the signal again on its own, so that a second one means nothing.
+    repeated: whether code in this block sends the signal again, so that a second signal must be ignored.
     """
     global _grace_s, _repeated
     before = _grace_s, _repeated
@@ -133,7 +133,7 @@ def patience(seconds: float = GRACE_S, *, repeated: bool = False) -> Iterator[No
 
 
 def say_last(sentence: Callable[[], str] = lambda: "Stopped.") -> None:
-    """What is said if the process is ended; "": nothing, as it was said already."""
+    """Set the message to print when the process is ended; "" prints nothing."""
     global _sentence
     _sentence = sentence
 
@@ -143,7 +143,7 @@ say_last()
 
 @contextmanager
 def quick() -> Iterator[None]:
-    """Ctrl-C in here ends the process at once and without a word: for imports, which have nothing to lose."""
+    """Within this block, Ctrl-C ends the process at once and silently. For imports, which have nothing to lose."""
     if not _hears_ctrl_c():
         yield
         return
@@ -155,17 +155,17 @@ def quick() -> Iterator[None]:
 
 
 def _hears_ctrl_c() -> bool:
-    """Whether Ctrl-C raises KeyboardInterrupt here, as usual: not in a thread, nor where somebody else handles it."""
+    """Return whether Ctrl-C raises KeyboardInterrupt here: only in the main thread, with Python's own handler."""
     in_main = threading.current_thread() is threading.main_thread()
     return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt in here, as usual; a process that has not ended soon after is ended.
+    """Within this block, Ctrl-C raises KeyboardInterrupt as usual, and a process that does not end soon after is ended.
 
-    A second Ctrl-C ends it at once. The thread that does it is woken by the C code of Python's signal handler, so that
-    it does not matter what the main thread is doing. After Ctrl-C it stays: what follows can take long, too.
+    A second Ctrl-C ends it at once. The C code of Python's signal handler wakes the thread that ends the process, so it
+    works whatever the main thread is doing. After Ctrl-C the thread stays, because what follows can also take long.
     """
     if not _hears_ctrl_c() or os.name != "posix":
         yield
@@ -174,30 +174,30 @@ def bounded() -> Iterator[None]:
     os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     hook, sys.unraisablehook = sys.unraisablehook, _without_ctrl_c
-    heard = threading.Event()
-    threading.Thread(target=_watch, args=(reading, heard), name="handful-ctrl-c", daemon=True).start()
+    interrupted = threading.Event()
+    threading.Thread(target=_watch, args=(reading, interrupted), name="handful-ctrl-c", daemon=True).start()
     try:
         yield
     finally:
-        if not heard.is_set():
+        if not interrupted.is_set():
             sys.unraisablehook = hook
             signal.set_wakeup_fd(before)
             os.close(writing)  # which ends the thread
 
 
 def _without_ctrl_c(unraisable: sys.UnraisableHookArgs) -> None:
-    """Where Python cannot raise KeyboardInterrupt, as in a destructor, it would print it; the process ends anyway."""
+    """Do not print a KeyboardInterrupt that cannot be raised, as in a destructor: the process ends anyway."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
 
 
-def _watch(reading: int, heard: threading.Event) -> None:
-    """Wait for Ctrl-C; then until the process has had its time, or for another."""
+def _watch(reading: int, interrupted: threading.Event) -> None:
+    """Wait for Ctrl-C, then for the end of the grace period or for a second Ctrl-C, and end the process."""
     while signal.SIGINT not in (signals := os.read(reading, 64)):
         if not signals:
             os.close(reading)
             return
-    heard.set()
+    interrupted.set()
     begun = time.monotonic()
     while (left_s := begun + _grace_s - time.monotonic()) > 0:
         if select.select([reading], [], [], left_s)[0] and os.read(reading, 64).count(signal.SIGINT) and not _repeated:
@@ -206,7 +206,7 @@ def _watch(reading: int, heard: threading.Event) -> None:
         if sentence := _sentence():
             os.write(2, f"{sentence}\n".encode())
         if sys.stdout.isatty():
-            os.write(1, SHOW_CURSOR)  # a bar that moves has hidden it
+            os.write(1, SHOW_CURSOR)  # a progress bar may have hidden it
     leave(STOPPED)
 
 

@@ -1,7 +1,7 @@
-"""How much memory the content of a file may take: asked before anything is allocated for it.
+"""Limits on the memory that the content of a file may take, checked before anything is allocated.
 
-The limit is 8 GiB. A small file gets less, 1,000 times its own size but at least 512 MiB: features do not compress so
-well, so a file that says more is damaged or hostile. The environment variable HANDFUL_MAX_BYTES replaces both.
+The limit is 8 GiB. For a small file it is lower: 1,000 times its own size, but at least 512 MiB. Features do not
+compress that well, so a file that claims more is damaged or hostile. HANDFUL_MAX_BYTES replaces both limits.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import re
 
 VARIABLE = "HANDFUL_MAX_BYTES"
 DEFAULT_BYTES = 8 * 2**30
-SMALL_FILE_BYTES = 512 * 2**20  # that any file may ask for
-MAX_EXPANSION = 1000  # times its own size that a larger file may ask for; deflate reaches 1,032 on zeros
-TEXT_EXPANSION = 8  # times its size that a text takes as labels of Python and of NumPy, at most about
-JSON_BYTES = 16 * 2**20  # of a JSON file beside features or a network; those of real sets have some kB
+SMALL_FILE_BYTES = 512 * 2**20  # allowed for a file of any size
+MAX_EXPANSION = 1000  # allowed for a larger file, times its own size; deflate reaches 1,032 on zeros
+TEXT_EXPANSION = 8  # memory of labels in Python and NumPy, at most about this many times the size of the text
+JSON_BYTES = 16 * 2**20  # of a JSON file next to features or a network; real ones have some kB
 POWERS = ("", "K", "M", "G", "T", "P", "E")  # of 1,024
 
 
 def max_bytes() -> int:
-    """How many bytes a file may take in memory: HANDFUL_MAX_BYTES, as 17179869184 or 16GB, or else 8 GiB."""
+    """Return the bytes that a file may take in memory: HANDFUL_MAX_BYTES (17179869184 or 16GB), or 8 GiB."""
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return DEFAULT_BYTES
@@ -61,7 +61,7 @@ raise the limit with HANDFUL_MAX_BYTES=4PB
 
 
 def in_units(count: int) -> str:
-    """Bytes for people to read.
+    """Return a number of bytes with a unit.
 
     >>> in_units(3 * 2**29)
     '1.5 GiB'
@@ -75,7 +75,7 @@ def in_units(count: int) -> str:
 
 
 def _enough(count: int) -> str:
-    """A round number from `count` up, as the variable takes it; three dots if no machine has as much."""
+    """Return a round number of at least `count` bytes for the variable; "..." if no machine has that much."""
     power = _power(count)
     return f"{-(-count // 1024**power)}{POWERS[power]}B" if count < 2**60 else "..."
 

@@ -1,14 +1,14 @@
-"""Shares in words, said alike on every page and by every command."""
+"""Shares in words, the same on every page and in every command."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-LEAST = 0.02  # an estimate cannot tell less from nothing
+MIN_SHARE = 0.02  # an estimate cannot distinguish a smaller share from 0
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage, with a digit more near 0 and 1.
+    """Return a share as a percentage, with one more digit near 0 and 1.
 
     >>> percent(0.314), percent(0), percent(0.004)
     ('31 %', '0 %', '0.4 %')
@@ -18,22 +18,22 @@ def percent(share: float) -> str:
 
 
 def about(share: float) -> str:
-    """An estimate.
+    """Return an estimated share in words.
 
     >>> about(0.314), about(0.01)
     ('about 31 %', 'fewer than 2 %')
     """
-    return f"fewer than {percent(LEAST)}" if share < LEAST else f"about {percent(share)}"
+    return f"fewer than {percent(MIN_SHARE)}" if share < MIN_SHARE else f"about {percent(share)}"
 
 
 def span(share: float, interval: Sequence[float]) -> str:
-    """Its interval, to follow it; nothing where that would say nothing.
+    """Return the interval of an estimate, to follow it in a sentence; "" if it says nothing.
 
     >>> span(0.314, (0.22, 0.4)), span(0.01, (0, 0.07)), span(0.9, (0.8, 1)), span(0.5, (0, 1))
     (' (between 22 and 40 %)', ' (at most 7 %)', ' (at least 80 %)', '')
     """
     low, high = (round(100 * end) for end in interval)
-    if not interval[0] <= share <= interval[1] or low == high or high <= 100 * LEAST:
+    if not interval[0] <= share <= interval[1] or low == high or high <= 100 * MIN_SHARE:
         return ""
     if low == 0:
         return "" if high == 100 else f" (at most {high} %)"

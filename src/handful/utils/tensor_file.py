@@ -1,4 +1,4 @@
-"""Arrays with a JSON header in a safetensors file: what models and bases are kept in. Nothing is ever unpickled."""
+"""Arrays with a JSON header in a safetensors file: the format of models and bases. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from handful.utils.text import shortened
 
 
 def read_tensors(path: str | Path, key: str, otherwise: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header under `key` and the arrays; `otherwise` says what a safetensors file without that header is not.
+    """Return the header under `key` and the arrays. `otherwise` ends the error for a file without that header.
 
-    The library checks that arrays neither overlap nor reach beyond the file: they take no more memory than it.
+    The library checks that arrays do not overlap and do not end after the file: they take no more memory than it.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -48,7 +48,7 @@ def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], size
     Parameters
     ----------
     axes : for each array its axes, each a number or a letter, as in "1 N D". Equal letters are equal lengths.
-    sizes : lengths of the letters that are known; the others are found and added.
+    sizes : the known lengths of letters; the other lengths are added to it.
 
     Examples
     --------
@@ -66,9 +66,11 @@ def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], size
         shape, letters = arrays[name].shape, text.split()
         lengths = [int(letter) if letter.isdecimal() else sizes.get(letter) for letter in letters]
         if len(shape) != len(letters) or any(b not in (None, a) for a, b in zip(shape, lengths, strict=True)):
-            known = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes)
+            lengths_text = ", ".join(
+                f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes
+            )
             raise ValueError(
                 f"{name!r} has shape {shortened(str(shape))}, but [{', '.join(letters)}]"
-                f"{' with ' * bool(known)}{known} is needed"
+                f"{' with ' * bool(lengths_text)}{lengths_text} is needed"
             )
         sizes.update({letter: side for letter, side in zip(letters, shape, strict=True) if not letter.isdecimal()})

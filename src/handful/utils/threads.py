@@ -1,4 +1,4 @@
-"""How many threads there are to work with, and how to keep the BLAS from taking them twice."""
+"""The number of threads to use, and how to keep the BLAS from using them a second time."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 
 def available_threads() -> int:
-    """The cores this process may use, or fewer if OMP_NUM_THREADS says so."""
+    """Return the number of cores that this process may use, or OMP_NUM_THREADS if that is lower."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(wanted)) if wanted.isdigit() and int(wanted) else cores
+    requested = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(requested)) if requested.isdigit() and int(requested) else cores
 
 
 def one_blas_thread() -> Any:
-    """Threads over tasks and threads inside the BLAS would fight for the same cores."""
+    """Return a context in which the BLAS uses one thread: threads over tasks already use all cores."""
     controller = _blas(len(sys.modules))
     return controller.limit(limits=1, user_api="blas") if controller else nullcontext()
 
 
 @lru_cache(1)
 def _blas(_modules: int) -> Any:
-    """Found anew when modules were imported since: SciPy brings a BLAS of its own."""
+    """Find the BLAS libraries, again when more modules are loaded: SciPy brings its own BLAS."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:  # pragma: no cover - scikit-learn brings it

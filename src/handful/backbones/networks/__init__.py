@@ -1,4 +1,4 @@
-"""The networks of the few-shot literature, by torch: pictures [n, C, H, W] to features [n, D].
+"""The networks of the few-shot literature, in torch: from pictures [n, C, H, W] to features [n, D].
 
 >>> network = build("conv4", channels=1)
 >>> network.dimension
@@ -23,9 +23,9 @@ NETWORKS = {
 
 
 def build(name: str, channels: int = 3, **options: Any) -> nn.Module:
-    """A network with fresh weights, by torch's own random numbers.
+    """Return a network with random weights, drawn by torch.
 
-    It has `dimension`, `channels`, and `options`: what `build` needs beside its name to make one like it.
+    It has the attributes `dimension`, `channels` and `options`. With `options`, `build` makes a network like it.
     """
     if name not in NETWORKS:
         raise ValueError(f"there is no network {name!r}: choose from {', '.join(NETWORKS)}")
@@ -34,8 +34,8 @@ def build(name: str, channels: int = 3, **options: Any) -> nn.Module:
     try:
         network: nn.Module = getattr(import_module(f"handful.backbones.networks.{module}"), kind)(channels, **options)
         return network
-    except TypeError as error:  # an option that it has not got
-        raise ValueError(f"the network {name} cannot be built so: {error}") from None
+    except TypeError as error:  # an option that it does not have
+        raise ValueError(f"the network {name} cannot be built with these options: {error}") from None
 
 
 __all__ = ["NETWORKS", "build"]

@@ -1,8 +1,9 @@
-"""Weights that others published: what network a file holds, and its weights in ours.
+"""Published weights: recognise the network in a file, and load its weights into ours.
 
-A checkpoint is a state dict somewhere in a file, under names with something in front ("module.", "encoder.",
-"feature."), in the naming of some code. All three are found by what fits the network best, not by a list of known
-files. A file is only ever read as tensors and plain containers: one that asks for more is refused, nothing of it runs.
+A checkpoint is a state dict somewhere in a file. Its names may have a prefix ("module.", "encoder.", "feature.") and
+follow the naming of some published code. The place, the prefix and the naming are chosen by the best fit to the
+network, not from a list of known files. A file is read only as tensors and plain containers. A file that asks for more
+is refused, and nothing in it is run.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ if TYPE_CHECKING:
     from torch import nn
 
 State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
-DEEPEST = 3  # containers within containers that are looked through for state dicts
-COUNTER = "num_batches_tracked"  # of a batch norm: counts steps of training, takes no part in features
+MAX_DEPTH = 3  # of nested containers that are searched for state dicts
+COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
 HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
-SHOWN = 6
+MAX_LISTED_NAMES = 6
 MAX_PARAMETERS = 4_000  # of one state dict; a WRN-28-10 has 170
 MAX_NAME = 300  # characters of a parameter's name
-MAX_PREFIX = 8  # parts of a name that may stand in front of the network's
+MAX_PREFIX = 8  # components of a prefix
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """How a checkpoint fitted. Names in `unexpected` and `ignored` are the file's."""
+    """How a checkpoint fits the network. Names in `unexpected` and `ignored` are those of the file."""
 
-    missing: list[str]  # of the network, and harmless: counters of batch norms
-    unexpected: list[str]  # in the file, and neither of the network nor known to be left over
-    ignored: list[str]  # classifiers, attention and the like: what training needs beside the network
-    matched: int  # parameters and buffers that were taken
-    prefix: str  # in front of the network's names
-    layout: str  # whose naming it is
-    place: str  # of the state dict in the file: "params"; "" if the file is one
+    missing: list[str]  # not in the file, but harmless: counters of batch norms
+    unexpected: list[str]  # in the file, but not in the network, and not a known extra
+    ignored: list[str]  # known extras that only training needs: classifiers, attention, ...
+    matched: int  # number of parameters and buffers that were loaded
+    prefix: str  # before the names of the network
+    layout: str  # the published code whose names it uses
+    place: str  # of the state dict in the file, such as "params"; "" if the file itself is one
 
 
 @dataclass(frozen=True)
@@ -55,78 +56,81 @@ class _Reading:
     place: str
     prefix: str
     layout: Layout
-    names: dict[str, str]  # ours to the file's
+    names: dict[str, str]  # our name -> name in the file
     state: State
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {ours: tuple(self.state[name].shape) for ours, name in self.names.items()}
+        return {own_name: tuple(self.state[name].shape) for own_name, name in self.names.items()}
 
 
 def load_network(
     path: str | Path, name: str | None = None, *, channels: int | None = None, **options: Any
 ) -> tuple[nn.Module, str, Loaded]:
-    """The network of a checkpoint with its weights, in evaluation mode; its name; how the file fitted.
+    """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
 
-    What is not told is read off the file; `options` are those of the network, for what a file cannot tell.
+    A missing name or number of channels is read from the file. `options` are for what the file cannot show.
     """
-    found, read = network_of(path)
-    if name not in (None, found):
-        raise ValueError(f"{path} holds a {found}, not a {name}")
-    if channels not in (None, read["channels"]):
-        raise ValueError(f"{path} takes pictures of {read['channels']} channels, not {channels}: see its first kernels")
-    network = build(found, **(read | options))
-    return network.eval(), found, load_checkpoint(network, path)
+    kind, file_options = network_of(path)
+    if name not in (None, kind):
+        raise ValueError(f"{path} holds a {kind}, not a {name}")
+    if channels not in (None, file_options["channels"]):
+        raise ValueError(
+            f"{path} takes pictures of {file_options['channels']} channels, not {channels}: see its first kernels"
+        )
+    network = build(kind, **(file_options | options))
+    return network.eval(), kind, load_checkpoint(network, path)
 
 
 def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
-    """What `build` needs for the network in a file, by its names and shapes: ("resnet12", {"channels": 3, ...}).
+    """Return name and options of the network in a file, such as ("resnet12", {"channels": 3, ...}).
 
-    A file of `handful train` also says what shapes do not tell; where both tell, shapes are believed.
+    They follow from the names and shapes of its parameters. A file of `handful train` stores more options; if they
+    contradict the shapes, the shapes count.
     """
-    found = _recognise(_state_dicts(Path(path)))
-    if found is None:
+    match = _recognise(_state_dicts(Path(path)))
+    if match is None:
         raise ValueError(
-            f"{path} holds no network that is known here ({', '.join(NETWORKS)}): export it to ONNX with the code that "
-            "made it, and give handful the .onnx file"
+            f"{path} holds none of the supported networks ({', '.join(NETWORKS)}): export it to ONNX with the code "
+            "that made it, and give handful the .onnx file"
         )
-    name, options = found
-    return name, _said(Path(path), name) | options
+    name, options = match
+    return name, _saved_options(Path(path), name) | options
 
 
 def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
-    """Put the weights of a file into a network that `build` made, and say how they fitted.
+    """Load the weights of a file into a network that `build` made, and return how they fit.
 
-    Parameters that are missing, of another shape, or of parts that the network has not are a ValueError, and leave the
-    network as it was.
+    Raises ValueError if parameters are missing, have another shape, or belong to layers that the network does not have.
+    Then the network is not changed.
     """
     kind, states = _kind(network), _state_dicts(Path(path))
-    wanted = network.state_dict()
+    parameters = network.state_dict()
     readings = [r for r in _readings(states) if r.layout.network == kind]
-    best = max(readings, key=lambda r: len(r.names.keys() & wanted.keys()), default=None)
+    best = max(readings, key=lambda r: len(r.names.keys() & parameters.keys()), default=None)
     if best is None:
         raise ValueError(f"{path} holds no parameters of a {kind}{_hint(states)}")
-    missing = [name for name in wanted if name not in best.names]
+    missing = [name for name in parameters if name not in best.names]
     lacking = [name for name in missing if not name.endswith(COUNTER)]
-    too_much = [name for ours, name in best.names.items() if ours not in wanted]
+    too_much = [name for name_here, name in best.names.items() if name_here not in parameters]
     shapes = best.shapes()
-    common = [name for name in wanted if name in best.names]
-    other = [
-        f"{best.names[name]} {list(shapes[name])}, not {list(wanted[name].shape)}"
+    common = [name for name in parameters if name in best.names]
+    mismatched = [
+        f"{best.names[name]} {list(shapes[name])}, not {list(parameters[name].shape)}"
         for name in common
-        if shapes[name] != tuple(wanted[name].shape)
+        if shapes[name] != tuple(parameters[name].shape)
     ]
     for wrong, what in (
-        (other, "has parameters of another shape"),
+        (mismatched, "has parameters of another shape"),
         (lacking, f"lacks parameters of the {kind}"),
         (too_much, f"is of a network with more parts than the {kind}"),
     ):
         if wrong:
-            raise ValueError(f"{path} {what}: {_some(wrong)}{_hint(states)}")
+            raise ValueError(f"{path} {what}: {_listed(wrong)}{_hint(states)}")
     network.load_state_dict({name: _tensor(best.state[best.names[name]]) for name in common}, strict=False)
-    left = [name for name in best.state if name not in set(best.names.values())]
-    twins = {name for name in left if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
-    ignored = [name for name in left if name in twins or HEADS.search(name)]
-    unexpected = [name for name in left if name not in ignored]
+    leftover = [name for name in best.state if name not in set(best.names.values())]
+    twins = {name for name in leftover if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
+    ignored = [name for name in leftover if name in twins or HEADS.search(name)]
+    unexpected = [name for name in leftover if name not in ignored]
     return Loaded(missing, unexpected, ignored, len(common), best.prefix, best.layout.name, best.place)
 
 
@@ -138,32 +142,34 @@ def _kind(network: nn.Module) -> str:
 
 
 def _state_dicts(path: Path) -> dict[str, State]:
-    """{where in the file: state dict}, of every container with tensors in it."""
+    """Return {place in the file: state dict} for every container that holds tensors."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")
     torch = need("torch", "a checkpoint", TORCH)
     content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
-    found: dict[str, State] = {}
-    seen: set[int] = set()  # a container may hold itself, a thousand times
+    states: dict[str, State] = {}
+    seen: set[int] = set()  # a container may contain itself
 
-    def look(at: Any, place: str, depth: int) -> None:
-        if not isinstance(at, Mapping) or id(at) in seen:
+    def search(container: Any, place: str, depth: int) -> None:
+        if not isinstance(container, Mapping) or id(container) in seen:
             return
-        seen.add(id(at))
-        tensors = {key: value for key, value in at.items() if isinstance(key, str) and _has_numbers(torch, value)}
+        seen.add(id(container))
+        tensors = {
+            key: value for key, value in container.items() if isinstance(key, str) and _has_numbers(torch, value)
+        }
         if tensors:
             _check_names(path, tensors)
-            found[place] = tensors
-        if depth < DEEPEST:
-            for key, value in at.items():
-                look(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
+            states[place] = tensors
+        if depth < MAX_DEPTH:
+            for key, value in container.items():
+                search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
 
-    look(content, "", 0)
-    if not found:
+    search(content, "", 0)
+    if not states:
         raise ValueError(
             f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
         )
-    return found
+    return states
 
 
 def _has_numbers(torch: Any, value: Any) -> bool:
@@ -171,7 +177,7 @@ def _has_numbers(torch: Any, value: Any) -> bool:
 
 
 def _tensor(value: Any) -> Any:
-    """A tensor; of an array, which is a view of the file, a copy."""
+    """Return a tensor. An array is copied, because it is a view of the file."""
     if not isinstance(value, np.ndarray):
         return value
     torch = need("torch", "a checkpoint", TORCH)
@@ -187,8 +193,8 @@ def _check_names(path: Path, names: Iterable[str]) -> None:
         )
 
 
-def _said(path: Path, network: str) -> dict[str, Any]:
-    """The options that a file of `handful train` keeps of its network; none of other files."""
+def _saved_options(path: Path, network: str) -> dict[str, Any]:
+    """Return the options of the network that `handful train` stored in the file; {} for other files."""
     if path.suffix.lower() != ".safetensors":
         return {}
     from safetensors import safe_open
@@ -198,7 +204,7 @@ def _said(path: Path, network: str) -> dict[str, Any]:
     try:
         about = json.loads(text)
         return dict(about["options"]) if about["network"] == network else {}
-    except (KeyError, TypeError, ValueError):  # somebody else's
+    except (KeyError, TypeError, ValueError):  # written by another program
         return {}
 
 
@@ -216,7 +222,7 @@ def _pickled(path: Path) -> Any:
     try:
         return load_torch(path)
     except Refused as error:
-        alone = ". Whoever made it can keep the state dict alone: torch.save(model.state_dict(), ...)"
+        alone = ". Its author can save only the state dict: torch.save(model.state_dict(), ...)"
         raise ValueError(
             f"{path} cannot be read as a checkpoint of torch: it {error}; nothing of it was run"
             + (alone if error.advise else "")
@@ -224,9 +230,9 @@ def _pickled(path: Path) -> Any:
 
 
 def _readings(states: dict[str, State]) -> Iterator[_Reading]:
-    """Every state dict under every prefix in every layout, where any name fits; what fits best is for the caller."""
+    """Yield every state dict with every prefix in every layout in which any name fits. The caller takes the best."""
     for place, state in states.items():
-        inside: dict[str, list[str]] = {}  # names by what stands in front of them
+        inside: dict[str, list[str]] = {}  # names by their prefix
         for name in state:
             words = name.split(".")
             for n in range(min(len(words), MAX_PREFIX + 1)):
@@ -235,8 +241,8 @@ def _readings(states: dict[str, State]) -> Iterator[_Reading]:
             for layout in LAYOUTS:
                 names: dict[str, str] = {}
                 for name in inside[prefix]:
-                    if (ours := layout.rename(name[len(prefix) :])) is not None:
-                        names.setdefault(ours, name)
+                    if (own_name := layout.rename(name[len(prefix) :])) is not None:
+                        names.setdefault(own_name, name)
                 if names:
                     yield _Reading(place, prefix, layout, names, state)
 
@@ -251,13 +257,13 @@ def _recognise(states: dict[str, State]) -> tuple[str, dict[str, Any]] | None:
 
 
 def _hint(states: dict[str, State]) -> str:
-    found = _recognise(states)
-    if found is None:
+    match = _recognise(states)
+    if match is None:
         return ""
-    said = ", ".join(f"{key}={value!r}" for key, value in found[1].items())
-    return f"; by its shapes it is build({found[0]!r}, {said})"
+    options = ", ".join(f"{key}={value!r}" for key, value in match[1].items())
+    return f"; by its shapes it is build({match[0]!r}, {options})"
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(names[:MAX_LISTED_NAMES]) + more

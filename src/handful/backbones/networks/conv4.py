@@ -1,11 +1,11 @@
 """Conv4, the small network of few-shot learning (Vinyals et al., 2016; Snell et al., 2017).
 
-Four blocks of a 3x3 convolution with 64 channels, batch normalisation, ReLU and max pooling by 2. What is done with the
-last map differs in the literature, and so do the features:
+Four blocks of a 3x3 convolution with 64 channels, batch normalisation, ReLU and max pooling by 2. The literature uses
+the last map in different ways, which give different features:
 
-- `pool="flatten"`, the default: all of it, as Prototypical Networks do; 64 x 5 x 5 = 1600 features at 84 px;
-- `pool="max"`: the largest of all places, as the code of FEAT does; 64 features;
-- `pool="mean"`: their mean; the code of RFS also leaves out the last pooling by 2 (`halvings=3`).
+- `pool="flatten"`, the default: the whole map, as in Prototypical Networks; 64 x 5 x 5 = 1600 features at 84 px;
+- `pool="max"`: the maximum over the map, as in the code of FEAT; 64 features;
+- `pool="mean"`: the mean over the map; the code of RFS also omits the last pooling by 2 (`halvings=3`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Conv4(nn.Module):
     def __init__(
         self, channels: int = 3, width: int = 64, pool: str = "flatten", size: int = 84, halvings: int = BLOCKS
     ):
-        """`size`, pixels a side, is what `dimension` is told for when the map is flattened: others give others."""
+        """`size` is the side of the pictures in pixels. It determines `dimension` when the map is flattened."""
         super().__init__()
         if pool not in POOLS:
             raise ValueError(f"pool is {pool!r}: choose from {', '.join(POOLS)}")
@@ -56,7 +56,7 @@ class Block(nn.Module):
         self.bn = nn.BatchNorm2d(out)
         self.halve = halve
         nn.init.kaiming_normal_(self.conv.weight, mode="fan_out", nonlinearity="relu")
-        nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # it has one
+        nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # this convolution has a bias
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after the block."""

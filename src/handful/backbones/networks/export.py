@@ -1,7 +1,7 @@
-"""A network as an ONNX file, which runs without torch.
+"""Export of a network to an ONNX file, which runs without torch.
 
-The graph is traced by torch.fx and written node by node: the few operations that these networks are made of. Batch
-norms behind a convolution are folded into it. The same network gives the same bytes.
+torch.fx traces the graph, and it is written node by node. Only the few operations of these networks are supported.
+A batch norm after a convolution is folded into it. The same network gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 INPUT, OUTPUT = "pictures", "features"
 TOLERANCE = 1e-4
-OPSET, IR_VERSION = 17, 8  # what every ONNX Runtime we allow can read
+OPSET, IR_VERSION = 17, 8  # every version of ONNX Runtime that handful allows can read these
 NORM = ("weight", "bias", "running_mean", "running_var")  # in the order of ONNX
-TRIALS = 2  # pictures that the graph is compared on
+TRIAL_PICTURES = 2  # pictures that the graph is compared on
 
 
 class Agreement(NamedTuple):
-    """How far apart two ways to the same features are."""
+    """How far the features of torch and of ONNX Runtime are apart."""
 
     relative: float  # largest difference, as a share of the largest feature
     elementwise: float  # largest difference as a share of the feature itself: rounding alone makes it large near 0
@@ -42,10 +42,10 @@ class Agreement(NamedTuple):
 def export_onnx(
     network: nn.Module, path: str | Path, preprocessing: Preprocessing, *, about: dict[str, Any] | None = None
 ) -> Path:
-    """Write `network` to `path` (.onnx), and how its pictures are made ready to the .json beside it.
+    """Write `network` to `path` (.onnx), and its preprocessing to a .json file next to it.
 
-    Any number of pictures, of the size in `preprocessing`. `about` is kept in the file, as JSON, for whoever asks where
-    it came from. The graph is run before anything is written: a ValueError if its features are not those of torch.
+    The graph takes any number of pictures of the size in `preprocessing`. `about` is stored in the file as JSON, to
+    record its origin. The graph is run before anything is written: ValueError if its features differ from torch's.
     """
     write_onnx(network, Path(path), preprocessing, about)
     return Path(path)
@@ -54,43 +54,43 @@ def export_onnx(
 def write_onnx(
     network: nn.Module, path: Path, preprocessing: Preprocessing, about: dict[str, Any] | None = None
 ) -> Agreement:
-    """The same, told by how well the file agrees with torch."""
+    """Write the files as `export_onnx` does, and return how well the graph agrees with torch."""
     if path.suffix.lower() != ".onnx":
         raise ValueError(f"{path}: the name of an ONNX file ends in .onnx")
     shape = len(preprocessing.mean), *preprocessing.size
     if shape[0] != (takes := getattr(network, "channels", shape[0])):
         raise ValueError(f"mean and std are of {shape[0]} channels, and the network takes {takes}")
-    still = copy.deepcopy(network).cpu().float().eval()  # the caller's goes on training as it was
-    graph = build_graph(still, shape, about)
-    found = agreement(still, graph, shape)
-    if not found.relative <= TOLERANCE:  # NaN must not pass
+    frozen = copy.deepcopy(network).cpu().float().eval()  # a copy: the caller may go on training its own
+    graph = build_graph(frozen, shape, about)
+    measured = agreement(frozen, graph, shape)
+    if not measured.relative <= TOLERANCE:  # NaN must not pass
         raise ValueError(
-            f"{path} was not written: its features would differ by {found.relative:.1e} of the largest from those of "
-            f"torch, and {TOLERANCE:g} is allowed. Are the weights finite?"
+            f"{path} was not written: its features would differ from those of torch by {measured.relative:.1e} of the "
+            f"largest, and {TOLERANCE:g} is allowed. Are the weights finite?"
         )
-    said = asdict(preprocessing) | {"output": OUTPUT}
+    description = asdict(preprocessing) | {"output": OUTPUT}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, graph)
-    write_whole(path.with_suffix(".json"), (json.dumps(said, indent=2) + "\n").encode())
-    return found
+    write_whole(path.with_suffix(".json"), (json.dumps(description, indent=2) + "\n").encode())
+    return measured
 
 
 def agreement(network: nn.Module, graph: bytes | Path, shape: tuple[int, ...], seed: int = 0) -> Agreement:
-    """Of torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and alone."""
-    pictures = np.random.default_rng(seed).standard_normal((TRIALS, *shape), dtype=np.float32)
+    """Compare torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and one by one."""
+    pictures = np.random.default_rng(seed).standard_normal((TRIAL_PICTURES, *shape), dtype=np.float32)
     session = open_session(graph)
     with torch.inference_mode():
-        wanted = network(torch.from_numpy(pictures)).numpy()
+        expected = network(torch.from_numpy(pictures)).numpy()
     batch = session.run([OUTPUT], {INPUT: pictures})[0]
     alone = np.concatenate([session.run([OUTPUT], {INPUT: picture[None]})[0] for picture in pictures])
-    difference = np.maximum(np.abs(batch - wanted), np.abs(alone - wanted))
-    size = np.abs(wanted)
+    difference = np.maximum(np.abs(batch - expected), np.abs(alone - expected))
+    size = np.abs(expected)
     share = difference / np.maximum(size, 1e-30)
     return Agreement(float(difference.max() / max(size.max(), 1e-30)), float(share.max()))
 
 
 def build_graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any] | None = None) -> bytes:
-    """Pictures [n, C, H, W] to features [n, D], as the bytes of an ONNX file; `network` is in evaluation mode."""
+    """Return the bytes of an ONNX file for a network in evaluation mode: pictures [n, C, H, W] to features [n, D]."""
     onnx = need("onnx", "an ONNX file")
     helper = onnx.helper
     with torch.inference_mode():
@@ -116,14 +116,14 @@ def build_graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any
 
 
 class _Writer:
-    """ONNX nodes of fx nodes, one by one in their order."""
+    """Turns fx nodes into ONNX nodes, one by one in their order."""
 
     def __init__(self, onnx: Any, traced: fx.GraphModule):
         self.onnx, self.modules = onnx, dict(traced.named_modules())
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.names: dict[fx.Node, str] = {}  # what an fx node's value is called in the graph
-        self.folded: set[fx.Node] = set()  # batch norms that a convolution has done already
+        self.names: dict[fx.Node, str] = {}  # the name of an fx node's value in the ONNX graph
+        self.folded: set[fx.Node] = set()  # batch norms that were folded into a convolution
 
     def add(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -165,7 +165,7 @@ class _Writer:
         raise _unknown(f"the module {at}, a {type(module).__name__}")
 
     def kernel(self, node: fx.Node, conv: nn.Conv2d) -> tuple[np.ndarray, np.ndarray]:
-        """Kernel [out, in, k, k] and bias [out], with the work of the batch norm behind, if there is one."""
+        """Return kernel [out, in, k, k] and bias [out], with the following batch norm folded in, if there is one."""
         if (
             conv.groups != 1
             or set(conv.dilation) != {1}
@@ -185,36 +185,36 @@ class _Writer:
 
     def function(self, node: fx.Node) -> str:
         x, *others = node.args
-        given = dict(node.kwargs)
+        keywords = dict(node.kwargs)
         match node.target:
             case F.relu:
                 return self.emit("Relu", [x])
             case F.leaky_relu:
-                slope = others[0] if others else given.get("negative_slope", 0.01)
+                slope = others[0] if others else keywords.get("negative_slope", 0.01)
                 return self.emit("LeakyRelu", [x], alpha=slope)
-            case F.max_pool2d if len(others) == 1 and isinstance(others[0], int) and _defaults(given):
+            case F.max_pool2d if len(others) == 1 and isinstance(others[0], int) and _defaults(keywords):
                 return self.emit("MaxPool", [x], kernel_shape=others * 2, strides=others * 2)
             case operator.add:
                 return self.emit("Add", [x, *others])
             case "flatten" if others == [1]:
                 return self.emit("Flatten", [x], axis=1)
-            case "mean" | "amax" if given == {"dim": (2, 3)}:
+            case "mean" | "amax" if keywords == {"dim": (2, 3)}:
                 pool = "GlobalAveragePool" if node.target == "mean" else "GlobalMaxPool"
                 return self.emit("Flatten", [self.emit(pool, [x])], axis=1)
-        raise _unknown(f"{node.target} with {node.args[1:]} {given}")
+        raise _unknown(f"{node.target} with {node.args[1:]} {keywords}")
 
 
 def _affine(norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
-    """A batch norm at rest is scale * x + shift in each channel, float64."""
+    """Return scale and shift, float64: in evaluation mode a batch norm is scale * x + shift in each channel."""
     weight, bias, mean, variance = (getattr(norm, part).detach().double().numpy() for part in NORM)
     scale = weight / np.sqrt(variance + norm.eps)
     return scale, bias - mean * scale
 
 
-def _defaults(given: dict[str, Any]) -> bool:
-    """Whether a pooling is told nothing but its size; torch's own code spells out the rest."""
+def _defaults(keywords: dict[str, Any]) -> bool:
+    """Return whether all options of a pooling, except its size, have their default values."""
     usual = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
-    return all(usual.get(name, ...) == value for name, value in given.items())
+    return all(usual.get(name, ...) == value for name, value in keywords.items())
 
 
 def _unknown(what: str) -> ValueError:

@@ -1,7 +1,7 @@
-"""How published code names the parameters of a network, and what a network's shapes say of it.
+"""How published codes name the parameters of a network, and which options follow from the shapes.
 
-A layout takes a published name to ours. Where two codes compute different features from the same parameters, their
-names tell them apart, and the layout brings the option that this one needs.
+A layout maps a published name to ours. Where two codes compute different features from the same parameters, their names
+differ, and the layout holds the option that this code needs.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ Shapes = dict[str, tuple[int, ...]]  # by our names
 
 @dataclass(frozen=True)
 class Layout:
-    """How one publisher names the weights of a network, and what our names for them are."""
+    """The parameter names of one published code, and how to turn them into ours."""
 
-    name: str  # whose
+    name: str  # of the published code
     network: str
-    pattern: str  # of a published name, whole
-    ours: str | Callable[[re.Match[str]], str]  # what to put in its place
+    pattern: str  # matches a whole published name
+    ours: str | Callable[[re.Match[str]], str]  # the replacement that gives our name
     options: dict[str, Any] = field(default_factory=dict)
 
     def rename(self, name: str) -> str | None:
-        """Our name; None for one that is not of this layout."""
-        found = re.fullmatch(self.pattern, name)
-        if found is None:
+        """Return our name of a parameter; None if the name does not belong to this layout."""
+        match = re.fullmatch(self.pattern, name)
+        if match is None:
             return None
-        return found.expand(self.ours) if isinstance(self.ours, str) else self.ours(found)
+        return match.expand(self.ours) if isinstance(self.ours, str) else self.ours(match)
 
 
-def _easy(found: re.Match[str]) -> str:
-    return f"layer{int(found[1]) + 1}.0.{found[2].replace('shortcut', 'downsample')}"
+def _easy(match: re.Match[str]) -> str:
+    return f"layer{int(match[1]) + 1}.0.{match[2].replace('shortcut', 'downsample')}"
 
 
-def _wrn_of_feat(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return found[0]
-    return f"block{found[1]}.layer.{found[2]}.{found[3].replace('shortcut.0', 'convShortcut')}"
+def _wrn_of_feat(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[0]
+    return f"block{match[1]}.layer.{match[2]}.{match[3].replace('shortcut.0', 'convShortcut')}"
 
 
 _S2M2_WRN = r"(block\d\.layer\.\d+\..+|conv1\.(?:weight|bias)|bn1\..+)"
 _PARTS = {"C": "conv", "BN": "bn", "0": "conv", "1": "bn"}
 
-# Of two that fit equally well the first is taken.
+# If two layouts fit equally well, the first is used.
 LAYOUTS = (
     Layout("FEAT, RFS, MetaOptNet", "resnet12", r"(layer[1-4]\.\d+\..+)", r"\1"),
     Layout("Meta-Baseline", "resnet12", r"(layer[1-4])\.((?!\d).+)", r"\1.0.\2"),
@@ -73,19 +73,19 @@ LAYOUTS = (
 
 
 def options_of(network: str, shapes: Shapes) -> dict[str, Any] | None:
-    """What `build` needs for a network of these shapes; None if they are not of this kind of network."""
+    """Return the options of `build` for a network of these shapes; None if it is not this kind of network."""
     try:
         return _READERS[network](shapes)
-    except KeyError:  # a parameter that every one of its kind has
+    except KeyError:  # a required parameter is missing
         return None
 
 
 def _resnet12(shapes: Shapes) -> dict[str, Any] | None:
     kernels = [shapes[f"layer{i}.0.conv{k}.weight"] for i in range(1, 5) for k in (1, 2, 3)]
-    around = [shapes[f"layer{i}.0.downsample.0.weight"] for i in range(1, 5)]
-    if any(shape[2:] != (3, 3) for shape in kernels) or any(shape[2:] != (1, 1) for shape in around):
+    shortcuts = [shapes[f"layer{i}.0.downsample.0.weight"] for i in range(1, 5)]
+    if any(shape[2:] != (3, 3) for shape in kernels) or any(shape[2:] != (1, 1) for shape in shortcuts):
         return None
-    return {"channels": kernels[0][1], "widths": [shape[0] for shape in around]}
+    return {"channels": kernels[0][1], "widths": [shape[0] for shape in shortcuts]}
 
 
 def _wrn(shapes: Shapes) -> dict[str, Any] | None:

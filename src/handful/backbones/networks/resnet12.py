@@ -1,8 +1,8 @@
 """ResNet-12 as few-shot learning uses it (Lee et al., 2019; Ye et al., 2020; Tian et al., 2020).
 
-Four blocks of three 3x3 convolutions, each with batch normalisation and a leaky ReLU, a 1x1 convolution around
-them, and pooling by 2 behind; then the mean over all places: 640 features at the published widths. Dropout is whole
-places of a channel (DropBlock, Ghiasi et al., 2018) in the last two blocks. Parameters are named as in the published
+Four blocks of three 3x3 convolutions, each with batch normalisation and a leaky ReLU, a 1x1 convolution as shortcut,
+and pooling by 2 at the end; then the mean over the map: 640 features at the published widths. In the last two blocks,
+dropout removes whole squares of a channel (DropBlock, Ghiasi et al., 2018). Parameters are named as in the published
 code, so that its checkpoints fit.
 """
 
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 WIDTHS = (64, 160, 320, 640)
 SLOPE = 0.1
-BLOCK = 5  # places a side that DropBlock drops together
+DROP_SIDE = 5  # side of the squares that DropBlock removes
 
 
 class ResNet12(nn.Module):
@@ -35,13 +35,13 @@ class ResNet12(nn.Module):
         self.options = {"widths": list(widths)}
         before = [channels, *widths[:-1]]
         for i, (into, out) in enumerate(zip(before, widths, strict=True), start=1):
-            setattr(self, f"layer{i}", nn.Sequential(Block(into, out, block=BLOCK if i > 2 else 1)))
+            setattr(self, f"layer{i}", nn.Sequential(Block(into, out, block=DROP_SIDE if i > 2 else 1)))
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
                 nn.init.kaiming_normal_(part.weight, a=SLOPE, mode="fan_out", nonlinearity="leaky_relu")
 
     def drop(self, rate: float) -> None:
-        """How much of each block's output is dropped in training: raised slowly, or little is learned at first."""
+        """Set the share of each block's output that is dropped in training. Raise it slowly during training."""
         for part in self.modules():
             if isinstance(part, Block):
                 part.rate = rate
@@ -53,7 +53,7 @@ class ResNet12(nn.Module):
 
 
 class Block(nn.Module):
-    """Three convolutions beside a 1 x 1 one, a pooling that halves the map, and dropout in training."""
+    """Three convolutions and a 1 x 1 convolution as shortcut, pooling that halves the map, and dropout in training."""
 
     def __init__(self, into: int, out: int, block: int):
         super().__init__()
@@ -78,10 +78,10 @@ class Block(nn.Module):
 
 
 def drop_block(x: Tensor, rate: float, block: int) -> Tensor:
-    """Zero squares of `block` places a side in each channel, about `rate` of all places; the rest grows to make up.
+    """Set squares of side `block` to zero in each channel, about `rate` of the map, and scale up the rest.
 
-    With gamma = rate / block^2 * (h w) / ((h - block + 1)(w - block + 1)) centres are drawn among those places around
-    which a whole square fits. A map smaller than the square is dropped whole.
+    Centres are drawn with gamma = rate / block^2 * (h w) / ((h - block + 1)(w - block + 1)) among the positions around
+    which a whole square fits. A map smaller than the square is dropped as a whole.
     """
     n, c, h, w = x.shape
     block = min(block, h, w)
@@ -89,5 +89,5 @@ def drop_block(x: Tensor, rate: float, block: int) -> Tensor:
     gamma = min(1.0, rate / block**2 * (h * w) / free)
     centres = (torch.rand(n, c, h - block + 1, w - block + 1, device=x.device) < gamma).to(x.dtype)
     dropped = F.max_pool2d(F.pad(centres, [block - 1] * 4), block, stride=1)  # [n, c, h, w]
-    kept = 1 - dropped
-    return x * kept * (kept.numel() / kept.sum().clamp(min=1))
+    mask = 1 - dropped
+    return x * mask * (mask.numel() / mask.sum().clamp(min=1))

@@ -1,12 +1,12 @@
-"""Wide ResNet (Zagoruyko & Komodakis, 2016), WRN-28-10 unless told otherwise, as few-shot learning uses it.
+"""Wide ResNet (Zagoruyko & Komodakis, 2016), by default WRN-28-10, as few-shot learning uses it.
 
 A 3x3 convolution, three groups of blocks in which batch normalisation and ReLU come before each convolution, then
-normalisation, ReLU and the mean over all places: 640 features. Two published codes differ in what they compute:
+normalisation, ReLU and the mean over the map: 640 features. Two published codes compute different features:
 
-- `variant="s2m2"`, the default (Mangla et al., 2020; the original too): a block that widens normalises its input for
-  the way around too, and halves the picture in its first convolution; no convolution has a bias;
-- `variant="feat"` (Ye et al., 2020; Tian et al., 2020): the way around starts from the bare input, the second
-  convolution halves, and convolutions have biases.
+- `variant="s2m2"`, the default (Mangla et al., 2020, and the original): in a block that widens, the shortcut takes the
+  normalised input, and the first convolution halves the map; no convolution has a bias;
+- `variant="feat"` (Ye et al., 2020; Tian et al., 2020): the shortcut takes the input itself, the second convolution
+  halves the map, and convolutions have biases.
 
 Parameters are named as in the code of S2M2.
 """
@@ -50,7 +50,7 @@ class WideResNet(nn.Module):
                     nn.init.zeros_(part.bias)
 
     def drop(self, rate: float) -> None:
-        """How much is dropped between the two convolutions of each block in training."""
+        """Set the dropout rate between the two convolutions of each block in training."""
         for part in self.modules():
             if isinstance(part, Block):
                 part.rate = rate
@@ -82,7 +82,7 @@ class Block(nn.Module):
 
     def __init__(self, into: int, out: int, stride: int):
         super().__init__()
-        first, second = (stride if here else 1 for here in self.strides)
+        first, second = (stride if halves else 1 for halves in self.strides)
         self.bn1 = nn.BatchNorm2d(into)
         self.conv1 = nn.Conv2d(into, out, 3, stride=first, padding=1, bias=self.bias)
         self.bn2 = nn.BatchNorm2d(out)
@@ -94,16 +94,16 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after the block."""
         y: Tensor = F.relu(self.bn1(x))
-        around = x if self.convShortcut is None else self.convShortcut(y)
+        shortcut = x if self.convShortcut is None else self.convShortcut(y)
         y = F.relu(self.bn2(self.conv1(y)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
-        y = self.conv2(y) + around
+        y = self.conv2(y) + shortcut
         return y
 
 
 class BareBlock(Block):
-    """FEAT's."""
+    """The block of FEAT: its shortcut takes the input without normalisation."""
 
     strides, bias = (False, True), True
 

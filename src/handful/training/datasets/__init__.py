@@ -1,4 +1,4 @@
-"""Picture data sets of few-shot learning, with their class splits: read from what you have, nothing is fetched."""
+"""Picture data sets of few-shot learning with their class splits, read from your files. Nothing is downloaded."""
 
 from handful.training.datasets.catalogue import DatasetInfo, check_archives, dataset_info, list_datasets
 from handful.training.datasets.picture_set import SPLITS, PictureSet

@@ -1,4 +1,4 @@
-"""What is known of each data set: where it comes from, what it holds, how its files look. Nothing is fetched."""
+"""The catalogue of data sets: their origin, their content, the layout of their files. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """One data set, as the catalogue has it."""
+    """One data set of the catalogue."""
 
     name: str
     title: str
     paper: str
     about: str
-    classes: dict[str, int]  # by split, where that is known beforehand
+    classes: dict[str, int]  # by split, if the numbers are fixed
     pictures: dict[str, int]
-    size: int  # pixels of a side, as usual for it
+    size: int  # usual side of the pictures, in pixels
     channels: int
-    preparation: str  # what is done to a picture of another size
+    preparation: str  # how a picture of another size is resized
     licence: str
     url: str
     archives: dict[str, str]  # name of a published file -> its MD5
-    layouts: list[str]  # what a folder may look like
-    example: str  # a name for that folder
+    layouts: list[str]  # possible contents of its folder
+    example: str  # an example name of that folder
 
 
 @lru_cache
@@ -37,7 +37,7 @@ def _all() -> dict[str, DatasetInfo]:
 
 
 def list_datasets() -> list[DatasetInfo]:
-    """The data sets that `read_pictures` knows.
+    """Return the data sets that `read_pictures` can read.
 
     >>> [info.name for info in list_datasets()]
     ['omniglot', 'miniimagenet', 'tieredimagenet', 'cub', 'cifar-fs', 'fc100', 'folder']
@@ -46,21 +46,21 @@ def list_datasets() -> list[DatasetInfo]:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """One of them by its name."""
+    """Return a data set by its name."""
     if name not in _all():
         raise ValueError(f"there is no data set {name!r}; there are: {', '.join(_all())}")
     return _all()[name]
 
 
 def check_archives(path: str | os.PathLike[str], info: DatasetInfo) -> dict[str, bool]:
-    """{name: whether its MD5 is the published one} of the data set's archives that lie in a folder, or of one."""
+    """Return {name: whether its MD5 is the published one} for the archives in a folder, or for one archive."""
     path = Path(path)
-    found = {name: path if path.name == name else path / name for name in info.archives}
-    return {name: _md5(file) == info.archives[name] for name, file in found.items() if file.is_file()}
+    paths = {name: path if path.name == name else path / name for name in info.archives}
+    return {name: _md5(file) == info.archives[name] for name, file in paths.items() if file.is_file()}
 
 
 def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)  # it tells damaged copies, not forged ones
+    digest = hashlib.md5(usedforsecurity=False)  # it detects damaged copies, not forged ones
     with path.open("rb") as file:
         while block := file.read(2**20):
             digest.update(block)

@@ -1,4 +1,4 @@
-"""Folders of class folders, and folders with a list of their pictures: the split comes from the class or the list."""
+"""Data sets as class folders, or as folders with lists of pictures. The split comes from the class or from the list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handful.backbones.pictures import LITTER, Skipped, find_pictures
 from handful.training.datasets.gathering import Part, from_files
 from handful.training.datasets.splits import NAMES, cub_split, published
 
-INSIDE = {  # where class folders may lie, the data set's own folder aside
+INSIDE = {  # subfolders that may hold the class folders
     "cub": ("images", "CUB_200_2011/images"),
     "cifar-fs": ("data", "cifar100/data", "cifar100"),
     "fc100": ("data", "cifar100/data", "cifar100"),
@@ -32,7 +32,7 @@ def subfolders(folder: Path) -> list[str]:
 
 
 def class_root(path: Path, dataset: str) -> Path:
-    """The folder that holds the class folders, or the folders of splits."""
+    """Return the folder that holds the class folders, or the folders of splits."""
     for inside in ("", *INSIDE.get(dataset, ())):
         root = path / inside
         if root.is_dir() and any(_fits(name, dataset) for _, name, _ in class_folders(root)):
@@ -43,12 +43,12 @@ def class_root(path: Path, dataset: str) -> Path:
 def _fits(name: str, dataset: str) -> bool:
     if dataset == "cub":
         return bool(CUB_CLASS.fullmatch(name))
-    known = published(dataset)
-    return known is None or name in known
+    published_splits = published(dataset)
+    return published_splits is None or name in published_splits
 
 
 def class_folders(root: Path) -> Iterator[tuple[str | None, str, Path]]:
-    """(split by its folder or None, class, its folder): root/class, or root/train/class, root/val/class, ..."""
+    """Yield (split of the parent folder or None, class, folder) of root/class, or root/train/class, ..."""
     names = subfolders(root)
     nested = [name for name in names if name.lower() in NAMES and subfolders(root / name)]
     for name in nested:
@@ -59,25 +59,25 @@ def class_folders(root: Path) -> Iterator[tuple[str | None, str, Path]]:
             yield None, name, root / name
 
 
-def read_class_folders(path: Path, dataset: str, own: dict[str, str] | None) -> tuple[list[Part], list[Skipped]]:
-    """Pictures of the classes that have a split: by `own`, as published, by their folder, or else all base."""
+def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | None) -> tuple[list[Part], list[Skipped]]:
+    """Read the pictures of all classes with a split: from `own_splits`, as published, by folder, or all base."""
     root = class_root(path, dataset)
-    found = list(class_folders(root))
-    if not found:
+    folders = list(class_folders(root))
+    if not folders:
         raise ValueError(
             f"{path} has no class folders: one folder for each class is needed, with its pictures, or "
             "train/, val/ and test/ with those"
         )
-    known = own or _usual_split(root, dataset, found)
+    splits = own_splits or _usual_split(root, dataset, folders)
     files: list[tuple[str, str, Path]] = []
     skipped: list[Skipped] = []
-    left: list[str] = []
-    for by_folder, name, folder in found:
-        split = (by_folder or "base") if known is None else known.get(name)
+    unsplit: list[str] = []
+    for by_folder, name, folder in folders:
+        split = (by_folder or "base") if splits is None else splits.get(name)
         if split is None:
-            left.append(name)
+            unsplit.append(name)
             continue
-        if own is None and by_folder not in (None, split):
+        if own_splits is None and by_folder not in (None, split):
             raise ValueError(
                 f"{folder}: class {name} is in {split} as published for {dataset}, not in {by_folder}: "
                 "move it, or read the folder with dataset 'folder'"
@@ -90,32 +90,36 @@ def read_class_folders(path: Path, dataset: str, own: dict[str, str] | None) -> 
                 "of ImageNet. Put train.csv, val.csv and test.csv, that list its pictures, into the folder"
             )
         files += [(name, split, picture) for picture in pictures]
-    if own and (absent := sorted(set(own) - {name for _, name, _ in found})):
+    if own_splits and (absent := sorted(set(own_splits) - {name for _, name, _ in folders})):
         raise ValueError(f"the split file names class {absent[0]!r}, but {root} has no folder of that name")
-    if left:
-        skipped.append(Skipped(os.fspath(root), f"has {len(left)} classes without a split, left out: {_some(left)}"))
+    if unsplit:
+        skipped.append(
+            Skipped(os.fspath(root), f"has {len(unsplit)} classes without a split, left out: {_first_names(unsplit)}")
+        )
     if not files:
-        raise ValueError(f"{root}: no picture of a class with a split was found; its folders are {_some(left)}")
-    files.sort(key=lambda file: list(NAMES).index(file[1]))  # each split in one piece: it can be taken without a copy
+        raise ValueError(
+            f"{root}: no picture of a class with a split was found; its folders are {_first_names(unsplit)}"
+        )
+    files.sort(key=lambda file: list(NAMES).index(file[1]))  # rows of a split together: selecting it needs no copy
     return [from_files(files)], skipped
 
 
-def _usual_split(root: Path, dataset: str, found: list[tuple[str | None, str, Path]]) -> dict[str, str] | None:
-    """{class: split} as published, or None where the folders alone decide."""
+def _usual_split(root: Path, dataset: str, folders: list[tuple[str | None, str, Path]]) -> dict[str, str] | None:
+    """Return {class: split} as published, or None if the folders decide."""
     if dataset != "cub":
         return published(dataset)
-    if any(split for split, _, _ in found):
+    if any(split for split, _, _ in folders):
         return None
-    birds = [name for _, name, _ in found if CUB_CLASS.fullmatch(name)]
+    birds = [name for _, name, _ in folders if CUB_CLASS.fullmatch(name)]
     if len(birds) != 200:
         raise ValueError(
-            f"{root} has {len(birds)} folders like 001.Black_footed_Albatross, but CUB has 200, and the split goes by "
-            "their order: unpack it whole, or give a split file"
+            f"{root} has {len(birds)} folders like 001.Black_footed_Albatross, but CUB has 200, and the split depends "
+            "on their order: unpack all of it, or give a split file"
         )
     return cub_split(birds)
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
@@ -123,22 +127,22 @@ def _some(names: list[str]) -> str:
 
 
 def split_lists(path: Path) -> dict[str, Path]:
-    """{split: CSV file} of train.csv, val.csv and test.csv, in the folder or in one of its usual subfolders."""
+    """Return {split: CSV file} of train.csv, val.csv and test.csv, in the folder or in a usual subfolder."""
     for folder in (path, path / "split", path / "splits", path / "csv_files"):
-        found = {split: folder / f"{name}.csv" for name, split in NAMES.items() if (folder / f"{name}.csv").is_file()}
-        if found:
-            return found
+        lists = {split: folder / f"{name}.csv" for name, split in NAMES.items() if (folder / f"{name}.csv").is_file()}
+        if lists:
+            return lists
     return {}
 
 
 def lists_are_of(path: Path, kind: re.Pattern[str]) -> bool:
-    """Whether the folder has lists, and their first label is of this kind."""
+    """Return whether the folder has lists whose first label matches the pattern."""
     first = next(iter(split_lists(path).values()), None)
     return first is not None and any(kind.fullmatch(label) for _, label in islice(_rows(first), 1))
 
 
 def read_lists(path: Path) -> tuple[list[Part], list[Skipped]]:
-    """miniImageNet by its lists of filename,label; pictures lie in images/, in the folder, or in class folders."""
+    """Read miniImageNet from lists of filename,label. Pictures are in images/, in the folder, or in class folders."""
     parts = []
     for split, listing in split_lists(path).items():
         files = [(label, split, _where(path, name, label, listing)) for name, label in _rows(listing)]

@@ -13,16 +13,16 @@ MAX_LISTED_FILES = 20
 
 
 def check_copy(path: Path, name: str | None = None, *, progress: Callable[[int, int], None]) -> dict[str, Any]:
-    """What a copy of a data set holds, beside what was published.
+    """Compare a copy of a data set with what was published.
 
     Parameters
     ----------
     path : Path
         The folder or file of the copy, or an archive of it as it was downloaded.
     name : str, optional
-        The name of the data set. Without it, it is found by its files.
+        The name of the data set. None: it is recognised by its files.
     progress : callable
-        Called with how many pictures are read, and of how many.
+        Called with the number of pictures read and the number of all pictures.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The pictures of a data set as features, by the same way that a folder of pictures takes."""
+"""From the pictures of a data set to features, with the same steps as for a folder of pictures."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from handful.features import FeatureTable
 from handful.training.datasets.picture_set import PictureSet
 from handful.utils.threads import available_threads
 
-BATCH = 64
+BATCH_SIZE = 64
 
 
 def embed_set(
     pictures: PictureSet, backbone: Backbone, progress: Callable[[int, int], object] = lambda done, total: None
 ) -> FeatureTable:
-    """Features of all pictures, with their classes and splits."""
+    """Return the features of all pictures, with their classes and splits."""
     n = len(pictures)
     features = np.empty((n, backbone.dimension), np.float32)
 
@@ -28,8 +28,8 @@ def embed_set(
 
     progress(0, n)
     with ThreadPoolExecutor(available_threads(), thread_name_prefix="handful-pictures") as pool:
-        for start in range(0, n, BATCH):
-            some = np.asarray(pictures.pixels[start : start + BATCH])
-            features[start : start + BATCH] = backbone.embed(np.stack(list(pool.map(ready, some))))
-            progress(min(start + BATCH, n), n)
+        for start in range(0, n, BATCH_SIZE):
+            pixels = np.asarray(pictures.pixels[start : start + BATCH_SIZE])
+            features[start : start + BATCH_SIZE] = backbone.embed(np.stack(list(pool.map(ready, pixels))))
+            progress(min(start + BATCH_SIZE, n), n)
     return FeatureTable(features, pictures.labels, splits=pictures.splits, name=pictures.name)

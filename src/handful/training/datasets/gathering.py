@@ -1,7 +1,7 @@
-"""Parts of a data set brought together: decoded in threads, and kept in the cache folder where there are many.
+"""Join the parts of a data set. Threads decode the pictures, and large sets are cached in the cache folder.
 
-What is kept is one .npy for each list of files and preparation, mapped when read, and a .json with what was passed
-over. Both are written whole. Nothing is thrown away: deleting `pictures` in the cache folder does.
+The cache holds one .npy file for each list of files and preparation, which is memory-mapped, and a .json file with the
+skipped pictures. Both are written whole. Nothing is deleted automatically: delete `pictures` in the cache folder.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from handful.utils.cache_folder import cache_folder
 from handful.utils.files import scratch, write_whole
 from handful.utils.threads import available_threads
 
-KEPT = 1  # to be raised when reading gives other pixels for the same files
-MANY = 5000  # pictures to decode; fewer are decoded anew each time
-LARGE = 2**32  # bytes of pixels that came as several arrays; less is put together in memory
-BLOCK = 256  # pictures decoded between two writes
-THREADS = 8  # at most: each may hold a picture of 360 MB
-ENOUGH = 3  # times the size: large JPEGs are decoded at a fraction, see images.embedding
+CACHE_VERSION = 1  # raise it when reading gives other pixels for the same files
+MIN_CACHED_PICTURES = 5000  # this many pictures or fewer are decoded again each time
+MAX_MEMORY_BYTES = 2**32  # of pixels in several arrays; up to this size they are joined in memory
+BLOCK_PICTURES = 256  # pictures decoded between two writes
+MAX_THREADS = 8  # each may hold a picture of 360 MB
+DECODE_SCALE = 3  # times the size: large JPEGs are decoded at a fraction, see backbones.embedding
 
 Pictures = np.ndarray | Sequence[str] | Sequence[bytes]  # pixels [n, H, W, 3 or 1], paths, or bytes of files
 Progress = Callable[[int, int], object]
@@ -38,7 +38,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class Part:
-    """Some pictures of a data set, loaded only if they are not kept."""
+    """A part of a data set. Its pictures are loaded only if they are not in the cache."""
 
     labels: Sequence[str]
     splits: Sequence[str]
@@ -50,7 +50,7 @@ class Part:
 def gather(
     name: str, parts: Sequence[Part], how: Preparation, skipped: Sequence[Skipped], progress: Progress | None
 ) -> PictureSet:
-    """The parts as one set, in their order. A picture that cannot be read is passed over and told of."""
+    """Join the parts in order. Pictures that cannot be read are skipped and listed in the result."""
     labels = np.array([label for part in parts for label in part.labels], dtype=str)
     splits = np.array([split for part in parts for split in part.splits], dtype=str)
     if not len(labels):
@@ -58,17 +58,17 @@ def gather(
     shape = (len(labels), how.size, how.size, how.channels)
     looks = how.interpolation, how.crop
     encoded = any(part.encoded for part in parts)
-    if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= LARGE):
+    if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= MAX_MEMORY_BYTES):
         blocks = [how.array(np.asanyarray(_loaded(part))) for part in parts]
         return PictureSet(
             name, blocks[0] if len(blocks) == 1 else np.concatenate(blocks), labels, splits, skipped, *looks
         )
     bad: dict[int, Skipped] = {}  # by row
     blocks_of = _Blocks(parts, how, bad, progress, len(labels))
-    if encoded and len(labels) <= MANY:
+    if encoded and len(labels) <= MIN_CACHED_PICTURES:
         pixels = np.concatenate(list(blocks_of))
     else:
-        pixels = _kept(f"{name}-{_key(parts, how)}", blocks_of, shape, bad)
+        pixels = _cached_pixels(f"{name}-{_key(parts, how)}", blocks_of, shape, bad)
     good = np.ones(len(labels), bool)
     good[list(bad)] = False
     if not good.any():
@@ -77,7 +77,7 @@ def gather(
 
 
 class _Blocks:
-    """Prepared pictures, some at a time, [k, size, size, C]; those that cannot be read are noted in `bad`."""
+    """Blocks of prepared pictures, [k, size, size, C]. Pictures that cannot be read are added to `bad`."""
 
     def __init__(
         self,
@@ -92,29 +92,29 @@ class _Blocks:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         done = 0
-        with ThreadPoolExecutor(min(available_threads(), THREADS), thread_name_prefix="handful-pictures") as pool:
+        with ThreadPoolExecutor(min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures") as pool:
             for part in self.parts:
                 pictures = _loaded(part)
-                for start in range(0, len(pictures), BLOCK):
-                    some: Any = pictures[start : start + BLOCK]
-                    if isinstance(some, np.ndarray):
-                        yield self.how.array(some)
+                for start in range(0, len(pictures), BLOCK_PICTURES):
+                    block: Any = pictures[start : start + BLOCK_PICTURES]
+                    if isinstance(block, np.ndarray):
+                        yield self.how.array(block)
                     else:
-                        names = [_name(picture, part, start + i) for i, picture in enumerate(some)]
-                        rows = list(pool.map(self._decoded, some, names))
+                        names = [_name(picture, part, start + i) for i, picture in enumerate(block)]
+                        rows = list(pool.map(self._decoded, block, names))
                         for i, row in enumerate(rows):
                             if isinstance(row, BadPicture):
                                 self.bad[done + i] = Skipped(row.path, row.reason)
                         whole = [row for row in rows if not isinstance(row, BadPicture)]
                         yield np.stack(whole) if whole else np.empty((0, *[self.how.size] * 2, self.how.channels), "u1")
-                    done += len(some)
+                    done += len(block)
                     self.progress(done, self.total)
                 del pictures
 
     def _decoded(self, picture: str | bytes, name: str) -> np.ndarray | BadPicture:
         try:
             data = picture if isinstance(picture, bytes) else read(picture)[0]
-            return self.how.picture(decode(data, name, at_least=ENOUGH * self.how.size))
+            return self.how.picture(decode(data, name, at_least=DECODE_SCALE * self.how.size))
         except BadPicture as error:
             return error
         except MemoryError:
@@ -122,7 +122,7 @@ class _Blocks:
 
 
 def _name(picture: str | bytes, part: Part, row: int) -> str:
-    """What errors call a picture: its path, or its place in the file."""
+    """Return the name of a picture in errors: its path, or its number in the file."""
     return picture if isinstance(picture, str) else f"{part.sources[0]}: picture {row}"
 
 
@@ -134,37 +134,37 @@ def _loaded(part: Part) -> Pictures:
     return pictures
 
 
-# ---- kept between runs
+# ---- the cache
 
 
 def _key(parts: Sequence[Part], how: Preparation) -> str:
-    """The same for the same files, in name, size and time, and the same preparation."""
-    digest = hashlib.blake2b(f"{KEPT} {how.describe()}".encode(), digest_size=12)
+    """Return a key that depends on the names, sizes and times of the files, and on the preparation."""
+    digest = hashlib.blake2b(f"{CACHE_VERSION} {how.describe()}".encode(), digest_size=12)
     for part in parts:
         digest.update(f"\0\0{len(part.labels)} {sorted(set(part.splits))}".encode())
         for source in part.sources:
-            status = os.stat(source) if os.path.exists(source) else None  # a link to nothing is told of later
+            status = os.stat(source) if os.path.exists(source) else None  # a link to a missing file is reported later
             stamp = f"{status.st_size} {status.st_mtime_ns}" if status else "none"
             digest.update(os.fsencode(os.path.abspath(source)) + b"\0" + stamp.encode() + b"\0")
     return digest.hexdigest()
 
 
-def _kept(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Skipped]) -> np.ndarray:
-    """What was kept, or what is now, mapped; in memory where nothing can be written."""
+def _cached_pixels(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Skipped]) -> np.ndarray:
+    """Return the pixels from the cache, memory-mapped; write them first if needed. In memory if writing fails."""
     folder = cache_folder() / "pictures"
     path = folder / f"{name}.npy"
     notes = path.with_suffix(".json")
     with suppress(OSError, ValueError, TypeError):
-        told = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
+        skipped = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
         pixels: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-        if pixels.shape == (shape[0] - len(told), *shape[1:]) and pixels.dtype == np.uint8:
-            bad.update(told)
+        if pixels.shape == (shape[0] - len(skipped), *shape[1:]) and pixels.dtype == np.uint8:
+            bad.update(skipped)
             blocks.progress(shape[0], shape[0])
             return pixels
     temporary = scratch(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(temporary, "xb")  # noqa: SIM115  # so that only this is taken for a folder without leave
+        file = open(temporary, "xb")  # noqa: SIM115  # only an error here means that the folder cannot be written
     except OSError:
         return np.concatenate(list(blocks))
     try:
@@ -175,7 +175,7 @@ def _kept(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Ski
                 file.write(np.ascontiguousarray(block).data)
                 rows += len(block)
             file.seek(0)
-            _write_header(file, (rows, *shape[1:]))  # of the same length: NumPy leaves room for the first axis to grow
+            _write_header(file, (rows, *shape[1:]))  # the same length: NumPy leaves room for a longer first axis
         write_whole(notes, json.dumps({row: [why.path, why.reason] for row, why in bad.items()}).encode())
         os.replace(temporary, path)
     finally:
@@ -191,6 +191,6 @@ def _write_header(file: object, shape: tuple[int, ...]) -> None:
 
 
 def from_files(files: Sequence[tuple[str, str, Path]]) -> Part:
-    """A part of (label, split, path) for each picture."""
+    """Return a part from (label, split, path) of each picture."""
     paths = [os.fspath(path) for _, _, path in files]
     return Part([label for label, _, _ in files], [split for _, split, _ in files], lambda: paths, paths)

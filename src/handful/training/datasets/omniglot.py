@@ -1,6 +1,6 @@
-"""Omniglot: alphabets of drawn characters, background ones to learn from (base) and evaluation ones (novel).
+"""Omniglot: drawn characters of many alphabets, "background" to learn from (base) and "evaluation" (novel).
 
-As published, two folders or their two zip files of Alphabet/characterNN/*.png; or one .npz with `packed`
+It is read as published, as two folders or two zip files of Alphabet/characterNN/*.png, or as one .npz with `packed`
 (numpy.packbits of each 105 x 105 drawing, ink 1), `labels` (Alphabet/characterNN) and `split`.
 """
 
@@ -23,36 +23,38 @@ SIDE = 105
 PACKED = ("packed", "labels", "split")  # arrays of the .npz
 HALVES = {"images_background": "base", "images_evaluation": "novel"}
 SPLITS = {"background": "base", "evaluation": "novel"}
-MOST = 2**20  # bytes of one drawing; they have some 250
+MAX_DRAWING_BYTES = 2**20  # drawings have about 250 bytes
 
 
 def halves(path: Path) -> dict[str, Path]:
-    """{split: folder or zip file} of those that are there: in `path`, or `path` itself."""
-    found = {}
+    """Return {split: folder or zip file} of the halves that exist in `path`, or of `path` itself."""
+    paths = {}
     for name, split in HALVES.items():
-        for way in (path / name, path / f"{name}.zip", path):
-            if (way.is_dir() and way.name == name) or (way.is_file() and way.name == f"{name}.zip"):
-                found[split] = way
+        for candidate in (path / name, path / f"{name}.zip", path):
+            if (candidate.is_dir() and candidate.name == name) or (
+                candidate.is_file() and candidate.name == f"{name}.zip"
+            ):
+                paths[split] = candidate
                 break
-    return found
+    return paths
 
 
 def read_omniglot(path: Path) -> tuple[list[Part], list[Skipped]]:
-    """The parts of the two folders or zip files."""
-    found = halves(path)
-    if not found:
+    """Return the parts of the two folders or zip files, and the skipped files."""
+    paths = halves(path)
+    if not paths:
         raise ValueError(
-            f"{path} has no images_background or images_evaluation, as folders or .zip, and is no .npz of packed "
+            f"{path} has no images_background or images_evaluation, as folders or .zip, and is not an .npz of packed "
             "drawings: see `handful datasets omniglot`"
         )
     parts, skipped = [], []
-    for split, way in found.items():
-        if way.is_file():
-            parts.append(_zipped(way, split))
+    for split, source in paths.items():
+        if source.is_file():
+            parts.append(_zipped(source, split))
             continue
-        pictures, passed = find_pictures(way)
+        pictures, passed = find_pictures(source)
         skipped += passed
-        named = [(picture.relative_to(way).parts, picture) for picture in pictures]
+        named = [(picture.relative_to(source).parts, picture) for picture in pictures]
         parts.append(from_files([("/".join(p[:2]), split, picture) for p, picture in named if len(p) == 3]))
     return parts, skipped
 
@@ -64,10 +66,10 @@ def _zipped(path: Path, split: str) -> Part:
                 (entry for entry in archive.infolist() if _is_drawing(entry.filename)), key=lambda e: e.filename
             )
     except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is damaged, or no zip file ({error}): copy it anew") from None
+        raise ValueError(f"{path} is damaged, or not a zip file ({error}): copy it again") from None
     if not entries:
         raise ValueError(f"{path} holds no {path.stem}/Alphabet/characterNN/*.png: is it the file as published?")
-    large = [entry for entry in entries if entry.file_size > MOST]
+    large = [entry for entry in entries if entry.file_size > MAX_DRAWING_BYTES]
     if large:
         raise ValueError(f"{path}: {large[0].filename} has {large[0].file_size:,} bytes, too many for a drawing")
 
@@ -76,7 +78,7 @@ def _zipped(path: Path, split: str) -> Part:
             with zipfile.ZipFile(path) as archive:
                 return [archive.read(entry) for entry in entries]
         except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise ValueError(f"{path} is damaged ({error}): copy it anew") from None
+            raise ValueError(f"{path} is damaged ({error}): copy it again") from None
 
     labels = ["/".join(PurePosixPath(entry.filename).parts[1:3]) for entry in entries]
     return Part(labels, [split] * len(labels), load, [os.fspath(path)])
@@ -88,24 +90,24 @@ def _is_drawing(name: str) -> bool:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether this is the .npz of packed drawings."""
+    """Return whether this is an .npz of packed drawings."""
     if path.suffix != ".npz" or not zipfile.is_zipfile(path):
         return False
     try:
         with open_npz(path) as archive:
             return set(PACKED) <= set(names_of(archive))
-    except ValueError:  # whoever reads it says what is wrong with it
+    except ValueError:  # reading it will raise the right error later
         return False
 
 
-def read_packed(path: Path, size: int, wanted: set[str] | None) -> PictureSet:
-    """The .npz, unpacked and shrunk one drawing at a time: 30 microseconds each."""
+def read_packed(path: Path, size: int, split_names: set[str] | None) -> PictureSet:
+    """Read the .npz; drawings are unpacked and resized one by one, 30 microseconds each."""
     how = Preparation(size, ink=True)
     try:
         arrays = read_npz(path, PACKED)
         packed, labels, split = (arrays[name] for name in PACKED)
     except (ValueError, KeyError, OSError) as error:
-        raise ValueError(f"{path} is damaged, or no .npz of packed drawings: {error}") from None
+        raise ValueError(f"{path} is damaged, or not an .npz of packed drawings: {error}") from None
     if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != (SIDE**2 + 7) // 8:
         raise ValueError(
             f"{path}: `packed` is {packed.dtype} of shape {packed.shape}: uint8 [drawings, 1379] is needed, "
@@ -113,14 +115,16 @@ def read_packed(path: Path, size: int, wanted: set[str] | None) -> PictureSet:
         )
     if labels.dtype.kind != "U" or not labels.shape == split.shape == (len(packed),):
         raise ValueError(f"{path}: `labels` and `split` must be names, one for each of {len(packed)} drawings")
-    if strange := sorted(set(split.tolist()) - set(SPLITS)):
-        raise ValueError(f"{path}: `split` has {str(strange[0])!r}: background and evaluation are known")
+    if unknown_splits := sorted(set(split.tolist()) - set(SPLITS)):
+        raise ValueError(f"{path}: `split` has {str(unknown_splits[0])!r}: background and evaluation are known")
     splits = np.array([SPLITS[s] for s in split.tolist()], dtype=str)
-    rows = np.flatnonzero(np.isin(splits, list(wanted))) if wanted is not None else np.arange(len(packed))
+    rows = np.flatnonzero(np.isin(splits, list(split_names))) if split_names is not None else np.arange(len(packed))
     pixels = np.empty((len(rows), how.size, how.size, 1), np.uint8)
     for i, row in enumerate(rows):
         ink = np.unpackbits(packed[row], count=SIDE**2).reshape(SIDE, SIDE)
         pixels[i] = how.picture(Image.fromarray((1 - ink) * np.uint8(255)))
     if not len(rows):
-        raise ValueError(f"{path} has no {' or '.join(sorted(wanted or ()))}: there is {', '.join(np.unique(splits))}")
+        raise ValueError(
+            f"{path} has no {' or '.join(sorted(split_names or ()))}: there is {', '.join(np.unique(splits))}"
+        )
     return PictureSet("omniglot", pixels, labels[rows], splits[rows], (), how.interpolation, how.crop)

@@ -1,7 +1,7 @@
 """Data sets as files of arrays: pickles and .npz, one for each split. `handful.utils.unpickling` reads pickles.
 
-The split is in the file's name. Classes keep their names where the file has them; numbers become base-007 and the
-like, as some of these files number the classes of each split from 0.
+The split is part of the file name. Classes keep their names if the file has them. Numbers become names such as
+base-007, because some of these files number the classes of each split from 0.
 """
 
 from __future__ import annotations
@@ -28,45 +28,45 @@ PATTERNS = {
 }
 CIFAR_100 = ("train", "test", "meta")
 MAX_NAME = 200  # characters of a class's name
-MAX_KEYS_TOLD = 10  # in a message
+MAX_LISTED_KEYS = 10  # in a message
 ADVICE = "get the file from where it was published, or use folders of pictures"
 
 
 def files_of(path: Path, dataset: str) -> dict[str, Path]:
-    """{split: file} of the data set's files in a folder, or of one file."""
+    """Return {split: file} of the data set's files in a folder, or of one file."""
     candidates = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for file in candidates:
         match = re.fullmatch(PATTERNS.get(dataset, "(?!)"), file.name, re.IGNORECASE)
         if match:
             split = NAMES[next(group for group in match.groups() if group).lower()]
-            if split in found and file.suffix == ".pkl":  # the .npz of the same pictures is quicker
+            if split in files and file.suffix == ".pkl":  # the .npz with the same pictures is faster
                 continue
-            found[split] = file
-    return {split: found[split] for split in ("base", "val", "novel") if split in found}
+            files[split] = file
+    return {split: files[split] for split in ("base", "val", "novel") if split in files}
 
 
-def read_files(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
-    """One part for each file; those of other splits than wanted are not opened where its name decides."""
+def read_files(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
+    """Return one part for each file. Files of other splits are not opened if their names show the split."""
     parts = []
     for split, file in files_of(path, dataset).items():
         if dataset == "tieredimagenet":
-            if wanted is None or split in wanted:
+            if split_names is None or split in split_names:
                 parts.append(_tiered(file, split))
         elif "cache" in file.name.lower():
             parts.append(_cache(file, split))
-        elif wanted is None or split in wanted:
+        elif split_names is None or split in split_names:
             parts.append(_data_and_labels(file, split))
     if not parts:
-        there = ", ".join(files_of(path, dataset))
-        raise ValueError(f"{path} has no split {' or '.join(sorted(wanted or ()))}: there is {there}")
+        available = ", ".join(files_of(path, dataset))
+        raise ValueError(f"{path} has no split {' or '.join(sorted(split_names or ()))}: there is {available}")
     return parts
 
 
 def _cache(path: Path, split: str) -> Part:
     """Read a file of the form {"image_data": pixels, "class_dict": {class: rows}}.
 
-    In some copies val and test have changed places: where all classes are of the published list, the list decides.
+    In some copies val and test are exchanged. If all classes are in the published list, the list decides.
     """
     content = _content(path)
     pixels, rows_of = _pixels(_get(content, path, "image_data"), path), _get(content, path, "class_dict")
@@ -80,13 +80,13 @@ def _cache(path: Path, split: str) -> Part:
         labels[numbers] = _text(name, path)
     if "" in labels:
         raise ValueError(f"{path}: picture {labels.tolist().index('')} is in no class of class_dict")
-    known = published("miniimagenet") or {}
-    listed = set(labels) <= set(known)
-    return _part(path, labels.tolist(), [known[name] if listed else split for name in labels], pixels)
+    published_splits = published("miniimagenet") or {}
+    listed = set(labels) <= set(published_splits)
+    return _part(path, labels.tolist(), [published_splits[name] if listed else split for name in labels], pixels)
 
 
 def _data_and_labels(path: Path, split: str) -> Part:
-    """{"data": pixels, "labels": numbers}, perhaps with {"catname2label": {class: number}}."""
+    """Read {"data": pixels, "labels": numbers}, with or without {"catname2label": {class: number}}."""
     content = _content(path)
     pixels = _pixels(_get(content, path, "data"), path)
     numbers = _numbers(_get(content, path, "labels"), path)
@@ -101,22 +101,22 @@ def _data_and_labels(path: Path, split: str) -> Part:
 
 
 def _tiered(path: Path, split: str) -> Part:
-    """PNG files in a list, or `images` of an .npz, beside <split>_labels.pkl."""
-    beside = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
-    if not beside.is_file():
-        raise ValueError(f"{path} needs {beside.name} beside it, which has its labels")
-    content = _content(beside)
+    """Read a list of PNG files, or `images` of an .npz, with <split>_labels.pkl in the same folder."""
+    labels_file = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
+    if not labels_file.is_file():
+        raise ValueError(f"{path} needs {labels_file.name} in the same folder, which has its labels")
+    content = _content(labels_file)
     specific = "label_specific" in content
-    numbers = _numbers(_get(content, beside, "label_specific" if specific else "labels"), beside)
-    names = [_text(name, beside) for name in _listed(content.get("label_specific_str", []), beside)]
+    numbers = _numbers(_get(content, labels_file, "label_specific" if specific else "labels"), labels_file)
+    names = [_text(name, labels_file) for name in _listed(content.get("label_specific_str", []), labels_file)]
     if names and len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
-        raise ValueError(f"{beside}: a label is beyond its {len(names)} names")
+        raise ValueError(f"{labels_file}: a label is beyond its {len(names)} names")
     if len(set(names)) != len(names):  # two synsets of one name
         names = [f"{name} ({i})" for i, name in enumerate(names)]
     labels = [names[n] if names else f"{split}-{n:03d}" for n in numbers.tolist()]
     if path.suffix.lower() == ".npz":
         pixels = _mapped(path)
-        # The program of the paper wrote the .npz by OpenCV, blue first; another, that says "labels", red first
+        # The code of the paper wrote the .npz with OpenCV, blue first; another code, with "labels", red first.
         return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if specific else pixels)
 
     def load() -> Pictures:
@@ -124,11 +124,11 @@ def _tiered(path: Path, split: str) -> Part:
         _check_memory(path, sum(item.nbytes for item in items if isinstance(item, np.ndarray)))
         return [_bytes(item, path) for item in items]
 
-    return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(beside)])
+    return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(labels_file)])
 
 
-def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Part]:
-    """CIFAR-100 as published for Python, with the data set's split of its classes: train and test together."""
+def read_cifar_100(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
+    """Read CIFAR-100 as published for Python, train and test together, with the class split of the data set."""
     names = _get(_content(path / "meta"), path / "meta", "fine_label_names")
     classes = [_text(name, path) for name in _listed(names, path / "meta")]
     splits = published(dataset) or {}
@@ -146,16 +146,16 @@ def read_cifar_100(path: Path, dataset: str, wanted: set[str] | None) -> list[Pa
         pixels.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         labels += [classes[number] for number in numbers.tolist()]
     both = np.concatenate(pixels)
-    of = np.array([splits[label] for label in labels])
+    split_of_row = np.array([splits[label] for label in labels])
     parts = []
     for split in ("base", "val", "novel"):
-        if wanted is None or split in wanted:
-            rows = np.flatnonzero(of == split)
+        if split_names is None or split in split_names:
+            rows = np.flatnonzero(split_of_row == split)
             parts.append(_part(path / "train", [labels[i] for i in rows], [split] * len(rows), both[rows]))
     return parts
 
 
-# ---- what files hold
+# ---- the content of files
 
 
 def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
@@ -179,8 +179,8 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _get(content: dict[str, Any], path: Path, key: str) -> Any:
     if key not in content:
-        there = ", ".join(map(quoted, list(content)[:MAX_KEYS_TOLD])) or "nothing"
-        raise ValueError(f"{path} has {there}, but {key!r} is needed")
+        available = ", ".join(map(quoted, list(content)[:MAX_LISTED_KEYS])) or "nothing"
+        raise ValueError(f"{path} has {available}, but {key!r} is needed")
     return content[key]
 
 
@@ -219,7 +219,7 @@ def _bytes(value: Any, path: Path) -> bytes:
 
 
 def _text(value: Any, path: Path) -> str:
-    """The name of a class."""
+    """Return the name of a class."""
     if not isinstance(value, str | bytes | int) or (isinstance(value, str | bytes) and len(value) > MAX_NAME):
         raise ValueError(f"{path}: a class is called {quoted(value)}: names have at most {MAX_NAME} characters")
     return _decoded(value)
@@ -230,7 +230,7 @@ def _decoded(value: str | bytes | int) -> str:
 
 
 def _check_memory(path: Path, count: int) -> None:
-    """Raise ValueError if copies take more memory than those of honest files: one array can have many places."""
+    """Raise ValueError if copies take more memory than in honest files: one array can occur many times."""
     try:
         Budget(path.stat().st_size).take(count)
     except ValueError as error:
@@ -238,7 +238,7 @@ def _check_memory(path: Path, count: int) -> None:
 
 
 def _mapped(path: Path) -> np.ndarray:
-    """`images` of an .npz, mapped where it is not compressed: tieredImageNet's take 16 GB."""
+    """Return `images` of an .npz, memory-mapped if it is not compressed: those of tieredImageNet take 16 GB."""
     try:
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo("images.npy")

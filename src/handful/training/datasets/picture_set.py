@@ -15,15 +15,15 @@ SPLITS = ("base", "val", "novel")
 
 @dataclass(frozen=True, eq=False)
 class PictureSet:
-    """Pictures of one size. Base classes are learned from, novel ones are never seen before the tasks."""
+    """Pictures of one size. Networks learn from base classes; novel classes occur only in tasks."""
 
     name: str
     pixels: np.ndarray  # uint8 [n, H, W, C], C = 1 or 3; perhaps memory-mapped
     labels: np.ndarray  # [n] str, names of classes
     splits: np.ndarray  # [n] str: "base", "val" or "novel"
-    skipped: Sequence[Skipped] = field(default=(), repr=False)  # what was passed over when it was read
-    interpolation: str = "bicubic"  # how they were resized, and of what part, as in `Preprocessing`: what a network
-    crop: float | None = None  # learns from these pictures wants others to be prepared alike
+    skipped: Sequence[Skipped] = field(default=(), repr=False)  # files that could not be read
+    interpolation: str = "bicubic"  # this and `crop`: how the pictures were resized, as in `Preprocessing`;
+    crop: float | None = None  # a network that learns from them needs other pictures prepared in the same way
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape
@@ -39,9 +39,9 @@ class PictureSet:
             )
         names, codes = np.unique(self.splits, return_inverse=True)
         if wrong := sorted(set(names.tolist()) - set(SPLITS)):
-            raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: {', '.join(SPLITS)} are")
-        classes, of = np.unique(self.labels, return_inverse=True)
-        pairs = np.unique(of * len(SPLITS) + codes)  # one for each class and split that occur together
+            raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: choose from {', '.join(SPLITS)}")
+        classes, class_codes = np.unique(self.labels, return_inverse=True)
+        pairs = np.unique(class_codes * len(SPLITS) + codes)  # one for each class and split that occur together
         of_pairs = pairs // len(SPLITS)
         twice = of_pairs[1:][np.diff(of_pairs) == 0]
         if len(twice):
@@ -60,24 +60,24 @@ class PictureSet:
         return [str(name) for name in np.unique(self.labels)]
 
     def select(self, split: str) -> PictureSet:
-        """The pictures of one split; without a copy where they stand together."""
+        """Return the pictures of one split, without a copy if their rows are together."""
         rows = np.flatnonzero(self.splits == split)
         if not len(rows):
-            there = [name for name in SPLITS if name in self.splits]
-            raise ValueError(f"{self.name} has no split {split!r}: there is {', '.join(there) or 'none'}")
+            available = [name for name in SPLITS if name in self.splits]
+            raise ValueError(f"{self.name} has no split {split!r}: there is {', '.join(available) or 'none'}")
         together = rows[-1] - rows[0] + 1 == len(rows)
         part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
         return self._part(part)
 
     def take(self, rows: np.ndarray) -> PictureSet:
-        """The pictures of these rows, in their order."""
+        """Return the pictures of these rows, in this order."""
         return self._part(rows)
 
     def _part(self, rows: slice | np.ndarray) -> PictureSet:
         return replace(self, pixels=self.pixels[rows], labels=self.labels[rows], splits=self.splits[rows], skipped=())
 
     def describe(self) -> dict[str, Any]:
-        """Counts and sizes, for people and for JSON."""
+        """Return counts and sizes as plain data."""
         splits = {}
         for split in SPLITS:
             counts = np.unique(self.labels[self.splits == split], return_counts=True)[1]

@@ -11,11 +11,11 @@ from PIL import Image
 
 @dataclass(frozen=True)
 class Preparation:
-    """Crop the middle and resize to `size` x `size`, as `Preprocessing` does. What has that size stays as it is."""
+    """Crop the middle and resize to `size` x `size`, as `Preprocessing` does. Pictures of that size do not change."""
 
     size: int
-    crop: float | None = None  # what part of the largest middle square is kept; None: the whole picture, squeezed
-    ink: bool = False  # black drawings on white: one channel, shrunk without overshooting
+    crop: float | None = None  # the share of the largest middle square; None: the whole picture, resized
+    ink: bool = False  # black drawings on white: one channel, resized without overshooting
 
     def __post_init__(self) -> None:
         if isinstance(self.size, bool) or not isinstance(self.size, int) or not 1 <= self.size <= 1024:
@@ -27,7 +27,7 @@ class Preparation:
         return 1 if self.ink else 3
 
     def picture(self, image: Image.Image) -> np.ndarray:
-        """An RGB picture as uint8 [size, size, C]."""
+        """Return an RGB picture as uint8 [size, size, C]."""
         if self.ink:
             image = image.convert("L")
         if image.size != (self.size, self.size):
@@ -36,7 +36,7 @@ class Preparation:
         return np.asarray(image).reshape(self.size, self.size, self.channels)
 
     def array(self, pixels: np.ndarray) -> np.ndarray:
-        """Pictures that came as an array, [n, H, W, 3]: those were cropped by whoever made it."""
+        """Return pictures of an array, [n, H, W, 3], resized but not cropped: they were cropped before."""
         if pixels.shape[1:3] == (self.size, self.size):
             return pixels
         small = np.empty((len(pixels), self.size, self.size, 3), np.uint8)
@@ -47,11 +47,11 @@ class Preparation:
 
     @property
     def interpolation(self) -> str:
-        """The name by which `Preprocessing` knows it."""
+        """The name of the interpolation in `Preprocessing`."""
         return "bilinear" if self.ink else "bicubic"
 
     def describe(self) -> str:
-        """The same text for the same preparation."""
+        """Return a text that identifies the preparation."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def _window(self, width: int, height: int) -> tuple[float, float, float, float]:

@@ -1,4 +1,4 @@
-"""One way in: a path, and what lies there."""
+"""Read any data set from a path, and recognise which one it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from handful.training.datasets.picture_set import SPLITS, PictureSet
 from handful.training.datasets.preparation import Preparation
 from handful.training.datasets.splits import published, read_split_file
 
-CROPS = {"cub": 84 / 96, "folder": 1.0}  # the rest is squeezed whole, as its papers do
+CROPS = {"cub": 84 / 96, "folder": 1.0}  # other sets are resized without cropping, as in their papers
 
 
 def read_pictures(
@@ -40,55 +40,71 @@ def read_pictures(
     split_file: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> PictureSet:
-    """Read a data set of pictures from the files or folders it is published as; see `handful datasets`.
+    """Read a data set of pictures from the files or folders in which it is published; see `handful datasets`.
 
-    `dataset` is recognised where that can be. `size`: pictures become size x size; None: as usual for the data set.
-    `splits`: only these of base, val and novel, as far as they are there. `split_file`: a class split of one's own for
-    folders of class folders, JSON {"base": [classes], "val": [...], "novel": [...]} or CSV class,split.
-    `progress(done, total)` is called as pictures are decoded. More than 5,000 decoded pictures are kept in the cache
-    folder, where they are mapped from.
+    More than 5,000 decoded pictures are stored in the cache folder and memory-mapped from there. ::
 
         novel = read_pictures("omniglot.npz").select("novel")
+
+    Parameters
+    ----------
+    path : path
+        The folder or file of the data set.
+    dataset : str, optional
+        Its name. None: it is recognised by its files, if possible.
+    size : int, optional
+        Pictures become size x size. None: the usual size of the data set.
+    splits : sequence of str, optional
+        Only these of base, val and novel.
+    split_file : path, optional
+        Your own class split for a folder of class folders: JSON {"base": [classes], "val": [...], "novel": [...]} or
+        CSV with class,split.
+    progress : callable, optional
+        Called with the number of decoded pictures and the number of all pictures.
+
+    Returns
+    -------
+    PictureSet
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give the folder or the file of a data set")
-    wanted = _wanted(splits)
+    split_names = _split_names(splits)
     if dataset is None:
         dataset = "folder" if split_file is not None and path.is_dir() else recognise(path)
     info = dataset_info(dataset)
     how = Preparation(info.size if size is None else size, CROPS.get(dataset), dataset == "omniglot")
-    own = None if split_file is None else read_split_file(Path(split_file))
+    own_splits = None if split_file is None else read_split_file(Path(split_file))
     if dataset == "omniglot" and is_packed(path):
-        _refuse_own(own, path)
-        return read_packed(path, how.size, wanted)
-    parts, skipped = _parts(path, dataset, own, wanted)
-    return gather(dataset, _only(parts, wanted, path), how, skipped, progress)
+        _refuse_own(own_splits, path)
+        return read_packed(path, how.size, split_names)
+    parts, skipped = _parts(path, dataset, own_splits, split_names)
+    return gather(dataset, _only(parts, split_names, path), how, skipped, progress)
 
 
 def recognise(path: Path) -> str:
-    """The name of the data set that lies there, or an error that says how to name it."""
+    """Return the name of the data set in this path; raise ValueError if it cannot be recognised."""
     if is_packed(path) or halves(path):
         return "omniglot"
     for name in PATTERNS:
         if files_of(path, name):
             return name
     if path.is_file():
-        raise ValueError(f"{path} is no file of a known data set: see `handful datasets` for what is read")
+        raise ValueError(f"{path} is not a file of a known data set: see `handful datasets` for what is read")
     if _cifar_root(path):
         raise ValueError(f"{path} is CIFAR-100, of which cifar-fs and fc100 are two splits: say which, as dataset")
     if lists_are_of(path, WNID):
         return "miniimagenet"
     for root in (class_root(path, "cub"), class_root(path, "miniimagenet")):
-        found = {name for _, name, _ in class_folders(root)}
-        if found and all(CUB_CLASS.fullmatch(name) for name in found):
+        classes = {name for _, name, _ in class_folders(root)}
+        if classes and all(CUB_CLASS.fullmatch(name) for name in classes):
             return "cub"
         for name in ("miniimagenet", "tieredimagenet"):
-            if found == set(published(name) or ()):
+            if classes == set(published(name) or ()):
                 return name
-        if found and all(WNID.fullmatch(name) for name in found):
+        if classes and all(WNID.fullmatch(name) for name in classes):
             raise ValueError(
-                f"{path} has {len(found)} classes of ImageNet: say miniimagenet, tieredimagenet or folder, as dataset"
+                f"{path} has {len(classes)} classes of ImageNet: say miniimagenet, tieredimagenet or folder, as dataset"
             )
     if set(published("fc100") or ()) == {name for _, name, _ in class_folders(class_root(path, "fc100"))}:
         raise ValueError(f"{path} has the classes of CIFAR-100: say cifar-fs or fc100, as dataset")
@@ -98,22 +114,22 @@ def recognise(path: Path) -> str:
 
 
 def _parts(
-    path: Path, dataset: str, own: dict[str, str] | None, wanted: set[str] | None
+    path: Path, dataset: str, own_splits: dict[str, str] | None, split_names: set[str] | None
 ) -> tuple[list[Part], list[Skipped]]:
     if dataset == "omniglot":
-        _refuse_own(own, path)
+        _refuse_own(own_splits, path)
         return read_omniglot(path)
     if files_of(path, dataset):
-        _refuse_own(own, path)
-        return read_files(path, dataset, wanted), []
+        _refuse_own(own_splits, path)
+        return read_files(path, dataset, split_names), []
     if dataset in ("cifar-fs", "fc100") and (root := _cifar_root(path)):
-        _refuse_own(own, path)
-        return read_cifar_100(root, dataset, wanted), []
+        _refuse_own(own_splits, path)
+        return read_cifar_100(root, dataset, split_names), []
     if path.is_file():
-        raise ValueError(f"{path} is no file of {dataset}: see `handful datasets {dataset}` for what is read")
-    if dataset == "miniimagenet" and own is None and split_lists(path):
+        raise ValueError(f"{path} is not a file of {dataset}: see `handful datasets {dataset}` for what is read")
+    if dataset == "miniimagenet" and own_splits is None and split_lists(path):
         return read_lists(path)
-    return read_class_folders(path, dataset, own)
+    return read_class_folders(path, dataset, own_splits)
 
 
 def _cifar_root(path: Path) -> Path | None:
@@ -123,42 +139,42 @@ def _cifar_root(path: Path) -> Path | None:
     return None
 
 
-def _wanted(splits: Sequence[str] | None) -> set[str] | None:
+def _split_names(splits: Sequence[str] | None) -> set[str] | None:
     if splits is None:
         return None
-    wanted = {splits} if isinstance(splits, str) else set(splits)
-    if not wanted or wanted - set(SPLITS):
+    split_names = {splits} if isinstance(splits, str) else set(splits)
+    if not split_names or split_names - set(SPLITS):
         raise ValueError(f"splits={splits!r}: choose some of {', '.join(SPLITS)}")
-    return wanted
+    return split_names
 
 
-def _only(parts: list[Part], wanted: set[str] | None, path: Path) -> list[Part]:
-    if wanted is None:
+def _only(parts: list[Part], split_names: set[str] | None, path: Path) -> list[Part]:
+    if split_names is None:
         return parts
-    there = {split for part in parts for split in part.splits}
-    if not wanted & there:
-        asked = " or ".join(sorted(wanted))
-        raise ValueError(f"{path} has no split {asked}: there is {', '.join(sorted(there)) or 'none'}")
-    chosen = []
+    available = {split for part in parts for split in part.splits}
+    if not split_names & available:
+        names = " or ".join(sorted(split_names))
+        raise ValueError(f"{path} has no split {names}: there is {', '.join(sorted(available)) or 'none'}")
+    selected = []
     for part in parts:
-        rows = [i for i, split in enumerate(part.splits) if split in wanted]
+        rows = [i for i, split in enumerate(part.splits) if split in split_names]
         if len(rows) == len(part.splits):
-            chosen.append(part)
+            selected.append(part)
         elif rows:
-            chosen.append(_some(part, rows))
-    return chosen
+            selected.append(_subset(part, rows))
+    return selected
 
 
-def _some(part: Part, rows: list[int]) -> Part:
+def _subset(part: Part, rows: list[int]) -> Part:
     def load() -> Pictures:
         pictures: Any = part.load()
         return pictures[rows] if isinstance(pictures, np.ndarray) else [pictures[i] for i in rows]
 
-    own = len(part.sources) == len(part.labels)  # one file a picture
-    sources = [part.sources[i] for i in rows] if own else part.sources
+    has_own_file = len(part.sources) == len(part.labels)  # one file a picture
+    sources = [part.sources[i] for i in rows] if has_own_file else part.sources
     return Part([part.labels[i] for i in rows], [part.splits[i] for i in rows], load, sources, part.encoded)
 
 
-def _refuse_own(own: dict[str, str] | None, path: Path) -> None:
-    if own is not None:
+def _refuse_own(own_splits: dict[str, str] | None, path: Path) -> None:
+    if own_splits is not None:
         raise ValueError(f"a split file is for folders of class folders, and {path} has its own split: leave it out")

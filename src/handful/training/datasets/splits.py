@@ -1,4 +1,4 @@
-"""Which class belongs to which split: as published, by a file of one's own, or by the names of folders and files."""
+"""The split of each class: as published, from the user's file, or from the names of folders and files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from handful.training.datasets.picture_set import SPLITS
 
-NAMES = {  # as folders and files call them
+NAMES = {  # names of folders and files -> split
     "base": "base",
     "train": "base",
     "train_phase_train": "base",
@@ -29,7 +29,7 @@ def _lists() -> dict[str, dict[str, list[str]]]:
 
 
 def published(dataset: str) -> dict[str, str] | None:
-    """{class: split} as the data set's paper has it, or None where no list is needed.
+    """Return {class: split} as in the paper of the data set, or None if no list is needed.
 
     miniImageNet: Ravi & Larochelle (2017). tieredImageNet: Ren et al. (2018). CIFAR-FS: Bertinetto et al. (2019).
     FC100: Oreshkin et al. (2018), whole superclasses.
@@ -39,35 +39,40 @@ def published(dataset: str) -> dict[str, str] | None:
 
 
 def cub_split(classes: list[str]) -> dict[str, str]:
-    """The rule of Chen et al. (2019): of the sorted classes every other is base, the rest val and novel in turn."""
+    """Return {class: split} by the rule of Chen et al. (2019).
+
+    Of the sorted classes every second one is base; the others are val and novel in turn.
+    """
     turns = ("base", "val", "base", "novel")
     return {name: turns[i % 4] for i, name in enumerate(sorted(classes))}
 
 
 def read_split_file(path: Path) -> dict[str, str]:
-    """{class: split} of a JSON {"base": [classes], "val": [...], "novel": [...]} or a CSV with class,split."""
+    """Return {class: split} of a JSON {"base": [classes], "val": [...], "novel": [...]} or a CSV with class,split."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text: give a JSON or CSV file of splits") from None
+        raise ValueError(f"{path} is not text: give a JSON or CSV file of splits") from None
     pairs = _json_pairs(path, text) if path.suffix.lower() == ".json" else _csv_pairs(path, text)
-    found: dict[str, str] = {}
-    for name, said in pairs:
-        split = NAMES.get(said.strip().lower())
+    splits: dict[str, str] = {}
+    for name, split_name in pairs:
+        split = NAMES.get(split_name.strip().lower())
         if split is None:
-            raise ValueError(f"{path}: class {name!r} has the split {said!r}: {', '.join(SPLITS)} are splits")
-        if found.setdefault(name, split) != split:
-            raise ValueError(f"{path}: class {name!r} is in {found[name]} and in {split}: a class belongs to one split")
-    if not found:
+            raise ValueError(f"{path}: class {name!r} has the split {split_name!r}: {', '.join(SPLITS)} are splits")
+        if splits.setdefault(name, split) != split:
+            raise ValueError(
+                f"{path}: class {name!r} is in {splits[name]} and in {split}: a class belongs to one split"
+            )
+    if not splits:
         raise ValueError(f'{path} names no class: give {{"base": [classes], ...}} or lines of class,split')
-    return found
+    return splits
 
 
 def _json_pairs(path: Path, text: str) -> list[tuple[str, str]]:
     try:
         content: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON: {error}") from None
+        raise ValueError(f"{path} is not JSON: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(names, list) for names in content.values()):
         raise ValueError(f'{path}: {{"base": [classes], "val": [...], "novel": [...]}} is needed')
     return [(str(name), split) for split, names in content.items() for name in names]

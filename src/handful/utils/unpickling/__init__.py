@@ -1,11 +1,11 @@
-"""Pickles and torch files of strangers: arrays and plain containers, read without running anything.
+"""Read arrays and plain containers from untrusted pickles and torch files, without running anything in them.
 
-    load_plain      a pickle: arrays of NumPy 1 and 2, torch tensors, containers, of any protocol
-    load_torch      a file of `torch.save`, old or new, without torch
-    Budget          what a file may cost; those who copy out of what was read go on counting with it
+    load_plain      a pickle of any protocol: arrays of NumPy 1 and 2, torch tensors, containers
+    load_torch      a file of `torch.save`, in the old or new format, without torch
+    Budget          the memory and work that a file may take; code that copies its content uses it too
 
-`machine.py` reads the instructions, `instructions.py` says what each does, `words.py` and `torchfiles.py` what names a
-file may use, `budget.py` what it may cost.
+`machine.py` reads the instructions, `instructions.py` defines each one, `words.py` and `torchfiles.py` define the names
+that a file may use, and `budget.py` limits memory and work.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from handful.utils.unpickling.machine import Machine
 from handful.utils.unpickling.torchfiles import PICKLE_WORDS, ZIP, content_of
 
 __all__ = ["ADVICE", "Budget", "Refused", "load_plain", "load_torch", "quoted"]
-ADVICE = "where you trust the file, load it and save its arrays with numpy.savez(..., features=..., labels=...)"
+ADVICE = "if you trust the file, load it and save its arrays with numpy.savez(..., features=..., labels=...)"
 
 
 def load_plain(path: Path, advice: str = ADVICE) -> Any:
-    """What a pickle holds: strings of Python 2 as bytes, arrays and torch tensors as NumPy arrays, which are read-only.
+    """Return the content of a pickle. Arrays and torch tensors become read-only NumPy arrays, Python 2 strings bytes.
 
-    Raises ValueError for everything else; `advice` ends its sentence where the file asks for more than that.
+    Raises ValueError for everything else. `advice` ends the message if the file asks for other objects.
     """
     try:
         return _read(path, _pickle)
@@ -37,9 +37,9 @@ def load_plain(path: Path, advice: str = ADVICE) -> Any:
 
 
 def load_torch(path: Path) -> Any:
-    """What a file of `torch.save` holds: plain containers and NumPy arrays, which are read-only views of the file.
+    """Return the content of a file of `torch.save`: plain containers and NumPy arrays, read-only views of the file.
 
-    Raises `Refused`, a ValueError whose text goes on after the name of the file.
+    Raises `Refused`, a ValueError whose text continues a sentence that begins with the name of the file.
     """
     return _read(path, content_of)
 
@@ -59,16 +59,16 @@ def _read(path: Path, reader: Callable[[bytes | mmap, Budget], Any]) -> Any:
         budget = Budget(size)
         if size == 0:
             raise Damaged("it is empty")
-        buffer = mmap(file.fileno(), 0, access=ACCESS_READ)  # what is not needed twice is not copied
+        buffer = mmap(file.fileno(), 0, access=ACCESS_READ)  # so that data is not copied
     collecting = gc.isenabled()
-    gc.disable()  # it would look through millions of new containers again and again, and find nothing
+    gc.disable()  # it would check millions of new containers again and again without finding garbage
     try:
         return reader(buffer, budget)
     except (Refused, ImportError):
         raise
     except MemoryError:
         raise Refused("does not fit into memory") from None
-    except Exception as error:  # a damaged file can fail in any way; the error's words may be the file's, and long
+    except Exception as error:  # a damaged file can fail in any way; the message may contain long text of the file
         raise Damaged(type(error).__name__) from None
     finally:
         if collecting:

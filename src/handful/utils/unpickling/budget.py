@@ -1,7 +1,7 @@
-"""What a stranger's pickle may cost, and how it is refused.
+"""Limits on the memory and work of an untrusted pickle, and the errors that refuse it.
 
 An honest pickle stays far below every limit. The size of the file is checked against `max_bytes`, which a user can
-raise; the others follow from how pickles are written and need no raising.
+raise. The other limits follow from how pickles are written and never need to be raised.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ MAX_INSTRUCTIONS = 200_000_000  # of one file, read at about 3 million a second
 MAX_OPEN_MARKS = 1_000  # containers within containers; Python's own pickler stops at a depth of 1,000
 MEMORY_PER_FILE_BYTE = 32  # bytes of containers and copies; a list of small dictionaries takes almost as many
 SMALL_FILE_MEMORY = 2**26  # bytes that even the smallest file may take
-MAX_KEY_LENGTH = 4_096  # characters of a dictionary's key: equal keys are compared again and again
+MAX_KEY_LENGTH = 4_096  # characters of a key in a dictionary: equal keys are compared many times
 MAX_KEY_ITEMS = 8  # of a tuple that is a key
-MAX_INTEGER_BYTES = 64  # of one integer; arithmetic and printing of long ones take for ever
+MAX_INTEGER_BYTES = 64  # of one integer; arithmetic and printing of long integers are very slow
 MAX_LINE = 1_000  # characters of a number or a name that is written as text
-SMALL_INTEGERS = range(-(2**20), 2**20)  # as keys they cannot collide much
+SMALL_INTEGERS = range(-(2**20), 2**20)  # as keys they have few hash collisions
 MAX_NUMBER_KEYS = 2**14  # other numbers and tuples as keys, in one file: they can be chosen so that all collide
 MAX_QUOTED = 100  # characters of a file in a message
 
 
 class Refused(ValueError):
-    """The rest of a sentence that begins with the file. `advise`: the file asks for more than arrays."""
+    """The file is refused. The text continues a sentence that begins with the file.
+
+    advise: whether the file asks for other objects than arrays.
+    """
 
     def __init__(self, predicate: str, advise: bool = False):
         super().__init__(predicate)
@@ -34,14 +37,14 @@ class Refused(ValueError):
 
 
 class Damaged(Refused):
-    """The file is damaged, or is something else than its name says."""
+    """The file is damaged, or it is another kind of file."""
 
     def __init__(self, reason: str):
         super().__init__(f"is damaged, or something else: {reason}")
 
 
 class Budget:
-    """What is left of the memory and the work that a file of `size` bytes may take."""
+    """The remaining memory and work that a file of `size` bytes may take."""
 
     def __init__(self, size: int):
         if size > max_bytes():
@@ -68,7 +71,7 @@ class Budget:
             raise Damaged("it reads one part of itself many times")
 
     def check_keys(self, keys: Iterable[Any]) -> None:
-        """Only what hashes in no time: text, bytes, numbers, and flat tuples of these."""
+        """Refuse keys that are slow to hash. Text, bytes, numbers and flat tuples of these are allowed."""
         for key in keys:
             kind = type(key)
             if kind is str or kind is bytes:
@@ -88,7 +91,7 @@ class Budget:
 
 
 def quoted(value: Any, limit: int = MAX_QUOTED) -> str:
-    """A key or another plain value of a file for a message.
+    """Return a key or another plain value of a file as text for a message.
 
     >>> quoted(("hen", b"owl", 1)), quoted([[]]), quoted("x" * 1000, 5)
     ("('hen', b'owl', 1)", 'a list', "'x...")

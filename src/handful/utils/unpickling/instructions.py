@@ -1,4 +1,4 @@
-"""What each instruction of pickle protocols 0 to 5 does. Those that no pickle of arrays needs are refused by name."""
+"""The instructions of pickle protocols 0 to 5. Those that no pickle of arrays needs are refused by name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from handful.utils.unpickling.machine import Machine
 
 STOP = ord(".")
-RUN = 1_024  # numbers decoded at once; Python writes lists in pieces of 1,000
-# Bytes that an object takes, with its place in another: what `sys.getsizeof` says, rounded up.
+MAX_NUMBER_RUN = 1_024  # numbers decoded at once; Python writes lists in batches of 1,000
+# Bytes that an object takes, with its place in its container: `sys.getsizeof`, rounded up.
 LIST, DICT, SET, TUPLE, SLOT, PAIR, MEMBER, MEMO = 72, 80, 224, 56, 8, 100, 80, 100
 REFUSED = {
     b"0": "POP", b"1": "POP_MARK", b"2": "DUP", b"i": "INST", b"o": "OBJ", b"P": "PERSID", b"\x82": "EXT1",
@@ -48,7 +48,7 @@ def _on(code: bytes, *arguments: Any) -> Callable[[Callable[..., None]], Callabl
 
 
 def _numbers(code: bytes, kind: str) -> None:
-    """Numbers of one width. Labels and features in lists are long runs of them, which NumPy decodes at once."""
+    """Register numbers of one width. Long runs of them, such as labels in a list, are decoded by NumPy at once."""
     one = struct.Struct(kind)
     record = np.dtype([("code", "u1"), ("value", kind.replace("B", "u1"))])
     width, far = record.itemsize, 16 * record.itemsize
@@ -56,7 +56,7 @@ def _numbers(code: bytes, kind: str) -> None:
     def push(m: Machine) -> None:
         start = m.at - 1
         if start + far < len(m.buffer) and m.buffer[start + far] == code[0]:
-            count = min(RUN, (len(m.buffer) - start) // width)
+            count = min(MAX_NUMBER_RUN, (len(m.buffer) - start) // width)
             rows = np.frombuffer(m.buffer, record, count, start)
             others = rows["code"] != code[0]
             count = int(others.argmax()) if others.any() else count
@@ -240,7 +240,7 @@ def _add_items(m: Machine, items: list[Any]) -> None:
 
 def _top(m: Machine, kind: type) -> Any:
     if type(m.stack[-1]) is not kind:
-        raise Damaged(f"it fills something that is no {kind.__name__}")
+        raise Damaged(f"it fills something that is not a {kind.__name__}")
     return m.stack[-1]
 
 
@@ -289,8 +289,8 @@ def _push_name(m: Machine, text: str) -> None:
     name = m.words.get(text)
     if name is None:
         raise Refused(
-            f"asks for {shortened(text)}, which is no array and no plain container, and could run anything: it was not "
-            "called and nothing was read",
+            f"asks for {shortened(text)}, which is not an array or a plain container and could run anything: it was "
+            "not called and nothing was read",
             advise=True,
         )
     m.stack.append(name)
@@ -305,7 +305,7 @@ def _global(m: Machine) -> None:
 def _stack_global(m: Machine) -> None:
     name, module = m.stack.pop(), m.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise Damaged("it asks for a name that is no text")
+        raise Damaged("it asks for a name that is not text")
     _push_name(m, f"{module[:500]}.{name[:500]}")
 
 
@@ -314,7 +314,7 @@ def _stack_global(m: Machine) -> None:
 def _call(m: Machine) -> None:
     arguments, name = m.stack.pop(), m.stack.pop()
     if not isinstance(name, Name) or type(arguments) is not tuple:
-        raise Refused("calls something that is no function: nothing was called and nothing was read")
+        raise Refused("calls something that is not a function: nothing was called and nothing was read")
     if name.call is None:
         raise Refused(f"calls {name.text}, which makes no array: it was not called and nothing was read")
     value = name.call(m.budget, *arguments)
@@ -333,7 +333,7 @@ def _build(m: Machine) -> None:
                 m.memo[place] = finished
         m.stack.append(finished)
     elif type(value) is dict and type(state) is dict:
-        m.stack.append(value)  # attributes of a state dict or of a namespace: not kept
+        m.stack.append(value)  # attributes of a state dict or of a namespace are not kept
     else:
         raise Refused(f"tries to change a {type(value).__name__}: it was not changed and nothing was read")
 
@@ -351,7 +351,7 @@ def _storage(m: Machine) -> None:
 @_on(b"\x80")
 def _protocol(m: Machine) -> None:
     if m.number(1) > 5:
-        raise Damaged("it is of a protocol above 5")
+        raise Damaged("its protocol is above 5")
 
 
 @_on(b"\x95")

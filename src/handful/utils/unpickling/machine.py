@@ -1,8 +1,8 @@
-"""Pickles read one instruction after the other.
+"""A machine that reads pickles one instruction after the other.
 
-A pickle is a program. Here it can make numbers, text, bytes and plain containers, and call the few words that it is
-given (`words.py`, `torchfiles.py`), which are functions of our own. No name is ever looked up, nothing is imported, and
-there is no object of the file's choosing that could be called, changed or hashed. The loop is Python's: Ctrl-C works.
+A pickle is a program. Here it can make numbers, text, bytes and plain containers, and call a few names (`words.py`,
+`torchfiles.py`), which are functions of handful. No name is looked up and nothing is imported. A file cannot choose an
+object that is then called, changed or hashed. The loop runs in Python, so Ctrl-C works.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from handful.utils.unpickling.words import Name
 
 
 class Machine:
-    """Reads the pickles in `buffer`, which stand one after the other from `at` on."""
+    """Reads the pickles in `buffer`, one after the other, from position `at`."""
 
     def __init__(self, buffer: bytes | mmap, budget: Budget, words: Mapping[str, Name]):
         self.buffer = buffer
         self.budget = budget
         self.words = words
-        self.storage_of: Callable[[Any], Any] | None = None  # makes a storage of what a torch file says of it
+        self.storage_of: Callable[[Any], Any] | None = None  # returns the storage for a description in a torch file
         self.at = 0
         self.stack: list[Any] = []
         self.outer: list[list[Any]] = []  # the stacks below open marks
         self.memo: dict[int, Any] = {}
-        self.unfinished = 0  # arrays and types whose state did not follow yet
+        self.unfinished = 0  # number of arrays and types whose state has not been read yet
 
     def run(self) -> Any:
-        """The content of the next pickle; on return `at` stands behind it."""
+        """Return the content of the next pickle. Afterwards `at` is the position after it."""
         self.stack, self.outer, self.memo = [], [], {}
         buffer, size = self.buffer, len(self.buffer)
         for count in range(self.budget.instructions):
@@ -48,10 +48,10 @@ class Machine:
                     raise Refused("makes an array without data: nothing was read")
                 return self.stack.pop()
             INSTRUCTIONS[code](self)
-        raise Refused(f"has more than {MAX_INSTRUCTIONS:,} instructions: at most so many are read")
+        raise Refused(f"has more than {MAX_INSTRUCTIONS:,} instructions, the limit for one file")
 
     def take(self, count: int) -> bytes:
-        """The next bytes of the file."""
+        """Return the next bytes of the file."""
         start, self.at = self.at, self.at + count
         if self.at > len(self.buffer):
             raise Damaged("it ends early")
@@ -62,7 +62,7 @@ class Machine:
         return int.from_bytes(self.take(count), "little")
 
     def line(self, limit: int = MAX_LINE) -> bytes:
-        """The bytes up to the next newline."""
+        """Return the bytes up to the next newline."""
         end = self.buffer.find(b"\n", self.at, self.at + limit + 1)
         if end < 0:
             raise Damaged("it has a line without an end")

@@ -1,8 +1,8 @@
-"""Files of `torch.save`, read without torch: plain containers in which every tensor is a NumPy array.
+"""Read files of `torch.save` without torch: plain containers in which every tensor is a NumPy array.
 
-The old format is five pickles, the fourth of them the content, and then the numbers of each storage. The zip format,
-of torch 1.6 and later, has the pickle and each storage as a file in an archive that is not compressed. A tensor
-inside a plain pickle has its storage as a file of the old format. Arrays are views of the file, never larger than it.
+The old format is five pickles, of which the fourth is the content, followed by the numbers of each storage. The zip
+format (torch 1.6 and later) is an uncompressed archive with the pickle and each storage as a file. A tensor inside a
+plain pickle has its storage as a file of the old format. Arrays are views of the file and never larger than it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from handful.utils.unpickling.words import ARRAY, WORDS, Name, are_counts, bytes
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
-BFLOAT16: np.dtype = np.dtype("<V2")  # NumPy has none: the upper half of a float32
+BFLOAT16: np.dtype = np.dtype("<V2")  # NumPy has no bfloat16: it is the upper half of a float32
 TYPES: dict[str, str | np.dtype] = {
     "Float": "<f4", "Double": "<f8", "Half": "<f2", "BFloat16": BFLOAT16, "Long": "<i8", "Int": "<i4",
     "Short": "<i2", "Char": "i1", "Byte": "u1", "Bool": "?",
@@ -32,13 +32,13 @@ LOCAL_HEADER_BYTES = 30
 
 
 class Storage(NamedTuple):
-    """The numbers of tensors in one row; None while the file is only asked which storages it has."""
+    """The numbers of tensors as a flat array; None in the first pass, which only lists the storages."""
 
     flat: np.ndarray | None
 
 
 class Description(NamedTuple):
-    """What a pickle says of a storage that is elsewhere in the file."""
+    """The description, in a pickle, of a storage that is elsewhere in the file."""
 
     key: str
     dtype: np.dtype
@@ -46,7 +46,7 @@ class Description(NamedTuple):
 
 
 def content_of(buffer: bytes | mmap, budget: Budget) -> Any:
-    """What `torch.save` was given."""
+    """Return the object that was saved with `torch.save`."""
     return _of_archive(buffer, budget) if buffer[:2] == ZIP else _of_old_format(buffer, budget)
 
 
@@ -67,7 +67,7 @@ def _of_old_format(buffer: bytes | mmap, budget: Budget) -> Any:
         return Storage(None)
 
     machine.storage_of = describe
-    machine.run()  # which storages there are is said here, in which order they follow in the next pickle
+    machine.run()  # this pickle names the storages; the next one gives their order
     keys = machine.run()
     if type(keys) is not list or not all(type(key) is str for key in keys):
         raise Damaged("it does not list its storages")
@@ -78,7 +78,7 @@ def _of_old_format(buffer: bytes | mmap, budget: Budget) -> Any:
         _, dtype, numbers = described[key]
         end = machine.at + 8 + numbers * dtype.itemsize
         if end > len(buffer) or machine.number(8) != numbers:
-            raise Damaged(f"it ends or goes astray in storage {shortened(key)} of {numbers:,} numbers")
+            raise Damaged(f"it ends early or is wrong in storage {shortened(key)} of {numbers:,} numbers")
         storages[key] = _storage(buffer, budget, described[key], machine.at)
         machine.at = end
     if machine.at != len(buffer):
@@ -129,7 +129,7 @@ def _read(buffer: mmap, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _start(buffer: mmap, entry: zipfile.ZipInfo) -> int:
-    """Where the bytes of an entry are. They are whole."""
+    """Return the position of the bytes of an entry, after checking that they are complete."""
     name, extra = (
         int.from_bytes(buffer[entry.header_offset + at : entry.header_offset + at + 2], "little") for at in (26, 28)
     )
@@ -154,7 +154,7 @@ def _description(value: Any) -> Description:
 
 
 def _storage(buffer: bytes | mmap, budget: Budget, described: Description, start: int) -> Storage:
-    """The numbers at `start`, of which the caller knows that they are there."""
+    """Return the numbers at `start`. The caller has checked that they are in the file."""
     budget.take(ARRAY)
     _, dtype, numbers = described
     if dtype == BFLOAT16:
@@ -169,7 +169,7 @@ def _storage(buffer: bytes | mmap, budget: Budget, described: Description, start
 
 
 def _tensor(budget: Budget, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> np.ndarray | None:
-    """A view of the storage. Strides of 0 could make it larger than all memory: a tensor is not larger than it."""
+    """Return a view of the storage. It must not be larger: with strides of 0 it could be larger than the memory."""
     if type(storage) is not Storage or not (are_counts((offset,)) and are_counts(shape) and are_counts(strides)):
         raise Damaged("it describes a tensor in an unknown way")
     if len(shape) != len(strides):
@@ -202,11 +202,11 @@ def _device(budget: Budget, *_: Any) -> None:
 
 def _storage_in_pickle(budget: Budget, data: Any) -> Storage:
     if type(data) is not bytes:
-        raise Damaged("it makes a tensor of something that is no bytes")
+        raise Damaged("it makes a tensor of something that is not bytes")
     budget.take_nested(len(data))
     storage = content_of(data, budget)
     if type(storage) is not Storage:
-        raise Damaged("it makes a tensor of something that is no storage")
+        raise Damaged("it makes a tensor of something that is not a storage")
     return storage
 
 

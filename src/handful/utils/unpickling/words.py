@@ -1,6 +1,6 @@
-"""The names that a pickle may use, and what they make: NumPy's arrays, and containers.
+"""The names that a pickle may use, and the functions behind them: NumPy arrays and containers.
 
-NumPy's own unpickling is never reached: it trusts what it is told of types, sizes and addresses.
+NumPy's own unpickling is never used, because it trusts the types, sizes and addresses in a file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from handful.utils.unpickling.budget import Budget, Damaged, Refused, quoted
 
 MAX_DIMENSIONS = 16
-MAX_EMPTY_ITEMS = 2**20  # of an array that takes no bytes, by the larger of each length and 1
+MAX_EMPTY_ITEMS = 2**20  # of an array without data: the product of its lengths, with 0 counted as 1
 MAX_CODE_POINT = 0x10FFFF
-ARRAY = 200  # bytes that an array takes beside its data
+ARRAY = 200  # bytes that an array takes in addition to its data
 TYPES = re.compile(r"b1|[iu][1248]|f[248]|[US]\d{1,6}")
 
 
 class Name:
-    """What a pickle gets for a name: a token. `call`, if there is one, is a function of ours."""
+    """The token that a pickle gets for a name. `call`, if it is not None, is a function of handful."""
 
     __slots__ = ("call", "text")
 
@@ -32,7 +32,7 @@ class Name:
 
 
 class Unfinished:
-    """Something whose state follows. The finished value replaces it on the stack and in the memo."""
+    """A value whose state follows in the file. The finished value replaces it on the stack and in the memo."""
 
     __slots__ = ("places",)
 
@@ -114,24 +114,24 @@ def _array(budget: Budget, kind: Any, shape: Any, code: Any) -> _Array:
 
 
 def _filled(budget: Budget, data: Any, dtype: Any, shape: Any, order: Literal["C", "F"] = "C") -> np.ndarray:
-    """A view of `data`, which has exactly the bytes that the shape asks for."""
+    """Return a view of `data`, which must have exactly the bytes that the shape needs."""
     if type(data) is not bytes:
         raise Refused(f"fills an array with a {type(data).__name__}: only bytes are read")
     dtype = _checked(dtype)
     if bytes_of(shape, dtype) != len(data):
-        raise Damaged(f"an array has {len(data):,} bytes of data, and its shape needs others")
+        raise Damaged(f"an array has {len(data):,} bytes of data, but its shape needs another number")
     if dtype.kind == "U" and len(data) and np.frombuffer(data, f"{dtype.str[0]}u4").max() > MAX_CODE_POINT:
         raise Damaged("an array of text has characters that do not exist")
     budget.take(ARRAY)
     if dtype.kind == "b":
         budget.take(len(data))
-        truth: np.ndarray = np.ndarray(shape, np.uint8, data, order=order) != 0  # bytes above 1 are no truth values
+        truth: np.ndarray = np.ndarray(shape, np.uint8, data, order=order) != 0  # bytes above 1 are not valid booleans
         return truth
     return np.ndarray(shape, dtype, data, order=order)
 
 
 def bytes_of(shape: Any, dtype: np.dtype) -> int:
-    """How many bytes an array takes."""
+    """Return the number of bytes of an array."""
     if len(shape) > MAX_DIMENSIONS or not are_counts(shape):
         raise Damaged("an array has an impossible shape")
     count: int = math.prod(shape) * dtype.itemsize
@@ -165,7 +165,7 @@ def _encode(budget: Budget, text: Any, encoding: Any) -> bytes:
     if encoding not in ("latin1", b"latin1"):
         raise Refused(f"asks for the codec {quoted(encoding)}: only bytes written as latin1 are read")
     if type(text) is not str:
-        raise Damaged("it makes bytes of something that is no text")
+        raise Damaged("it makes bytes of something that is not text")
     budget.take(len(text))
     return text.encode("latin1")
 
@@ -175,13 +175,13 @@ def _empty_bytes(budget: Budget) -> bytes:
 
 
 def _dictionary(budget: Budget, items: Any = ()) -> dict[Any, Any]:
-    """Of pairs in a list, as Python 2 wrote an OrderedDict, or of a dictionary, as a Counter is written."""
+    """Return a dictionary of a list of pairs (an OrderedDict of Python 2) or of a dictionary (a Counter)."""
     if type(items) not in (dict, list, tuple):
-        raise Damaged("it makes a dictionary of something that is no pairs")
+        raise Damaged("it makes a dictionary of something that is not pairs")
     budget.take(80 + 100 * len(items))
     pairs = items.items() if type(items) is dict else items
     if not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs):
-        raise Damaged("it makes a dictionary of something that is no pairs")
+        raise Damaged("it makes a dictionary of something that is not pairs")
     budget.check_keys(key for key, _ in pairs)
     return dict(pairs)
 
@@ -193,7 +193,7 @@ def _default_dictionary(budget: Budget, factory: Any = None) -> dict[Any, Any]:
 
 def _set(budget: Budget, items: Any = ()) -> set[Any]:
     if type(items) not in (list, tuple, set, frozenset):
-        raise Damaged("it makes a set of something that is no list")
+        raise Damaged("it makes a set of something that is not a list")
     budget.take(224 + 80 * len(items))
     budget.check_keys(items)
     return set(items)
@@ -205,7 +205,7 @@ def _frozen_set(budget: Budget, items: Any = ()) -> frozenset[Any]:
 
 def _namespace(budget: Budget) -> dict[str, Any]:
     budget.take(80)
-    return {}  # what a command was called with: names and values that nobody needs
+    return {}  # the arguments of a command, which are not needed
 
 
 def _never(budget: Budget, *arguments: Any) -> None:
