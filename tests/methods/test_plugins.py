@@ -138,7 +138,7 @@ def test_the_command_line_lists_it(folder):
     ("source", "reason"),
     [
         ("import a_module_that_is_not_there", "ModuleNotFoundError"),
-        ("import handful\n@handful.register('half', tittle='Half')\ndef half(s, l, q): ...\n", "TypeError"),
+        ("import handful\n@handful.register('half', naming='Half')\ndef half(s, l, q): ...\n", "TypeError"),
         ("def broken(:", "SyntaxError"),
     ],
     ids=["an import that fails", "something said that is not known", "no Python"],
