@@ -17,7 +17,6 @@ from handful.methods.openmax import weibull_fit
 from handful.methods.pt_map import transport
 from handful.methods.scores import entropy, maxprob
 from handful.solving import get_solver
-from handful.solving import solve as solving
 
 NEEDS = {"ood": "pyod"}  # extra -> a package it brings
 WITHOUT = {extra: find_spec(package) is None for extra, package in NEEDS.items()}
@@ -105,7 +104,7 @@ def test_a_task_does_not_depend_on_its_neighbours(batch, name):
 @pytest.mark.parametrize("name", methods())
 def test_chunks_and_threads_change_nothing(batch, name, monkeypatch):
     whole = run(name, *batch, threads=1)
-    monkeypatch.setattr(solving, "CHUNK", (1, 1))  # a chunk a task
+    monkeypatch.setattr(sys.modules["handful.solving.solve"], "CHUNK_BYTES", (1, 1))  # a chunk a task
     same(run(name, *batch, threads=1), whole)
     same(run(name, *batch, threads=3), whole)
 
@@ -286,7 +285,7 @@ for info in map(handful.describe, handful.list_methods()):
     if info.needs:
         continue
     try:
-        handful.solve(info.name, x, y, x)
+        handful.solve(x, y, x, method=info.name)
         print(info.name, "works")
     except ImportError as error:
         print(info.name, error)
@@ -842,7 +841,7 @@ def test_a_saved_model_comes_back(pile, name, tmp_path):
     assert type(again) is type(model)
     said, was = again.get_params(), model.get_params()
     if name in NEED_BASE:
-        part = get_solver(name).info.of_base
+        part = get_solver(name).info.base_part
         kept, given = said.pop("base").part(part), was.pop("base").part(part)
         assert all(np.array_equal(kept[key], given[key]) for key in given)
     assert said == was
