@@ -32,15 +32,15 @@ imported = time.perf_counter()
 handful.solve
 print(imported - start, time.perf_counter() - imported)
 """
-SOLVE_ONE = TASKS + "import handful; handful.solve('eol', *(x[0] for x in tasks(1, 640)), **EOL)"
+SOLVE_ONE = TASKS + "import handful; handful.solve(*(x[0] for x in tasks(1, 640)), method='eol', **EOL)"
 FIRST_FAST_CALL = f"""{TASKS}
 import handful
 batch = tasks(8, 640)
-handful.solve("eol", *batch, backend="array", threads=1, **EOL)  # everything but the kernel is loaded
+handful.solve(*batch, method="eol", backend="array", threads=1, **EOL)  # everything but the kernel is loaded
 start = time.perf_counter()
-handful.solve("eol", *batch, backend="fast", threads=1, **EOL)
+handful.solve(*batch, method="eol", backend="fast", threads=1, **EOL)
 first, start = time.perf_counter() - start, time.perf_counter()
-handful.solve("eol", *batch, backend="fast", threads=1, **EOL)
+handful.solve(*batch, method="eol", backend="fast", threads=1, **EOL)
 print(first - (time.perf_counter() - start))
 """
 # Not getrusage: its ru_maxrss starts at the peak of the process that started this one, kept across exec.
@@ -53,10 +53,10 @@ def peak():
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 backend, batch = sys.argv[1], int(sys.argv[2])
-handful.solve("eol", *tasks(8, 640), backend=backend, **EOL)  # libraries and the kernel are loaded
+handful.solve(*tasks(8, 640), method="eol", backend=backend, **EOL)  # libraries and the kernel are loaded
 batch = tasks(batch, 640)
 before = peak()
-handful.solve("eol", *batch, backend=backend, **EOL)
+handful.solve(*batch, method="eol", backend=backend, **EOL)
 print(peak() - before)
 """
 

@@ -16,7 +16,7 @@ from handful.features import FeatureTable
 WAYS, SHOTS, QUERIES = 5, 5, 150
 B, TAU, STEPS, LEARNING_RATE = 0.5, 10.0, 50, 0.01  # the paper's symbols
 YARDSTICK: dict[str, Any] = {"b": B, "tau": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE}  # of `_yardstick.eol`
-EOL: dict[str, Any] = {  # the same for `handful.solve("eol", ...)`
+EOL: dict[str, Any] = {  # the same for `handful.solve(..., method="eol")`
     "b": B, "temperature": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE,
     "marginal_weight": "ways", "learn": PARAMETERS, "lambda_ce": 1.0, "lambda_co": 1.0, "lambda_ma": 1.0,
 }  # fmt: skip
