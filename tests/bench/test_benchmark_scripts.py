@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks").exists():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 
