@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSIONS = ("3.10", "3.12", "3.13")
-TESTS = ("core", "engines", "solving", "estimators", "cli")
+TESTS = ("core", "cli")
 LIGHT = "not slow and not torch and not ray and not browser"
 LEFT_OUT = "not scikit_learn and not pipeline"  # comparisons with scikit-learn take minutes
 

@@ -20,7 +20,7 @@ import pytest
 from piles import finish, start
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
-from handful import Info, Solution, register
+from handful import Info, Solution, Task, register
 from handful.bench import Results, Store, aims, run, share
 from handful.bench.report import perform
 from handful.bench.runner import FIGURES, measure
@@ -238,12 +238,15 @@ def test_latex_has_as_many_cells_as_columns_in_every_line(found):
 
 
 def answer(share_of, interval, batch=4):
-    """A result with an estimate, and an interval if the version at hand has a place for it or not."""
+    """A result with an estimate, and perhaps an interval."""
     truth = np.tile([0, 1, -1, -1, 0, 1, 0, 1, 0, 1], (batch, 1))  # a fifth unknown
     p = np.tile(np.eye(2)[np.maximum(truth[0], 0)], (batch, 1, 1))
-    found = Result(p, (truth == -1).astype(float), truth == -1, np.tile([0, 1], (batch, 1)), 0.5, share_of)
-    found.outlier_share_interval = interval
-    return found, truth
+    task = Task(np.tile(np.eye(2), (batch, 1, 1)), [[0, 1]] * batch, np.ones((batch, 10, 2)))
+    result = Result(
+        p, (truth == -1).astype(float), np.tile([0, 1], (batch, 1)), 0.5, share_of, task=task, state={},
+        made_by={"method": "hand", "score": "probability"}, outlier_share_interval=interval,
+    )  # fmt: skip
+    return result, truth
 
 
 def test_the_error_is_signed_and_an_interval_covers_or_does_not():
