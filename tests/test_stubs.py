@@ -23,7 +23,7 @@ def own_estimators() -> list[str]:
 
 
 def test_the_stubs_are_up_to_date():
-    script = ROOT / "docs" / "stubs.py"
+    script = ROOT / "scripts" / "stubs.py"
     if not script.exists():
         pytest.skip("the documentation is not part of this copy")
     check = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)

@@ -15,7 +15,7 @@ from typing import Any
 from handful.utils.version import __version__
 
 # Names are imported where they are first used, so that `import handful` and `handful --help` are quick. Editors and
-# type checkers read `__init__.pyi`, which `docs/stubs.py` writes.
+# type checkers read `__init__.pyi`, which `scripts/stubs.py` writes.
 _HOMES = {
     "handful.core.base": ("Base",),
     "handful.core.checks": ("UNKNOWN", "UNKNOWN_NAME"),

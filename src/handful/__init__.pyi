@@ -1,4 +1,4 @@
-# Written by docs/stubs.py: change handful/__init__.py
+# Written by scripts/stubs.py: change handful/__init__.py
 
 from handful import backbones as backbones
 from handful import bench as bench

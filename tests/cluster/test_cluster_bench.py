@@ -36,7 +36,10 @@ def compiled():
 
 
 def bench(embedded, folder, methods, tasks, **options):
-    return perform("balanced", embedded, output=folder, methods=methods, tasks=tasks, command="handful", **options)
+    from handful.training.heads import learn_base
+
+    options |= {"command": "handful", "learn_base": learn_base}
+    return perform("balanced", embedded, output=folder, methods=methods, tasks=tasks, **options)
 
 
 def written(folder):

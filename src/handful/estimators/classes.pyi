@@ -1,4 +1,4 @@
-# Written by docs/stubs.py from the signatures of the methods
+# Written by scripts/stubs.py from the signatures of the methods
 from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier

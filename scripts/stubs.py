@@ -1,7 +1,7 @@
 """Write the stub files for editors and type checkers: every public name with its parameters. ::
 
-python docs/stubs.py            # writes src/handful/__init__.pyi and src/handful/estimators/classes.pyi
-python docs/stubs.py --check    # writes nothing; exits with 1 if they are not up to date
+python scripts/stubs.py            # writes src/handful/__init__.pyi and src/handful/estimators/classes.pyi
+python scripts/stubs.py --check    # writes nothing; exits with 1 if they are not up to date
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TYPES = {bool: "bool", int: "int", float: "float", str: "str", tuple: "tuple[str
 
 def top_level() -> str:
     """The stub of `handful` itself."""
-    lines = ["# Written by docs/stubs.py: change handful/__init__.py", ""]
+    lines = ["# Written by scripts/stubs.py: change handful/__init__.py", ""]
     for name, home in sorted(handful._MODULES.items()):
         room, _, module = home.rpartition(".")
         lines.append(f"from {room} import {module} as {name}")
@@ -35,7 +35,7 @@ def top_level() -> str:
 def classes() -> str:
     """The stub of the estimator classes."""
     lines = [
-        "# Written by docs/stubs.py from the signatures of the methods",
+        "# Written by scripts/stubs.py from the signatures of the methods",
         "from typing import Any",
         "",
         "from handful.estimators.classifier import FewShotClassifier",
@@ -78,7 +78,7 @@ def stubs() -> dict[Path, str]:
 def main() -> int:
     stale = [path for path, text in stubs().items() if not path.exists() or path.read_text("utf-8") != text]
     if "--check" in sys.argv:
-        print("\n".join(f"{path} is not up to date: run python docs/stubs.py" for path in stale))
+        print("\n".join(f"{path} is not up to date: run python scripts/stubs.py" for path in stale))
         return bool(stale)
     for path in stale:
         path.write_text(stubs()[path], "utf-8")
