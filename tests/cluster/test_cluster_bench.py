@@ -299,7 +299,7 @@ def test_a_method_of_ones_own_must_be_where_it_is_solved(where, method, said, no
 
 
 def change(other):
-    with (other / "descent.py").open("a") as file:
+    with (other / "engines" / "descent.py").open("a") as file:
         file.write("# changed\n")
 
 
@@ -308,7 +308,7 @@ def change(other):
     [
         (change, ValueError, "'eol' has other code on .* install the same on every machine"),
         (
-            lambda other: shutil.rmtree(other / "scale"),
+            lambda other: shutil.rmtree(other / "cluster"),
             ImportError,
             r"cannot run handful's tasks \(.*No module named 'handful.cluster.*\): install handful",
         ),
