@@ -305,7 +305,7 @@ BAD_FEATURES = {
         "class 9 has 19 items, but .* need 20",
     ),
     "one class only": (lambda d: features(d, counts=(90,)), "need 10 classes, but there are 1"),
-    "no labels": (lambda d: table(d, {"embedding": ROWS["embedding"]}), "'set.parquet': .*'label'"),
+    "no labels": (lambda d: table(d, {"embedding": ROWS["embedding"]}), "set has no labels: .*--label"),
     "a table cut short": (lambda d: table(d, ROWS, cut=400), "'set.parquet': "),
     "a pickle with a trap": (trap, "'set.pkl': .*system"),
     "a file that is not there": (lambda d: "none.npz", "there is no file or folder 'none.npz'"),

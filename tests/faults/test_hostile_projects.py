@@ -137,7 +137,7 @@ def test_a_project_folder_that_is_a_link_or_a_file(sandbox, pictures):
     assert "--project" in refused(sandbox, pictures)
     (pictures / FOLDER).unlink()
     (pictures / FOLDER).write_bytes(b"a file")
-    assert "no folder" in refused(sandbox, pictures)
+    assert "not a folder" in refused(sandbox, pictures)
 
 
 @pytest.mark.parametrize(

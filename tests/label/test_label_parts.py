@@ -304,7 +304,7 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
         (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
         (("--method", "pt_map"), "pt_map needs the whole pile in memory; those that read it in pieces:"),
         (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
-        (("--method", "knn", "--max-false-unknown", "0.1"), "knn has no probabilities"),
+        (("--method", "knn", "--max-false-unknown", "0.1"), "knn gives no probabilities"),
     ],
 )
 def test_what_cannot_be_done_in_parts_is_refused(folder, handful, options, words):

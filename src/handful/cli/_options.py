@@ -96,7 +96,7 @@ class ReadingOptions:
 class TableOptions:
     """Which columns of a table, or arrays of a file, are features and labels."""
 
-    PANEL: ClassVar = "Tables and arrays"
+    PANEL: ClassVar[str] = "Tables and arrays"
 
     embedding: Annotated[
         str | None,
