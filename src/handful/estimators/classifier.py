@@ -274,13 +274,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return save_model(self, path, items)
 
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities [n, N] and outlier scores [n] of new items, each on its own.
-
-        In double precision: an item alone and the same item among others then get the same answer.
-        """
+        """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
         parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
-        state = {name: _as_double(array) for name, array in self.state_.items()}
-        probabilities, scores = self._solver.score(state, X[None].astype(np.float64), "float64", parameters)
+        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _codes(self, names: Any) -> list[int]:
@@ -330,10 +326,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
 
 _CHECKS: dict[str, Any] = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
-
-
-def _as_double(array: Any) -> Any:
-    return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
 def _unlabelled(y: np.ndarray) -> np.ndarray:
