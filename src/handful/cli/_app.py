@@ -57,7 +57,7 @@ def flatten(function: Command) -> Command:
     >>> flatten(area)(name="page", width=5, height=3)
     page 15
     """
-    hints = get_type_hints(function, include_extras=True)
+    hints = _annotations(function)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type[Any]] = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -79,9 +79,19 @@ def flatten(function: Command) -> Command:
     return flat
 
 
+def _annotations(annotated: Any) -> dict[str, Any]:
+    """The annotations with their options. Python 3.10 wraps one whose default is None: Optional[Annotated[...]]."""
+    hints = get_type_hints(annotated, include_extras=True)
+    for name, hint in hints.items():
+        inner = [part for part in get_args(hint) if get_origin(part) is Annotated]
+        if get_origin(hint) is not Annotated and len(inner) == 1:
+            hints[name] = inner[0]
+    return hints
+
+
 def _parameters_of(group: type[Any]) -> list[inspect.Parameter]:
     """A keyword parameter for each field; the class attribute `PANEL` is its heading in --help."""
-    hints = get_type_hints(group, include_extras=True)
+    hints = _annotations(group)
     panel = getattr(group, "PANEL", None)
     return [
         inspect.Parameter(
