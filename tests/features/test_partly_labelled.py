@@ -129,7 +129,7 @@ BAD = {
     "no numbers": (lambda d: text(d, "a,label", "x,hen"), "no column 'embedding' and no column of numbers, only 'a'"),
     "no rows": (lambda d: text(d, "f,label"), "the table has no rows"),
     "labels twice": (lambda d: text(d, "f,label,label", "1,a,b"), "more than one column 'label'"),
-    "ragged lines": (lambda d: text(d, "f,label", "1,a", "1,2,3"), "no csv file, or is damaged"),
+    "ragged lines": (lambda d: text(d, "f,label", "1,a", "1,2,3"), "not a csv file, or is damaged"),
 }
 
 
