@@ -266,7 +266,7 @@ def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
     task = handful.Task(support, labels, query)
     for held in ((support, labels, query.tolist()), (task,), (support, labels, query)):
         seen = []
-        found = handful.solve(
+        found = (handful.solve_task if len(held) == 1 else handful.solve)(
             *held,
             method="eol",
             outlier_share=0.5,
