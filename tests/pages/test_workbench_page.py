@@ -106,6 +106,17 @@ def visit(browser):
     assert [text for text in problems if not any(part in text for part in allowed)] == []
 
 
+def to_the_first_tile(page):
+    """Press Home until the first tile has the cursor: while the view is read again there is none."""
+    for _ in range(100):
+        page.locator("#grid").focus()
+        page.keyboard.press("Home")
+        settled(page)
+        if page.locator(".tile.cursor").count():
+            return
+        page.wait_for_timeout(100)
+
+
 def settled(page):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -241,9 +252,7 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, any_pile):
     page.locator(".tile.decided").first.wait_for()
     corrected = {}
     for _ in range(3):  # each leaves the view, the next moves up
-        page.locator("#grid").focus()
-        page.keyboard.press("Home")
-        settled(page)
+        to_the_first_tile(page)
         name = page.locator(".tile.cursor").get_attribute("title")
         digit = truth[name]
         page.keyboard.press("u" if digit > 4 else str(digit + 1))
