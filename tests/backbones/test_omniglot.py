@@ -81,7 +81,7 @@ def test_drawings_of_one_kind_lie_together():
 def test_characters_that_it_never_saw_are_told_apart(shared):
     pictures = read_pictures(shared / "data" / "omniglot.npz", splits=["novel"])
     rng = np.random.default_rng(0)
-    some = pictures.take(np.flatnonzero(np.isin(pictures.labels, rng.choice(pictures.classes, 200, replace=False))))
+    some = pictures.take(np.flatnonzero(np.isin(pictures.labels, rng.choice(pictures.classes, 100, replace=False))))
     backbone = load_backbone("omniglot")
     features = embed_set(some, backbone)
     episodes = draw(features.features, features.labels, Protocol(), seed=0, tasks=300)
