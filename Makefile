@@ -16,7 +16,7 @@ help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
-	@echo "make docs    build docs/methods.md, its pictures, the README's table and the map of imports anew"
+	@echo "make docs    build docs/methods.md, its pictures, the README's table, the stubs and the map of imports anew"
 	@echo "make lint    ruff, mypy and codespell"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (minutes); EXTRAS=all compares with torch"
@@ -37,6 +37,8 @@ quick: $(READY)
 
 docs: $(READY)
 	$(FULL)/bin/python docs/build.py
+	$(FULL)/bin/python scripts/stubs.py
+	$(FULL)/bin/python scripts/rooms.py --write
 
 lint: $(READY)
 	$(FULL)/bin/ruff check .

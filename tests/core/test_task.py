@@ -253,6 +253,8 @@ def test_items_without_features_and_batches_without_tasks_are_refused():
 def test_a_forgotten_query_or_label_argument_is_named():
     with pytest.raises(ValueError, match=r"^query is missing"):
         solve(SUPPORT, LABELS, None)
+    with pytest.raises(TypeError, match=r"^support is a Task, .*: call handful.solve_task"):
+        solve(Task(SUPPORT, LABELS, QUERY), None, None)
     with pytest.raises(ValueError, match=r"^labels are a single NoneType: give a list"):
         solve(SUPPORT, None, QUERY, method="eol")
 

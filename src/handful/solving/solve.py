@@ -108,6 +108,8 @@ def solve(
     >>> [str(result.labels[i]) for i in (0, 15, 30)]
     ['cat', 'dog', 'unknown']
     """
+    if isinstance(support, Task):
+        raise TypeError("support is a Task, which holds labels and queries already: call handful.solve_task(task)")
     if streaming is not None or isinstance(query, LargePile | str | PathLike) or _is_memory_mapped(query):
         from handful.streaming.solve import task_of_pile
 
