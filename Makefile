@@ -17,7 +17,7 @@ help:
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
 	@echo "make docs    build docs/methods.md, its pictures, the README's table, the stubs and the map of imports anew"
-	@echo "make lint    ruff, mypy and codespell"
+	@echo "make lint    ruff, mypy and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (minutes); EXTRAS=all compares with torch"
 	@echo "make wheel-smoke  build the wheel, install it elsewhere without extras, and use it"
