@@ -352,7 +352,10 @@ def test_the_honest_twins_of_hostile_files_are_read(tmp_path):
 
 
 CHECKPOINTS = {
-    "one storage under 2,000 names": (old_format(dictionary(ALIASES), ["0"], floats(np.zeros(2**20))), "none of the supported networks"),
+    "one storage under 2,000 names": (
+        old_format(dictionary(ALIASES), ["0"], floats(np.zeros(2**20))),
+        "none of the supported networks",
+    ),
     "dictionary that holds itself 3,000 times": (
         old_format(b"\x80\x02}q\x00(" + b"".join(text(f"k{i}") + b"h\x00" for i in range(3_000)) + b"u.", [], b""),
         "no state dict",
