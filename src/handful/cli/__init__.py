@@ -33,7 +33,8 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-) -> None: ...
+) -> None:
+    """Label a pile from a handful of examples, and set aside what belongs to no class."""
 
 
 def main() -> None:

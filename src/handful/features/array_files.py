@@ -45,6 +45,7 @@ def read_npz(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 
 def write_npz(table: FeatureTable, path: Path) -> None:
+    """Write a table as arrays in a .npz file."""
     arrays = {name: getattr(table, name) for name in OWN_ARRAYS if getattr(table, name) is not None}
     if table.labels is not None:
         arrays["labels"] = _plain_array(table.labels)
@@ -90,6 +91,7 @@ def read_npy(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 
 def write_npy(table: FeatureTable, path: Path) -> None:
+    """Write the features as a .npy file, and the labels beside it."""
     if table.paths is not None or table.splits is not None or table.others:
         raise ValueError(
             "a .npy file has no place for paths or splits: write .npz or .parquet, or set them to None"
@@ -167,6 +169,7 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 
 def write_safetensors(table: FeatureTable, path: Path) -> None:
+    """Write a table as tensors, with its texts as JSON in the header."""
     from safetensors import SafetensorError
     from safetensors.numpy import save
 

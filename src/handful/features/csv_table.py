@@ -25,6 +25,7 @@ LINE_BYTES = 2**22  # bytes of the file that are checked at a time
 
 
 def read_csv(path: Path, choice: ColumnChoice) -> FeatureTable:
+    """Read a table of numbers, or of one JSON list in each row."""
     _check_size(path)
     special = (choice.embedding_column, choice.label_column, PATH)
     table = _parse(path, (*special, SPLIT))

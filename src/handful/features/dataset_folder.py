@@ -23,6 +23,7 @@ ROWS_PER_BATCH = 1000  # as `datasets` does: it finds rows by their batch
 
 
 def read_dataset(path: Path, choice: ColumnChoice) -> FeatureTable:
+    """Read a folder that Hugging Face `datasets` saved."""
     import pyarrow as pa
 
     if (path / "dataset_dict.json").is_file():
@@ -48,6 +49,7 @@ def read_dataset(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 
 def write_dataset(table: FeatureTable, path: Path) -> None:
+    """Write a folder that Hugging Face `datasets` loads."""
     import pyarrow as pa
 
     content = to_arrow(table)

@@ -70,14 +70,17 @@ class Protocol:
 
     @property
     def inliers(self) -> int:
+        """The number of known queries of a task."""
         return self.ways * self.queries
 
     @property
     def outliers(self) -> int:
+        """The number of outlier queries of a task."""
         return self.outlier_ways * self.outlier_queries
 
     @property
     def outlier_share(self) -> float:
+        """The share of outliers among the queries of a task."""
         return self.outliers / (self.outliers + self.inliers)
 
 
@@ -92,6 +95,7 @@ class Episodes:
 
     @property
     def outlier(self) -> np.ndarray:
+        """Whether each query is an outlier, [B, Q]."""
         outlier: np.ndarray = self.truth == UNKNOWN
         return outlier
 

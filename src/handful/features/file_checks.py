@@ -31,10 +31,12 @@ class ColumnChoice:
 
     @property
     def embedding_column(self) -> str:
+        """The name of the column of features."""
         return self.embedding or "embedding"
 
     @property
     def label_column(self) -> str:
+        """The name of the column of labels."""
         return self.label or "label"
 
     @property
@@ -48,6 +50,7 @@ class ColumnChoice:
             require(names, self.label_column, what, "label")
 
     def is_excluded(self, name: str) -> bool:
+        """Whether a pattern of `exclude` matches the name of a column."""
         return any(fnmatchcase(name, pattern) for pattern in self.exclude)
 
     def find_columns(self, names: Sequence[str]) -> list[str]:

@@ -51,7 +51,7 @@ def read(
     exclude: str | Sequence[str] = (),
     warn: bool = True,
 ) -> FeatureTable:
-    """Read a feature table; the suffix of the file gives the format.
+    r"""Read a feature table; the suffix of the file gives the format.
 
     Rows may have a label or not: a blank label or -1 means unlabelled. Other columns are carried along in `others`.
 
@@ -80,7 +80,7 @@ def read(
     --------
     >>> from pathlib import Path
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "birds.csv").write_text("id,f0,f1,label\\n7,1,0,hen\\n8,0.9,0.1,\\n9,0,1,owl\\n")
+    ...     _ = Path(folder, "birds.csv").write_text("id,f0,f1,label\n7,1,0,hen\n8,0.9,0.1,\n9,0,1,owl\n")
     ...     table = read(f"{folder}/birds.csv", warn=False)
     >>> table
     <FeatureTable birds: 3 items of 2 classes, 1 without a label, 2 features>

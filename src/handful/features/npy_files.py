@@ -50,10 +50,12 @@ class Header:
 
     @property
     def count(self) -> int:
+        """The number of values."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """The size of the values in bytes."""
         return self.count * self.dtype.itemsize
 
 
@@ -146,6 +148,7 @@ def open_npz(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def names_of(archive: zipfile.ZipFile) -> list[str]:
+    """The names of the arrays in an archive."""
     return [_name(member) for member in archive.infolist()]
 
 

@@ -32,6 +32,8 @@ class Chunk(NamedTuple):
 
 
 class RowGroup(NamedTuple):
+    """The rows of a row group, and where its columns are in the file."""
+
     rows: int
     chunks: list[Chunk]  # one for each column of the schema, in its order
 

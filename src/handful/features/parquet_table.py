@@ -74,6 +74,7 @@ def write_parquet(table: FeatureTable, path: Path) -> None:
 
 
 def write_rows(table: FeatureTable, file: IO[bytes], metadata: dict[bytes, bytes] | None = None) -> None:
+    """Write a table as Parquet, with metadata for its header."""
     from pyarrow import parquet
 
     content = to_arrow(table, as_list=not _can_be_wide(table))

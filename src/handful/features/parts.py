@@ -32,6 +32,7 @@ PART = re.compile(r"part-(\d{5}|[1-9]\d{5,17})\.parquet", re.ASCII)
 
 
 def part_name(number: int) -> str:
+    """The file name of a part."""
     return f"part-{number:05d}.parquet"
 
 

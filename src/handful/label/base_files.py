@@ -42,6 +42,7 @@ class BaseMean:
 
     @property
     def sentence(self) -> str:
+        """Where the mean comes from, in words."""
         many = f"{self.items:,} {'pictures' if self.of == 'pictures' else 'rows'} of " if self.items is not None else ""
         own = ", which came with the backbone" if self.of == "backbone" else ""
         return f"The base classes' mean is stored with them: of {many}{self.path}{own}"

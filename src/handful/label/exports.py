@@ -42,7 +42,9 @@ class Exporter(Protocol):
         *,
         classes: Sequence[str] | None = None,
         places: Sequence[Path] | None = None,
-    ) -> Export: ...
+    ) -> Export:
+        """Return the export of labelled items."""
+        ...
 
 
 def label_studio(

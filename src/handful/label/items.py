@@ -170,6 +170,7 @@ def in_order(table: FeatureTable, columns: Sequence[str] | None, path: Path) -> 
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:
+    """Raise ValueError unless two sources have the same number of features."""
     if other != width:
         raise ValueError(
             f"{str(path)!r} has {width} features and {str(more)!r} {other}: both must come from the same backbone"

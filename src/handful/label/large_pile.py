@@ -321,6 +321,7 @@ def _record(outcome: Outcome, job: Job) -> dict[str, Any]:
 
 
 def numbers_of(outcome: Outcome) -> dict[str, Any]:
+    """The numbers of a run that results.json lists."""
     return {
         "items": outcome.size,
         "unknown": outcome.unknown,

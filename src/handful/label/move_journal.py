@@ -48,6 +48,8 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Journal:
+    """What was moved, as the journal of a sorted folder says."""
+
     path: Path
     source: Path  # the folder that the pictures came from
     moves: list[Move]

@@ -162,6 +162,7 @@ def remove_labels(folder: Path) -> None:
 
 
 def write_json(content: Any, path: Path) -> None:
+    """Write JSON in ASCII, with a line for each entry."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
 
 

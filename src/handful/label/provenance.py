@@ -31,6 +31,7 @@ class Request:
 
     @property
     def sentence(self) -> str:
+        """What the file asks for, in words."""
         return f"{in_brief(self.file)} was not written by a run of yours on this machine, and asks to {self.action}"
 
 
@@ -43,10 +44,12 @@ def refuse(request: Request) -> None:
 
 
 def new_id() -> str:
+    """A random id for a run."""
     return uuid4().hex
 
 
 def digest_of(content: bytes) -> str:
+    """The SHA-256 of a file's content."""
     return sha256(content).hexdigest()
 
 

@@ -142,6 +142,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Group:
+    """A group of similar unknown items."""
+
     size: int
     items: Sequence[Mark]
 

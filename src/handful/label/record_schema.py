@@ -27,6 +27,7 @@ class Text:
     is_path: bool = False
 
     def accepts(self, value: Any) -> bool:
+        """Whether a value of a record is of this kind."""
         if value is None:
             return self.optional
         if not isinstance(value, str) or len(value) > self.max_length:
@@ -43,7 +44,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Flag:
+    """True or false."""
+
     def accepts(self, value: Any) -> bool:
+        """Whether a value of a record is of this kind."""
         return isinstance(value, bool)
 
     def __str__(self) -> str:
@@ -55,6 +59,7 @@ class Anything:
     """The rule of an entry that is never used."""
 
     def accepts(self, value: Any) -> bool:
+        """Whether a value of a record is of this kind."""
         return True
 
 
@@ -65,6 +70,7 @@ class Pairs:
     max_length: int = 4096
 
     def accepts(self, value: Any) -> bool:
+        """Whether a value of a record is of this kind."""
         return isinstance(value, list) and all(
             isinstance(pair, list)
             and len(pair) == 2
@@ -78,6 +84,8 @@ class Pairs:
 
 @dataclass(frozen=True)
 class ListOf:
+    """A list whose values all follow one rule."""
+
     rule: Any
     max_length: int = 100_000
     optional: bool = False

@@ -72,6 +72,7 @@ class Subtree:
         return status is not None and S_ISREG(status.st_mode) and status.st_size == 0
 
     def remove(self, parts: Parts) -> None:
+        """Remove a file."""
         with self._place(parts) as (name, folder):
             os.unlink(name, dir_fd=folder)
 

@@ -38,6 +38,7 @@ class Outcome:
 
     @property
     def unknown(self) -> int:
+        """The number of items that are called unknown."""
         return self.size - sum(self.counts.values())
 
     @property

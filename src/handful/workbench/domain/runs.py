@@ -86,6 +86,7 @@ class Run:
         return {"edges": edges.tolist(), "known": known, "unknown": unknown, "threshold": self.threshold}
 
     def counts(self) -> dict[str, int]:
+        """How many items are labelled, unknown, and changed since the run before."""
         unknown = int(self.answers.unknown.sum())
         return {"labelled": len(self.ids) - unknown, "unknown": unknown, "changed": int(self.changed.sum())}
 
@@ -124,6 +125,7 @@ class RowAnswers:
 
     @classmethod
     def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
+        """The answers of a run, in the order of the pile's rows."""
         n = len(pile)
         decision, place, group = np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
         confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))

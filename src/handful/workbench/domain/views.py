@@ -79,6 +79,7 @@ def _labelled_first(
 
 
 def row_of(state: State, item: int) -> int:
+    """The row of an item; Refusal if there is no such picture."""
     row = state.pile.row.get(item)
     if row is None or not state.pile.usable[row]:
         raise Refusal(f"there is no picture with the number {item}", 404)
@@ -134,6 +135,7 @@ def _number(value: float) -> float | None:
 
 
 def usable_rows(state: State, items: list[int]) -> NDArray:
+    """The rows of those items that exist and can be opened."""
     rows = [state.pile.row[item] for item in items if item in state.pile.row]
     return np.array([row for row in rows if state.pile.usable[row]], int)
 
