@@ -5,6 +5,7 @@ or `browser` (which asking for the fixture of that name does) skips where that i
 a run say how many did and what to install. `--require torch,browser` makes that an error instead.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # threads of a BLAS that spin while the other process works make all slow
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from handful.features import Protocol, digits, draw
 
