@@ -121,7 +121,7 @@ def test_no_row_counts_twice_however_many_die_in_one_pass(nodes, when):
 
 def test_actors_that_die_one_after_the_other_in_one_pass_leave_no_row_out(nodes, task, undisturbed, monkeypatch):
     """The second dies with rows of the first, which it was to go through once more."""
-    support, labels, query, folder = task
+    support, labels, _, folder = task
     bury, dead = ActorCrew._bury, []
 
     def bury_and_kill_another(self, actor):
@@ -138,7 +138,7 @@ def test_actors_that_die_one_after_the_other_in_one_pass_leave_no_row_out(nodes,
 
 
 def test_a_node_that_dies_while_items_are_scored_leaves_no_row_out(nodes, task, undisturbed):
-    support, labels, query, folder = task
+    support, labels, _, folder = task
     nodes.revive()
     found, _ = solve_with_a_death(nodes, (support, labels), folder, when=52)  # the last pass: only scores are left
     assert np.isfinite(found.outlier_scores).all()
