@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
@@ -38,7 +39,7 @@ def compiled():
 def bench(embedded, folder, methods, tasks, **options):
     from handful.training.heads import learn_base
 
-    options |= {"command": "handful", "learn_base": learn_base}
+    options |= {"command": "handful", "learn_base": partial(learn_base, episodes=320)}
     return perform("balanced", embedded, output=folder, methods=methods, tasks=tasks, **options)
 
 
@@ -82,7 +83,7 @@ def is_solving(node, seconds=0.0):
 def test_two_nodes_write_the_very_files_of_a_local_run(nodes, embedded, tmp_path):
     """For every method, those that draw random numbers too; centred on a base set. Heads are learned by torch."""
     names = [name for name in list_methods() if find_spec("torch") or describe(name).base_part in (None, "negatives")]
-    methods = ",".join(names).replace("iforest", "iforest:trees=5")
+    methods = ",".join(names).replace("iforest", "iforest:trees=5").replace("tim_gd", "tim_gd:steps=40")
     for folder, engine in (("local", None), ("ray", Ray())):
         bench(embedded, tmp_path / folder, methods, 3, seeds=2, base=embedded, against="eol", engine=engine)
     local = written(tmp_path / "local")
@@ -103,10 +104,10 @@ def test_both_nodes_are_at_work(nodes, embedded, tmp_path):
     assert len(busy) == 2
 
 
-def test_the_command_line_takes_an_engine_and_says_the_same(nodes, tmp_path):
+def test_the_command_line_takes_an_engine_and_says_the_same(nodes, tmp_path, handful):
     command = ("bench", "imbalanced", "--methods", "knn", "--tasks", 120, "--json")
-    over = ("--engine", "ray", "--address", nodes.address, "-o", "ray")
-    here, there = (finish(start(*command, *options, cwd=tmp_path)) for options in (("-o", "local"), over))
+    here = handful(*command, "-o", "local")
+    there = finish(start(*command, "--engine", "ray", "--address", nodes.address, "-o", "ray", cwd=tmp_path))
     assert there.returncode == 0, there.stderr
     assert there.stdout == here.stdout
     assert written(tmp_path / "ray") == written(tmp_path / "local")
@@ -122,7 +123,7 @@ def test_local_and_ray_go_on_where_the_other_stopped(nodes, embedded, tmp_path):
     for tasks, engine in ((100, None), (250, Ray()), (400, None), (520, Ray())):
         done = []
         options = {"engine": engine, "progress": lambda *told, to=done: to.append(told)}
-        both = bench(embedded, tmp_path / "both", "knn,tim_gd", tasks, **options)
+        both = bench(embedded, tmp_path / "both", "knn,tim_gd:steps=40", tasks, **options)
         after = blocks(tmp_path / "both")
         assert {path: after[path] for path in before} == before  # none is written again
         whole = [path for path in before if path.stem.endswith("99")]  # the last of a run may be short
@@ -130,7 +131,7 @@ def test_local_and_ray_go_on_where_the_other_stopped(nodes, embedded, tmp_path):
         assert len(done) == 1 + len(after) - len(before)
         assert done[-1] == ("balanced", 2 * tasks, 2 * tasks)
         before = after
-    local = bench(embedded, tmp_path / "local", "knn,tim_gd", 520)
+    local = bench(embedded, tmp_path / "local", "knn,tim_gd:steps=40", 520)
     for kind in ("md", "csv", "json", "tex"):
         assert both.files[kind].read_bytes() == local.files[kind].read_bytes()
 

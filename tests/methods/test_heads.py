@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -375,16 +376,15 @@ def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp
 
 
 @pytest.mark.torch
-def test_the_command_learns_tells_and_writes(tmp_path):
-    features = write(crowded(), tmp_path / "f.npz")
-    command = [sys.executable, "-m", "handful", "base", str(features), "-o", str(tmp_path / "b.safetensors")]
-    done = subprocess.run([*command, "--episodes", "320", "--json"], capture_output=True, text=True)
+def test_the_command_learns_tells_and_writes(tmp_path, handful):
+    command = ("base", write(crowded(), tmp_path / "f.npz"), "-o")
+    done = handful(*command, tmp_path / "b.safetensors", "--episodes", 320, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     found = read_base(tmp_path / "b.safetensors")
     assert (said["mark"], said["features"], said["held_out"]) == (found.mark, 16, 10)
     assert set(found.heads) == {"feat", "peeler"}
-    missing = subprocess.run([*command[:-1], str(tmp_path / "no" / "b.safetensors")], capture_output=True, text=True)
+    missing = handful(*command, tmp_path / "no" / "b.safetensors")
     assert missing.returncode == 1
     assert "create it first" in missing.stderr
 
@@ -396,8 +396,9 @@ SMALL = {"protocol": Protocol(ways=3, shots=2, queries=4, outlier_ways=3, outlie
 
 @pytest.mark.torch
 def test_a_benchmark_learns_once_and_says_what_is_missing(tmp_path):
-    from handful.training.heads import learn_base
+    from handful.training import heads
 
+    learn_base = partial(heads.learn_base, episodes=320)
     methods, features, base = "feat,snatcher_f,poodle,simpleshot", crowded(seed=1), crowded()
     found = perform("balanced", features, base, output=tmp_path, methods=methods, learn_base=learn_base, **SMALL)
     (file,) = tmp_path.glob("base-*.safetensors")

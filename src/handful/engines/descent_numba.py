@@ -42,7 +42,8 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
     outputs = ways + (kind != NO_OUTLIER)
 
     def rows(x, *shape):
-        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)))  # a view has another type in numba
+        # numba compiles once more for a view, and for columns first, which np.array makes of a broadcast row
+        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)), order="C")
 
     def out(*shape):
         return np.empty((batch, *shape), dtype)
