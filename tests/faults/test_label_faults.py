@@ -9,12 +9,12 @@ import shutil
 import signal
 import sqlite3
 import struct
-import subprocess
 import sys
 import time
 import zlib
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from PIL import Image
@@ -396,7 +396,7 @@ main()
 def test_stopped_in_the_middle_of_a_move_it_can_be_undone(name, here, handful):
     before = contents("pile")
     script = KILLED.format(name=name, command=[*COMMAND, "--sort", "move"])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = forks.run(code=script)
     assert done.returncode == (-signal.SIGKILL if name == "SIGKILL" else 130)
     if name == "SIGINT":
         assert "To move the sorted pictures back: handful undo out/sorted/undo.jsonl" in done.stdout

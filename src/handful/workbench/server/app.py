@@ -201,7 +201,7 @@ def _runs(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.post("/export", response_model=of.Exported)
     def export_labels(body: of.ExportRequest) -> Any:
-        from handful.workbench.domain.exports import export  # brings scikit-learn, two seconds that a start need not take
+        from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
 
         return export(project, body.formats)
 
