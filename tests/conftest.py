@@ -183,6 +183,21 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = p.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--in-process-gpu"]
+        )
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def only_page(browser):
+    return browser.new_page()
+
+
+@pytest.fixture
+def page(only_page):
+    """A page that all tests of a file open their files in, one after the other: a new one takes a second."""
+    only_page.mouse.move(0, 0)
+    yield only_page
+    only_page.goto("about:blank")

@@ -3,6 +3,7 @@
 One process imports handful once and forks for each command, so that a hundred files cost a second, not a minute.
 """
 
+import gc
 import json
 import os
 import subprocess
@@ -77,6 +78,7 @@ def _serve(folder: Path) -> None:
             import_module(name)
     with suppress(ImportError):
         import_module("handful.methods.registry").load_methods()
+    gc.freeze()  # else each process copies all that memory when it looks for garbage
 
     for line in sys.stdin:
         request = json.loads(line)

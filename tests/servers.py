@@ -5,13 +5,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import httpx
+from forks import Forked
 
 SCRIPT = """
 import json, sys
@@ -40,12 +39,9 @@ class Service:
     """`handful serve`; or, with limits, the same with those limits."""
 
     def __init__(self, **limits):
-        command = ["-c", SCRIPT, json.dumps(limits)] if limits else ["-m", "handful", "serve", "--json"]
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe that nobody reads would stop the server
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, *command], stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment
-        )
+        how = {"stderr": self.log, "env": os.environ | {"OMP_NUM_THREADS": "1"}}
+        self.process = Forked(json.dumps(limits), code=SCRIPT, **how) if limits else Forked("serve", "--json", **how)
         first = self.process.stdout.readline()
         assert first, self.logged()
         facts = json.loads(first)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from forks import Forked
 from PIL import Image
 
 TOKEN, PORT = "t" * 43, 8321
@@ -84,11 +85,14 @@ class Server:
 
     def __init__(self, *arguments, command="workbench", before=()):
         own = [] if command == "serve" else ["--no-browser"]
-        line = [*before, sys.executable, "-m", "handful", command, *map(str, arguments), *own, "--json"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
+        line, environment = [command, *map(str, arguments), *own, "--json"], os.environ | {"OMP_NUM_THREADS": "1"}
+        if before:
+            line = [*before, sys.executable, "-m", "handful", *line]
+            self.process = subprocess.Popen(
+                line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            )
+        else:
+            self.process = Forked(*line, env=environment)
         first = self.process.stdout.readline()
         assert first, self.process.stderr.read()
         self.facts = json.loads(first)

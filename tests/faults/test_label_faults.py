@@ -9,12 +9,12 @@ import shutil
 import signal
 import sqlite3
 import struct
-import subprocess
 import sys
 import time
 import zlib
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from PIL import Image
@@ -300,25 +300,24 @@ def test_options_that_are_not_known_are_refused(here, handful):
 # A full disk
 
 
-def limited(size):
-    """No file may grow beyond so many bytes, as on a full disk."""
-    resource = pytest.importorskip("resource")
-    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))}
+def on_full_disk(size, *arguments, cwd):
+    """The command where no file may grow beyond so many bytes, as on a full disk."""
+    pytest.importorskip("resource")
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY)); "
+    return finish(forks.Forked(*arguments, code=limit + forks.COMMAND, cwd=cwd))
 
 
 @pytest.mark.parametrize("size", [300, 20_000], ids=["too little for the tables", "too little for the report"])
 def test_on_a_full_disk_earlier_results_stay_and_no_part_is_left(size, here, handful):
     assert handful(*COMMAND).returncode == 0
     before = contents(".")
-    done = finish(start(*COMMAND, "--overwrite", "--no-cache", cwd=here, **limited(size)))
+    done = on_full_disk(size, *COMMAND, "--overwrite", "--no-cache", cwd=here)
     assert_refused(done, "the results were not written: File too large: 'out'")
     assert contents(".") == before
     if size > 300:
         return
-    done = finish(
-        start("predict", "out/model.safetensors", "pile", "--no-cache", "-o", "out/labels.csv", "--overwrite",
-              cwd=here, **limited(300))
-    )  # fmt: skip
+    predict = ("predict", "out/model.safetensors", "pile", "--no-cache", "-o", "out/labels.csv", "--overwrite")
+    done = on_full_disk(300, *predict, cwd=here)
     assert_refused(done, "the results were not written: File too large: 'out/labels.csv'")
     assert contents(".") == before
 
@@ -327,7 +326,7 @@ def test_on_a_full_disk_a_copy_that_was_cut_off_is_not_left(here, handful):
     noise = np.random.default_rng(0).integers(0, 256, (500, 500, 3)).astype(np.uint8)
     Image.fromarray(noise).save(here / "pile" / "left9 big.png")
     before = contents("pile")
-    done = finish(start(*COMMAND, "--sort", "copy", "--no-cache", cwd=here, **limited(400_000)))
+    done = on_full_disk(400_000, *COMMAND, "--sort", "copy", "--no-cache", cwd=here)
     assert_refused(done, "of 10 pictures were sorted; the next one was not: File too large: 'pile/left9 big.png'")
     assert contents("pile") == before
     assert set(os.listdir("out")) == {*RESULTS, "sorted"}
@@ -396,7 +395,7 @@ main()
 def test_stopped_in_the_middle_of_a_move_it_can_be_undone(name, here, handful):
     before = contents("pile")
     script = KILLED.format(name=name, command=[*COMMAND, "--sort", "move"])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = forks.run(code=script)
     assert done.returncode == (-signal.SIGKILL if name == "SIGKILL" else 130)
     if name == "SIGINT":
         assert "To move the sorted pictures back: handful undo out/sorted/undo.jsonl" in done.stdout

@@ -5,10 +5,9 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -192,8 +191,8 @@ main()
 
 
 def kill(folder, what, when, *options):
-    command = [sys.executable, "-c", KILLED, what, when, "label", "examples.parquet", "parts", "-o", "out", *options]
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
+    command = [what, when, "label", "examples.parquet", "parts", "-o", "out", *options]
+    done = forks.run(*command, code=KILLED, cwd=folder)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 

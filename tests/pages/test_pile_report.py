@@ -61,30 +61,31 @@ def a_report(items=(*PILE, *EXAMPLES), **changes):
 
 
 @pytest.fixture
-def visit(browser, tmp_path):
+def visit(page, tmp_path):
     """Open a report from disk. Whatever the test does: no request leaves, no error is logged, nothing pops up."""
-    contexts, problems, allowed = [], [], []
+    path, problems, allowed = tmp_path / "report.html", [], []
+    own = path.as_uri()
+    listeners = {
+        "console": lambda message: problems.append(message.text),
+        "pageerror": lambda error: problems.append(str(error)),
+        "dialog": lambda dialog: (problems.append(dialog.message), dialog.dismiss()),
+        "request": lambda r: r.url == own or r.url.startswith(("data:", "blob:")) or problems.append(r.url),
+    }
 
     def open_page(report, width=1280, height=900, scheme="light", expect=()):
         allowed.extend(expect)
-        path = write(tmp_path / "report.html", report)
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda r: r.url == path.as_uri() or r.url.startswith(("data:", "blob:")) or problems.append(r.url),
-        )
-        page.goto(path.as_uri())
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        page.goto(write(path, report).as_uri())
         page.wait_for_selector("html[data-ready]")
         return page
 
+    for event, listener in listeners.items():
+        page.on(event, listener)
     yield open_page
-    for context in contexts:
-        context.close()
+    page.evaluate("0")  # what was logged before is told by now
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
     assert problems == allowed
 
 

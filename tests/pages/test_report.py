@@ -105,20 +105,16 @@ def pets():
 
 
 @pytest.fixture
-def visit(browser, tmp_path):
+def visit(page, tmp_path):
     """Open a report from disk, in a window so high that all its cards are made."""
-    pages = []
 
     def open_page(report):
-        page = browser.new_page(viewport={"width": 1280, "height": 6000})
-        pages.append(page)
+        page.set_viewport_size({"width": 1280, "height": 6000})
         page.goto(write(tmp_path / "report.html", report).as_uri())
         page.wait_for_selector("html[data-ready]")
         return page
 
-    yield open_page
-    for page in pages:
-        page.close()
+    return open_page
 
 
 def names(page, section):

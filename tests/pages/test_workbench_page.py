@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from forks import Forked
 from PIL import Image
 
 from handful.features import digits
@@ -23,6 +22,11 @@ from handful.features import digits
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
+
+from workbenches import client_of
+from workbenches import run as run_job
+
+from handful.workbench import Project
 
 NAMES = ["zero", "one", "two", "three", "four"]
 NASTY = [
@@ -65,10 +69,10 @@ def serve(tmp_path):
     running = []
 
     def start(opened):
-        command = [sys.executable, "-m", "handful", "workbench", str(opened), "--no-browser", "--port", "0", "--json"]
+        command = ["workbench", str(opened), "--no-browser", "--port", "0", "--json"]
         quiet = os.environ | {"OMP_NUM_THREADS": "1", "HANDFUL_CACHE": str(tmp_path / "cache")}
         log = (tmp_path / "server.log").open("a")
-        running.append((subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=quiet), log))
+        running.append((Forked(*command, stderr=log, env=quiet), log))
         line = running[-1][0].stdout.readline()
         assert line, (tmp_path / "server.log").read_text()
         return json.loads(line)["url"]
@@ -383,20 +387,36 @@ def kept(folder, wanted, seconds=10):
         time.sleep(0.05)
 
 
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    """A pile whose project had its first run, with five examples of each class."""
+    folder = tmp_path_factory.mktemp("solved")
+    which, truth = mixed()
+    names = [f"{n:04}.png" for n in range(len(which))]
+    project = Project(write_pile(folder, names, which))
+    client = client_of(project)
+    ids = {one["name"]: one["id"] for one in client.get("/items?limit=1000").json()["items"]}
+    for digit, name in enumerate(NAMES):
+        number = client.post("/classes", json={"name": name}).json()["id"]
+        items = [ids[file] for file, said in zip(names, truth, strict=True) if said == digit][:5]
+        assert client.post("/labels", json={"items": items, "class": number}).json() == {"changed": 5}
+    assert run_job(client, project)["run"] is not None
+    project.close()
+    return folder
+
+
 @pytest.fixture
-def ran(serve, visit, pile):
-    """A page after its first run."""
+def ran(serve, visit, solved, tmp_path):
+    """A page of a copy of it."""
 
     def open_page(**how):
-        page = visit(serve(pile[0]), **how)
-        label_five_each(page, pile[1])
-        run(page)
-        return page
+        shutil.copytree(solved, tmp_path / "solved")
+        return visit(serve(tmp_path / "solved" / "pile.parquet"), **how)
 
     return open_page
 
 
-def test_threshold_map_details_and_what_is_similar(ran, pile):
+def test_threshold_map_details_and_what_is_similar(ran):
     page = ran()
     before = told(page)["run"]["counts"]["unknown"]
     slider = page.locator("#threshold")

@@ -9,7 +9,6 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.workbench.domain import views
-from handful.workbench.domain.exports import export
 from handful.workbench.domain.project import Project, describe_run
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.server import schemas as of
@@ -202,6 +201,8 @@ def _runs(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.post("/export", response_model=of.Exported)
     def export_labels(body: of.ExportRequest) -> Any:
+        from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
+
         return export(project, body.formats)
 
     @api.get("/events", response_class=StreamingResponse)

@@ -1,0 +1,134 @@
+"""Python in a process of its own, forked from one that has imported handful, which takes most of a start's seconds.
+
+`Forked` is used as subprocess.Popen is: it has its own pid, signals, exit code, folder and environment, and ends as
+any Python process does. A test of how a command starts, or of Ctrl-C while it does, is for subprocess.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from tempfile import TemporaryFile
+
+COMMAND = "from handful.cli import main; main()"
+MODULES = (
+    "handful.cli", "handful.cli.label", "handful.estimators.classes", "handful.features", "handful.label",
+    "handful.label.large_pile", "handful.label.pile_report", "handful.backbones", "handful.solving.groups",
+    "handful.workbench.domain.exports", "handful.workbench.server.app", "handful.report", "PIL.ImageOps",
+    "array_api_compat.numpy", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas", "rich.progress",
+    "rich.table", "safetensors.numpy", "sklearn.cluster", "sklearn.datasets", "uvicorn",
+)  # fmt: skip
+
+
+class Forked:
+    """`Forked("label", ...)` is `handful label ...`; with code, it is `python -c code label ...`."""
+
+    def __init__(self, *arguments, code=COMMAND, cwd=None, env=None, stdout=None, stderr=None):
+        """stdout, stderr: open files; without one, a pipe that is read here."""
+        self.args, self.returncode = ["handful", *map(str, arguments)], None
+        request = {"arguments": self.args, "code": code, "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ)}
+        pipes = [None if file else os.pipe() for file in (stdout, stderr)]
+        ends = [pipe[1] if pipe else file.fileno() for pipe, file in zip(pipes, (stdout, stderr), strict=True)]
+        self.pid = _ask(request, ends)
+        for pipe in filter(None, pipes):
+            os.close(pipe[1])
+        self.stdout, self.stderr = (pipe and os.fdopen(pipe[0], encoding="utf-8") for pipe in pipes)
+
+    def poll(self):
+        if self.returncode is None:
+            self.returncode = _ask({"ended": self.pid})
+        return self.returncode
+
+    def wait(self, timeout=None):
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            if end is not None and time.monotonic() > end:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(0.01)
+        return self.returncode
+
+    def communicate(self, timeout=None):
+        """What is in its pipes at its end; no more than they hold."""
+        self.wait(timeout)
+        with self.stdout, self.stderr:
+            return self.stdout.read(), self.stderr.read()
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def run(*arguments, timeout=120, **how):
+    """As subprocess.run, with what it said as text."""
+    with TemporaryFile("w+", encoding="utf-8") as out, TemporaryFile("w+", encoding="utf-8") as err:
+        process = Forked(*arguments, stdout=out, stderr=err, **how)
+        try:
+            process.wait(timeout)
+        finally:
+            process.kill()
+        texts = [file.seek(0) or file.read() for file in (out, err)]
+    return subprocess.CompletedProcess(process.args, process.returncode, *texts)
+
+
+@cache
+def _forker():
+    """The process that forks, started when the first test needs it; it ends with its connection."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    code = f"import sys; sys.path.append({folder!r}); import forks; forks.fork_on_request({theirs.fileno()})"
+    subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+        pass_fds=[theirs.fileno()], env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    theirs.close()
+    return ours
+
+
+def _ask(request, descriptors=()):
+    connection = _forker()
+    socket.send_fds(connection, [json.dumps(request).encode()], descriptors)
+    return json.loads(connection.recv(1000))
+
+
+def fork_on_request(descriptor):
+    """Answer requests until the connection ends; return from here in a process that was asked for, after its work."""
+    for name in MODULES:
+        with suppress(ImportError):  # of an extra that is not installed
+            import_module(name)
+    gc.freeze()  # else each process copies all that memory when it looks for garbage at its end
+    connection = socket.socket(fileno=descriptor)
+    while True:
+        message, descriptors, *_ = socket.recv_fds(connection, 2**20, 2)
+        if not message:
+            return
+        request = json.loads(message)
+        if "ended" in request:
+            pid, status = os.waitpid(request["ended"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        elif (answer := os.fork()) == 0:
+            break
+        for each in descriptors:
+            os.close(each)
+        connection.send(json.dumps(answer).encode())
+    connection.close()
+    for number, each in enumerate(descriptors, 1):
+        os.dup2(each, number)
+        os.close(each)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.argv = request["arguments"]
+    exec(request["code"], vars(sys.modules["__main__"]))
