@@ -42,7 +42,8 @@ def descend(support, labels, query, head: InfoMax, *, temperature, steps, learni
     outputs = ways + (kind != NO_OUTLIER)
 
     def rows(x, *shape):
-        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)))  # a view has another type in numba
+        # numba compiles anew for a view, and for the order that a broadcast of one value a task would keep
+        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)), order="C")
 
     def out(*shape):
         return np.empty((batch, *shape), dtype)

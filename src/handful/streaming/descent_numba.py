@@ -42,7 +42,8 @@ def sums(
     g: np.ndarray | None = None,
 ) -> Sums:
     """The pass `what` over rows [n, D], of which `mean` [D] is subtracted first."""
-    block, direction = np.ascontiguousarray(block), np.ascontiguousarray(direction)
+    block = np.ascontiguousarray(block)
+    direction = np.array(direction, order="C")  # from a cluster it is read-only, for which numba would compile anew
     dtype = block.dtype
     ways = len(direction)
     kind = NO_OUTLIER if head.outlier is None else MINUS_MEAN if isinstance(head.outlier, str) else CONSTANT
