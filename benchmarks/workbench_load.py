@@ -239,7 +239,7 @@ def main() -> None:
     parser.add_size("--clients", 50, 5, "clients at once")
     parser.add_size("--seconds", 30.0, 0.3, "how long they post labels")
     parser.add_size("--kills", 20, 2, "deaths of a server")
-    parser.add_size("--longest", 6.0, 0.6, "most seconds until a death")
+    parser.add_size("--longest", 6.0, 1.0, "most seconds until a death")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of death (0)")
     given = parser.parse()
     console = Console()
