@@ -76,24 +76,25 @@ def run(code: str, *arguments: str, **environment: str) -> tuple[float, str]:
     return time.perf_counter() - start, done.stdout
 
 
-def cold_start(repeats: int, compiled: bool = True) -> dict[str, float]:
+def cold_start(repeats: int, compiled: bool = True, warm: bool = True) -> dict[str, float]:
     """Seconds until things are there, medians over fresh processes; all files are in the page cache.
 
     compiled: whether to measure a compilation of the kernel too, some ten seconds.
+    warm: whether a first round, which does not count, warms the page cache.
     """
     bare, imports, solved, loading = [], [], [], []
-    for _ in range(repeats + 1):  # interleaved; the first round warms the page cache
+    for _ in range(repeats + warm):  # interleaved
         bare.append(run(IMPORT_NUMPY)[0])
         imports.append([float(seconds) for seconds in run(IMPORT_HANDFUL)[1].split()])
         solved.append(run(SOLVE_ONE)[0])
         loading.append(float(run(FIRST_FAST_CALL)[1]))
-    of_handful, of_solve = (statistics.median(times) for times in zip(*imports[1:], strict=True))
+    of_handful, of_solve = (statistics.median(times) for times in zip(*imports[warm:], strict=True))
     found = {
-        "a fresh process that imports NumPy": statistics.median(bare[1:]),
+        "a fresh process that imports NumPy": statistics.median(bare[warm:]),
         "`import handful` beyond that": of_handful,
         "what `handful.solve` then imports": of_solve,
-        "a fresh process that solves one task": statistics.median(solved[1:]),
-        "first fast call, kernel in numba's cache": statistics.median(loading[1:]),
+        "a fresh process that solves one task": statistics.median(solved[warm:]),
+        "first fast call, kernel in numba's cache": statistics.median(loading[warm:]),
     }
     if compiled:
         with tempfile.TemporaryDirectory() as empty:

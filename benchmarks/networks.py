@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import _report
 import numpy as np
@@ -36,11 +36,13 @@ PACKAGES = ("handful", "numpy", "onnx", "onnxruntime", "torch")
 class Effort(NamedTuple):
     pixels: int
     batches: tuple[int, ...]  # pictures; few where a picture takes a second
+    options: tuple[dict[str, Any], ...]  # of the networks, at their published widths without
     rounds: int
     patience: int  # how often a disturbed turn is taken again
 
 
-FULL, QUICK = Effort(84, (8, 32, 2), 7, 4), Effort(32, (1, 1, 1), 1, 0)
+NARROW = {"widths": [4, 4, 8, 8]}, {"width": 8}, {"depth": 10, "widen": 1}
+FULL, QUICK = Effort(84, (8, 32, 2), ({}, {}, {}), 7, 4), Effort(32, (1, 1, 1), NARROW, 1, 0)
 
 
 class Outcome(NamedTuple):
@@ -51,9 +53,9 @@ class Outcome(NamedTuple):
     onnx: Times
 
 
-def measure(name: str, size: int, effort: Effort, folder: Path) -> Outcome:
+def measure(name: str, size: int, options: dict[str, Any], effort: Effort, folder: Path) -> Outcome:
     torch.manual_seed(0)
-    network = build(name).eval()
+    network = build(name, **options).eval()
     path = folder / f"{name}.onnx"
     found = write_onnx(network, path, Preprocessing((effort.pixels, effort.pixels)))
     backbone = load_backbone(path)
@@ -101,8 +103,8 @@ def main() -> None:
     effort = QUICK if given.quick else FULL
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
-        sizes = zip(NAMES, effort.batches, strict=True)
-        results = {name: measure(name, size, effort, Path(folder)) for name, size in sizes}
+        kinds = zip(NAMES, effort.batches, effort.options, strict=True)
+        results = {name: measure(name, size, options, effort, Path(folder)) for name, size, options in kinds}
     for section in sections(results):
         _report.show(console, section)
     worst = max(r.found.relative for r in results.values())

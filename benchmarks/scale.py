@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import _report
@@ -37,6 +38,7 @@ from handful.streaming.descent import PAIRED
 DIMENSION, SHOTS = 640, 5
 ENGINES = ("NumPy, one thread", "in memory", "memory-mapped", "Ray, two nodes")
 STEPS = {5: 6, 100: 3}
+QUICK = (ENGINES[:3], ENGINES[3:])  # with --quick those without Ray share a process
 CHUNK = 8192
 
 Found = dict[tuple[str, int, int], dict[str, float]]  # by engine, rows and classes: seconds, peak, actors
@@ -189,21 +191,23 @@ def fitted(found: Found, sizes: list[int], ways: list[int]) -> list[str]:
     return lines
 
 
-def measure_all(sizes: list[int], ways: list[int], console: Console) -> Found:
-    """Each in a process of its own."""
+def measure_all(sizes: list[int], ways: list[int], together: Sequence[Sequence[str]], console: Console) -> Found:
+    """The engines of each group in a process of their own."""
     found: Found = {}
     with tempfile.TemporaryDirectory() as folder:
         for rows in sizes:
             path = Path(folder) / f"{rows}.npy"
             write_pile(path, rows)
             for classes in ways:
-                for engine in ENGINES:
-                    command = [sys.executable, __file__, "--one", engine, str(path), str(classes), "--output", folder]
-                    run = subprocess.run(command, capture_output=True, text=True, check=False)
+                for engines in together:
+                    command = [sys.executable, __file__, "--these", str(path), str(classes), *engines]
+                    run = subprocess.run([*command, "--output", folder], capture_output=True, text=True, check=False)
                     if run.returncode:
-                        raise SystemExit(f"{engine}, {rows:,} queries, {classes} classes failed:\n{run.stderr}")
-                    found[engine, rows, classes] = took = json.loads(run.stdout.splitlines()[-1])
-                    console.print(f"{rows:,} queries, {classes} classes, {engine}: {took['seconds']:.3f} s a step")
+                        named = " and ".join(engines)
+                        raise SystemExit(f"{named}, {rows:,} queries, {classes} classes failed:\n{run.stderr}")
+                    for engine, took in json.loads(run.stdout.splitlines()[-1]).items():
+                        found[engine, rows, classes] = took
+                        console.print(f"{rows:,} queries, {classes} classes, {engine}: {took['seconds']:.3f} s a step")
             path.unlink()
     return found
 
@@ -237,18 +241,19 @@ def growth(found: Found, sizes: list[int], ways: list[int]) -> list[str]:
 
 def main() -> None:
     parser = Parser(__doc__, "a quarter of an hour")
-    parser.add_size("--rows", [100_000, 1_000_000], [2_000], "queries of each pile")
+    parser.add_size("--rows", [100_000, 1_000_000], [500], "queries of each pile")
     parser.add_size("--classes", list(STEPS), [5], "classes, 5 or 100 or both")
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # engine, path, classes: in a process of its own
+    parser.add_argument("--these", nargs="+", help=argparse.SUPPRESS)  # path, classes, engines: in this process
     given = parser.parse()
-    if given.one:
-        engine, path, classes = given.one
-        print(json.dumps(measure(engine, Path(path), int(classes))))
+    if given.these:
+        path, classes, *engines = given.these
+        print(json.dumps({engine: measure(engine, Path(path), int(classes)) for engine in engines}))
         return
     if strange := set(given.classes) - set(STEPS):
         parser.error(f"--classes {strange.pop()}: choose from {', '.join(map(str, STEPS))}")
     console = Console()
-    found = measure_all(given.rows, given.classes, console)
+    together = QUICK if given.quick else tuple((engine,) for engine in ENGINES)
+    found = measure_all(given.rows, given.classes, together, console)
     keys = [(engine, rows, classes) for classes in given.classes for rows in given.rows for engine in ENGINES]
     header = ("", "seconds a step", "microseconds a query", "against plain NumPy", "peak memory", "of the pile's bytes")
     section = _report.Section("EOL, one pile", header, [table_row(found, *key) for key in keys])

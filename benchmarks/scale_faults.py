@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
     rows: int  # of a solve
 
 
-FULL, QUICK = Sizes(1000, 240, 240_000), Sizes(100, 16, 60_000)
+FULL, QUICK = Sizes(1000, 240, 240_000), Sizes(100, 16, 20_000)
 
 
 class Turn(NamedTuple):
@@ -66,16 +66,19 @@ class TwoNodes:
         quick = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_timeout_ms": 2000}
         head = {**NODE, "include_dashboard": False, "_system_config": quick}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
-        self.node = self.cluster.add_node(**NODE)
-        self.cluster.wait_for_nodes()
+        self.node = None
+        self.revive()
         ray.init(address=self.cluster.address, log_to_driver=False)
 
     def kill(self) -> None:
         self.cluster.remove_node(self.node, allow_graceful=False)
+        self.node = None
 
     def revive(self) -> None:
-        self.node = self.cluster.add_node(**NODE)
-        self.cluster.wait_for_nodes()
+        """Replace the second node, if it is dead."""
+        if self.node is None:
+            self.node = self.cluster.add_node(**NODE)
+            self.cluster.wait_for_nodes()
 
     def close(self) -> None:
         ray.shutdown()
@@ -155,6 +158,7 @@ def same(one: list, other: list) -> bool:
 def turns(
     run: Callable[[str], list], nodes: TwoNodes, times: int, rng: np.random.Generator, say: Callable
 ) -> list[Turn]:
+    nodes.revive()
     run("first")  # workers are started, models are loaded
     start = time.monotonic()
     reference = run("reference")
@@ -162,6 +166,7 @@ def turns(
     found: list[Turn] = []
     number = 0
     while len(found) < times:
+        nodes.revive()
         number += 1
         at = float(rng.uniform(0.05, 0.95) * usual)
         killer = threading.Timer(at, nodes.kill)
@@ -170,7 +175,6 @@ def turns(
         result = run(f"turn{number}")
         took = time.monotonic() - start
         killer.join()
-        nodes.revive()
         if at >= took:  # it was quicker than the first time
             say(f"  the node died when all was done, after {took:.1f} s: not counted")
             usual = took

@@ -71,12 +71,13 @@ class Effort(NamedTuple):
     patience: int  # how often a disturbed turn is taken again
     looped: int  # tasks whose figures scikit-learn computes
     starts: int  # of fresh processes
+    warms: bool  # whether a round of starts that do not count comes first
     compiles: bool  # whether a compilation is timed
     held: int  # tasks whose memory is measured
 
 
-FULL = Effort(7, 0.3, 8, 10, 6, 1000, 5, True, 500)
-QUICK = Effort(1, 0.02, 2, 2, 0, 20, 1, False, 50)
+FULL = Effort(7, 0.3, 8, 10, 6, 1000, 5, True, True, 500)
+QUICK = Effort(1, 0.01, 2, 2, 0, 20, 1, False, False, 8)
 
 
 def contenders(tasks: tuple[np.ndarray, ...]) -> dict[str, Run]:
@@ -206,7 +207,7 @@ def verdicts(results: Results, of_figures: float) -> list[str]:
 
 def main() -> None:
     parser = Parser(__doc__, "some minutes")
-    parser.add_size("--tasks", 400, 40, "tasks at D = 640, fewer of larger ones")
+    parser.add_size("--tasks", 400, 8, "tasks at D = 640, fewer of larger ones")
     given = parser.parse()
     effort = QUICK if given.quick else FULL
     torch.set_num_threads(1)
@@ -224,7 +225,8 @@ def main() -> None:
             peak[threads] = max(peak[threads], *tries)
         _report.show(console, speed_section(dimension, results[dimension]))
     plain, batched = race_figures(effort)
-    start, memory = _fresh.cold_start(effort.starts, effort.compiles), _fresh.peak_memory(effort.held)
+    start = _fresh.cold_start(effort.starts, effort.compiles, effort.warms)
+    memory = _fresh.peak_memory(effort.held)
 
     sections = [
         peak_section(results, peak),

@@ -149,7 +149,7 @@ def measure_load(folder: Path, clients: int, seconds: float) -> tuple[Section, l
         shares = [ids[k::clients] for k in range(clients)]
         assert empty.stdout is not None
         port = int(empty.stdout.readline())
-        time.sleep(1)
+        time.sleep(min(1, seconds))
         rows, all_times, wrong_ones = [], {}, 0
         for name, where in (("empty route", port), ("label", server.port), ("empty route again", port)):
             part = seconds if name == "label" else seconds / 3
@@ -237,7 +237,7 @@ def measure_kills(folder: Path, kills: int, longest: float, seed: int) -> list[s
 def main() -> None:
     parser = Parser(__doc__, "about three minutes")
     parser.add_size("--clients", 50, 5, "clients at once")
-    parser.add_size("--seconds", 30.0, 0.6, "how long they post labels")
+    parser.add_size("--seconds", 30.0, 0.3, "how long they post labels")
     parser.add_size("--kills", 20, 2, "deaths of a server")
     parser.add_size("--longest", 6.0, 1.0, "most seconds until a death")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of death (0)")

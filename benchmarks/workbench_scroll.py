@@ -57,7 +57,7 @@ def write_pictures(folder: Path, count: int) -> Path:
 
 def main() -> None:
     parser = Parser(__doc__, "about a minute")
-    parser.add_size("--pictures", 50_000, 300, "pictures in the pile")
+    parser.add_size("--pictures", 50_000, 100, "pictures in the pile")
     parser.add_size("--frames", 240, 12, "frames at each speed")
     given = parser.parse()
     from playwright.sync_api import sync_playwright

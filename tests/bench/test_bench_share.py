@@ -10,8 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -32,6 +30,7 @@ from handful.solving import Result, solve_task
 
 pytest.importorskip("pyarrow")
 
+TASKS = 8  # of each of two seeds
 SHARES = ["0%", "17%", "33%", "50%", "67%", "83%"]
 
 
@@ -44,7 +43,7 @@ def embedded():
 def found(embedded, tmp_path_factory):
     """Two numbers of shots, a few methods."""
     folder = tmp_path_factory.mktemp("share")
-    return perform("share", embedded, output=folder, methods="oslo,knn,simpleshot", shots=(1, 5), tasks=24, seeds=2)
+    return perform("share", embedded, output=folder, methods="oslo,knn,simpleshot", shots=(1, 5), tasks=TASKS, seeds=2)
 
 
 def strict(text):
@@ -161,7 +160,7 @@ def test_figures_of_single_tasks_are_those_of_scikit_learn(found):
             "share_error": result.outlier_share[0] - outlier.mean(),
         }
         for name, value in expected.items():
-            measured = of[cell.column, cell.row][name][24 + 5]
+            measured = of[cell.column, cell.row][name][TASKS + 5]
             assert measured == pytest.approx(100 * value, abs=0.7, nan_ok=True), (cell.column, cell.row, name)
 
 
@@ -195,7 +194,7 @@ def test_every_mean_is_that_of_the_tasks_and_every_lead_is_paired(found):
             low, high = (record["mean"] + side * record["half_width_95"] for side in (-1, 1))
             assert record["excludes_0"] == (low > 0 or high < 0)
         assert record["mean"] == pytest.approx(values.mean())
-        assert record["half_width_95"] == pytest.approx(1.96 * values.std(ddof=1) / np.sqrt(48))
+        assert record["half_width_95"] == pytest.approx(1.96 * values.std(ddof=1) / np.sqrt(2 * TASKS))
         counted += 1
     assert counted == 2 * (4 * 6 + 3 * 5) * (6 + 5)  # shots, figures at shares where they are defined, rows and leads
 
@@ -367,11 +366,6 @@ def test_what_was_not_run_is_neither_met_nor_missed():
 # From the command line
 
 
-def command_line(*arguments, cwd):
-    command = [sys.executable, "-m", "handful", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
-
-
 @pytest.fixture
 def here(tmp_path, embedded):
     write(embedded, tmp_path / "small.npz")
@@ -381,27 +375,27 @@ def here(tmp_path, embedded):
 QUICK = ("bench", "share", "--features", "small.npz", "--tasks", 4, "--methods", "knn,simpleshot", "--jobs", 1)
 
 
-def test_json_is_one_document_and_the_command_makes_it_again(here):
-    done = command_line(*QUICK, "--shots", "1,5", "--json", "-o", "out", cwd=here)
+def test_json_is_one_document_and_the_command_makes_it_again(here, handful):
+    done = handful(*QUICK, "--shots", "1,5", "--json", "-o", "out")
     assert done.returncode == 0, done.stderr
     about = strict(done.stdout)
     assert about == strict((here / "out" / "share.json").read_text("utf-8"))
     assert (about["benchmark"], about["tasks"], len(about["aims"])) == ("share", 4, 5)
     assert about["command"].endswith("--shots 1,5")
     assert {r["shots"] for r in about["figures"]} == {1, 5}
-    again = command_line(*about["command"].split()[1:], "--json", "-o", "again", cwd=here)
+    again = handful(*about["command"].split()[1:], "--json", "-o", "again")
     assert again.stdout == done.stdout
 
 
-def test_the_terminal_has_the_estimates_auroc_and_the_aims(here):
-    done = command_line(*QUICK, "-o", "out", cwd=here)
+def test_the_terminal_has_the_estimates_auroc_and_the_aims(here, handful):
+    done = handful(*QUICK, "-o", "out")
     assert done.returncode == 0, done.stderr
     for shots in (1, 5, 10):
         assert f"AUROC at each share of unknowns, 5-way {shots}-shot" in done.stdout
     assert re.search(r"(met|missed) \(\d+ of 3 met\): At most 5 %", done.stdout)
     assert "share.md" in done.stdout
     before = {path: path.stat().st_mtime_ns for path in (here / "out").glob("blocks/*/*")}
-    assert command_line(*QUICK, "-o", "out", cwd=here).returncode == 0
+    assert handful(*QUICK, "-o", "out").returncode == 0
     assert {path: path.stat().st_mtime_ns for path in (here / "out").glob("blocks/*/*")} == before
 
 
@@ -416,8 +410,8 @@ def test_the_terminal_has_the_estimates_auroc_and_the_aims(here):
         (["--paper"], "leave --paper out"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_run_is_refused_in_a_sentence(options, sentence, here):
-    done = command_line(*QUICK, *options, "-o", "out", cwd=here)
+def test_what_cannot_be_run_is_refused_in_a_sentence(options, sentence, here, handful):
+    done = handful(*QUICK, *options, "-o", "out")
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("handful: ")
     assert re.search(sentence, done.stderr), done.stderr
@@ -432,8 +426,8 @@ def test_what_cannot_be_run_is_refused_in_a_sentence(options, sentence, here):
         ("balanced", "1,5", "only share runs at several"),
     ],
 )
-def test_shots_that_are_none_are_refused(name, shots, sentence, here):
-    done = command_line("bench", name, "--features", "small.npz", "--shots", shots, "-o", "out", cwd=here)
+def test_shots_that_are_none_are_refused(name, shots, sentence, here, handful):
+    done = handful("bench", name, "--features", "small.npz", "--shots", shots, "-o", "out")
     assert done.returncode == 2
     assert sentence in " ".join(done.stderr.replace("│", " ").split())
     assert not (here / "out").exists()
@@ -469,7 +463,7 @@ def tables(folder):
 
 
 def test_killed_a_run_goes_on_and_jobs_change_nothing(here):
-    size = ("--tasks", 104, "--shots", 1, "--queries", 6, "--methods", "ostim,knn")
+    size = ("--tasks", 104, "--shots", 1, "--ways", 3, "--outlier-ways", 3, "--queries", 6, "--methods", "ostim,knn")
     command = ("bench", "share", "--features", "small.npz", *size)
     process = start(*command, "-o", "killed", "--jobs", 2, cwd=here)
     while process.poll() is None and len(list((here / "killed").glob("blocks/*/*.parquet"))) < 5:

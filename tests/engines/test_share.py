@@ -1,5 +1,6 @@
 """The estimate of the share of unknowns: against its equations, on real tasks, and at the edges."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -27,6 +28,16 @@ def tasks_at(known, outlier, shots=5, tasks=30, **options):
     return draw(
         *digits(), Protocol(shots=shots, queries=known, outlier_queries=outlier, **options), seed=6, tasks=tasks
     )
+
+
+@cache
+def estimated_at(known, outlier, shots=5):
+    return estimate(tasks_at(known, outlier, shots).task)
+
+
+@pytest.fixture(scope="module")
+def photographs(shared):
+    return read(shared / "data" / "tiny_imagenet_val.npz")
 
 
 # What it is made of
@@ -82,14 +93,14 @@ def test_the_pressure_at_the_true_share_follows_the_law(episodes):
 @pytest.mark.parametrize(("known", "outlier"), SHARES)
 @pytest.mark.parametrize(("shots", "limit"), [(1, 0.17), (5, 0.11), (10, 0.11)])
 def test_it_is_near_on_raw_pixels_of_digits(known, outlier, shots, limit):
-    found = estimate(tasks_at(known, outlier, shots).task)
+    found = estimated_at(known, outlier, shots)
     truth = outlier / 30
     assert np.abs(found.estimate - truth).mean() < limit
     assert ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).mean() > 0.5
 
 
 def test_more_unknowns_are_estimated_to_be_more():
-    means = [estimate(tasks_at(30 - o, o).task).estimate.mean() for o in (0, 5, 10, 15, 20, 25)]
+    means = [estimated_at(30 - o, o).estimate.mean() for o in (0, 5, 10, 15, 20, 25)]
     assert np.all(np.diff(means) > 0.04)
 
 
@@ -102,8 +113,7 @@ def test_where_nothing_is_unknown_hardly_anything_is_called_so(shots):
 
 @pytest.mark.parametrize(("shots", "limit"), [(1, 0.1), (5, 0.07), (10, 0.07)])
 @pytest.mark.parametrize(("known", "outlier"), SHARES)
-def test_it_is_near_on_features_of_photographs(shared, known, outlier, shots, limit):
-    photographs = read(shared / "data" / "tiny_imagenet_val.npz")
+def test_it_is_near_on_features_of_photographs(photographs, known, outlier, shots, limit):
     protocol = Protocol(shots=shots, queries=known, outlier_queries=outlier)
     found = estimate(draw(photographs.features, photographs.labels, protocol, seed=3, tasks=30).task)
     assert np.abs(found.estimate - protocol.outlier_share).mean() < limit

@@ -350,6 +350,9 @@ def test_curves_go_to_tensorboard(tmp_path):
 # From the command line, through kill -9
 
 
+EPOCHS = 16  # seconds, of which the stops take half a second each at most
+
+
 def picture_folder(folder, classes=12, each=10):
     pictures = shapes(classes, each, channels=3)
     for i, (pixels, label) in enumerate(zip(pictures.pixels, pictures.labels, strict=True)):
@@ -360,7 +363,7 @@ def picture_folder(folder, classes=12, each=10):
 
 
 def command(folder, out, *more):
-    words = ["train", folder, "-o", out, "--widths", "4,4,8,8", "--size", "16", "--batch", "16", "--epochs", "40"]
+    words = ["train", folder, "-o", out, "--widths", "4,4,8,8", "--size", "16", "--batch", "16", "--epochs", EPOCHS]
     words += ["--threads", "1", "--save-every", "0", "--heads", "none", "--track", "none", "--seed", "7", *more]
     return [sys.executable, "-m", "handful", *map(str, words)]
 
@@ -380,12 +383,12 @@ def test_stopped_at_random_moments_and_resumed_it_ends_with_the_same_weights(tmp
         )
         if stop is not None:
             wait_for(tmp_path / "stopped" / checkpoint.NAME, process)
-            time.sleep(moments.uniform(0, 1.5))
+            time.sleep(moments.uniform(0, 0.5))
             process.send_signal(stop)
         said = process.communicate()[0].decode()
         assert process.returncode == code, said
         steps.append(checkpoint.read(tmp_path / "stopped").step)
-    assert 0 < steps[0] <= steps[1] < steps[2] == 40 * (120 // 16)  # else it was stopped when all was done
+    assert 0 < steps[0] <= steps[1] < steps[2] == EPOCHS * (120 // 16)  # else it was stopped when all was done
     for name in ("weights.safetensors", "model.onnx", "model.base.safetensors", "history.jsonl"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
