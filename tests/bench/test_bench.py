@@ -334,20 +334,21 @@ def test_an_error_of_a_method_in_a_worker_is_raised_where_it_was_called(script):
     assert not list(script.rglob("*.tmp"))
 
 
+def run_typed(lines, folder, jobs):
+    command = [sys.executable, "-", "out", str(jobs), "1"]
+    return subprocess.run(command, input=lines, capture_output=True, text=True, cwd=folder, timeout=60)
+
+
 def test_a_method_of_an_interactive_session_is_never_taken_for_another(tmp_path):
     """There is no file to compare: what it was yesterday, nobody knows."""
     lines = dedent(SCRIPT).replace("from helper import distances", dedent(HELPER))
     runs = []
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-", str(tmp_path), "1", "1"], input=lines, capture_output=True, text=True, timeout=60
-        )
+        done = run_typed(lines, tmp_path, jobs=1)
         assert done.returncode == 0, done.stderr
         runs.append(done.stdout.count("solving"))
     assert runs[0] == runs[1] > 0
-    done = subprocess.run(
-        [sys.executable, "-", str(tmp_path), "2", "1"], input=lines, capture_output=True, text=True, timeout=60
-    )
+    done = run_typed(lines, tmp_path, jobs=2)
     assert "registered in an interactive session can only be run with jobs=1" in done.stderr
 
 
