@@ -359,6 +359,12 @@ def test_per_class_pickles_of_every_protocol(tmp_path, protocol):
     assert found.features.dtype == np.float32
 
 
+def test_rows_of_a_pickle_may_be_lists_of_any_numbers(tmp_path):
+    rows = [[np.float64(1.5), 2.0], [True, 3]]
+    (tmp_path / "set.pkl").write_bytes(pickle.dumps({"hen": rows}))
+    np.testing.assert_array_equal(read(tmp_path / "set.pkl").features, [[1.5, 2], [1, 3]])
+
+
 def test_pickles_of_numpy_1_and_python_2(tmp_path):
     content = pickle.dumps({"hen": np.eye(2)}, 2).replace(b"numpy._core", b"numpy.core")
     assert b"numpy.core.multiarray" in content

@@ -74,7 +74,7 @@ def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
 
 def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:
     budget.take(8 * (value.size if isinstance(value, np.ndarray) else len(value) if hasattr(value, "__len__") else 1))
-    if isinstance(value, list | tuple) and {*map(type, value)} <= {int, float, bool}:
+    if isinstance(value, list | tuple) and all(issubclass(kind, int | float) for kind in {*map(type, value)}):
         value = np.asarray(value, np.float64)  # one level only: nested lists can expand to terabytes
     if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):
         what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
