@@ -147,6 +147,19 @@ def false_unknown(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
     return _result(_ratio((u & ~o).sum(-1), (~o).sum(-1)), single)
 
 
+def label_precision(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> Figure:
+    """Share of the items with a label whose label is right; nan where all are called unknown.
+
+    `probabilities` [B, Q, N], boolean `unknown` [B, Q], `truth` [B, Q] with -1 for an outlier.
+
+    >>> label_precision([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], np.array([False, False, True]), [0, -1, 1])
+    0.5
+    """
+    (p, u, y), single = _tasks(probabilities=probabilities, unknown=unknown, truth=truth)
+    right = (p.argmax(axis=-1) == y) & ~u
+    return _result(_ratio(right.sum(-1), (~u).sum(-1)), single)
+
+
 def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
     """What was decided: F1 of "unknown", balanced accuracy over the classes and unknown, knowns called unknown.
 

@@ -14,7 +14,7 @@ and then, in each pass, for the known classes k and the outliers::
     bias += log target - log mean_i softmax(l + bias),   target = ((1 - share)/N, ..., (1 - share)/N, share)
     P_query = softmax(l + bias)
 
-where each bias_k stays within 0.7 of their mean. With few examples, classes need a pull towards equal sizes. They are
+where each bias_k stays within 0.4 of their mean. With few examples, classes need a pull towards equal sizes. They are
 not forced to them, because the classes of a pile seldom have equal sizes. The density keeps prototypes from drifting
 onto clusters of outliers; the floor 5 e0 is a constant outlier logit where outliers are few.
 
@@ -49,7 +49,7 @@ OUTLIER_FLOOR = 5.0  # times e0
 MIN_QUERIES_PER_CLASS = 10  # with fewer, outliers counted as a class, the pile does not determine the bias alone
 NEAREST_QUERIES = 10  # the queries that e10 is the mean over
 SHARE_WITHOUT_PILE = 0.2  # the share of unknowns that is assumed among new items where there is no pile
-MAX_CLASS_WEIGHT = exp(0.7)  # relative to the mean over classes; the smallest weight is 1 / MAX_CLASS_WEIGHT
+MAX_CLASS_WEIGHT = exp(0.4)  # relative to the mean over classes; the smallest weight is 1 / MAX_CLASS_WEIGHT
 MAX_OUTLIER_WEIGHT = 1e15  # relative to the mean over classes; the smallest weight is 1 / MAX_OUTLIER_WEIGHT
 DENSITY_FLOOR = 1e-30  # inside logarithms of densities
 
@@ -220,15 +220,18 @@ def _limited(weight: Array) -> Array:
 
 
 def score_items(neighbours: Neighbours, end: Densities, items: Array) -> Array:
-    """Logits l + bias [B, N + 1, M] of new prepared items [B, M, D], by the densities of the first share."""
+    """Logits l + bias [B, G, N + 1, M] of new prepared items [B, M, D], by the densities of every share."""
     xp = array_namespace(items)
-    y_new, p = neighbours.of_new(items), end.assignments[:, 0]
+    y_new, p = neighbours.of_new(items), end.assignments  # [B, G, N + 1, n]
+    flat = xp.reshape(p, (p.shape[0], -1, p.shape[-1]))
     h = neighbours.smooth @ xp.matrix_transpose(y_new)  # [B, n, M]
-    prototypes = p @ neighbours.smooth
-    length = xp.sqrt(xp.vecdot(prototypes, prototypes))[..., None]
-    cosine = (prototypes @ xp.matrix_transpose(y_new)) / at_least(length, FLOOR)
     beta = end.beta[:, None, None]
-    return _logits(beta * cosine, p @ xp.exp(beta * (h - 1)), end.floor) + end.bias[:, 0, :, None]
+    prototypes = flat @ neighbours.smooth
+    length = xp.sqrt(xp.vecdot(prototypes, prototypes))[..., None]
+    cosine = beta * (prototypes @ xp.matrix_transpose(y_new)) / at_least(length, FLOOR)
+    density = flat @ xp.exp(beta * (h - 1))
+    shape = (*p.shape[:-1], y_new.shape[1])
+    return _logits(xp.reshape(cosine, shape), xp.reshape(density, shape), end.floor) + end.bias[..., None]
 
 
 def _logits(cosine: Array, density: Array, floor: Array) -> Array:

@@ -1,59 +1,74 @@
-"""An estimate of the outlier share of a task, with an interval.
+"""How much of a pile is unknown: a posterior over shares, its median, and an interval.
 
-KDO (`handful.engines.density`) can hold the outliers of a pile at any share g. It is run at a few shares, which gives
-three quantities::
+KDO (`handful.engines.density`) is run with the outliers held at each of sixteen shares. What it shows of the true share
+(`handful.engines.share_statistics`) gives P(share > g) at each of them (`handful.engines.posterior`). So every share
+has a weight. The estimate is the median. The interval holds the middle four fifths of the posterior.
 
-    c(g) = mean_i H(p_out,i) / H(g)                       how undecided the items are, compared with a coin of bias g
-    r(g) = pressure(g) - law(g)                           above 0 where g is too large, below 0 where it is too small
-    m    = 0.3 - 4 cover, within [0, 1]                   from how well the examples cover the pile
-
-r is the slope of the cost of holding the outliers at g. So R(g), the sum of r up to g, is lowest at the true share even
-where r crosses 0 more than once. `cover` needs no passes. It compares two similarities of a query: to the best of N
-examples, one of each class, and to the best of N random queries. Their difference is divided by the spread of
-similarities. Classes without examples push it below 0. Then ::
-
-    cost(g) = log c(g) + 4 R(g) + 1/2 min(r(g)^2, 3) + 3 (g - m)^2,     weight(g) ~ exp(-100 cost(g))
-
-and the estimate is the weighted mean of g. For a pile of fewer than 10 (N + 1) items it is drawn towards one half, by
-the square of the missing part. The numbers were chosen on features of pictures that no published result uses;
-docs/outlier-share.md says how.
+A pile of fewer than 20 items cannot show its share, nor can one class alone: the posterior is drawn towards one in
+which all shares are alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import lgamma
+from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, to_numpy
+from handful.core.arrays import Array, as_like, class_count
 from handful.core.prepare import prepare
-from handful.engines.density import DENSITY_FLOOR, MIN_QUERIES_PER_CLASS, MIN_SPREAD, Kernels, densities, kernels
+from handful.engines.density import Densities, Kernels, densities, kernels
 from handful.engines.neighbours import smooth
+from handful.engines.posterior import current
+from handful.engines.share_statistics import TRIED_SHARES, columns
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
-TRIED_SHARES = (0.01, 0.03, 0.06, 0.1, 1 / 6, 0.25, 1 / 3, 0.42, 0.5, 0.58, 2 / 3, 0.75, 5 / 6, 0.9, 0.95, 0.98)
-FINE_SHARES = np.concatenate([[0.01, 0.015], np.arange(0.02, 0.98, 0.01), [0.98]])  # interpolated between those
 PASSES = 6
 MAX_QUERIES = 2000  # of a task: kernels are quadratic in it
-ESTIMATE_SHARPNESS, INTERVAL_SHARPNESS = 100.0, 5.0  # the factor of the cost in the weights
+MIN_ITEMS = 20  # of a pile that can show its share
+ONE_CLASS_TRUST = 0.1  # a class that cannot be compared with another one does not show where it ends
+LOW, HIGH = 0.012, 0.975  # an end of the interval beyond these is 0 or 1
 
 
 @dataclass
 class Share:
-    """Estimates of the outlier shares of a batch of tasks.
+    """The posterior of the outlier share of each task of a batch.
 
     Parameters
     ----------
-    estimate : array [B]
-        The estimated shares.
-    interval : array [B, 2]
-        Each interval should hold the true share four times in five.
+    above : array [B, G]
+        P(share > g) for each of `TRIED_SHARES`.
+    end : Densities, optional
+        KDO with the outliers held at each of these shares.
     """
 
-    estimate: np.ndarray
-    interval: np.ndarray
+    above: np.ndarray
+    end: Densities | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How probable each of the tried shares is, [B, G]; rows sum to 1."""
+        between = (self.above[:, :-1] + self.above[:, 1:]) / 2
+        one = np.ones((len(between), 1))
+        return -np.diff(np.concatenate([one, between, 0 * one], axis=1), axis=1)
+
+    def quantiles(self, levels: Any) -> np.ndarray:
+        """The shares below which the true share lies with these probabilities, [B, L]."""
+        shares = np.array([0.0, *TRIED_SHARES, 1.0])
+        tiny = 1e-9 * np.arange(len(shares))  # so that it rises
+        below = np.concatenate([np.zeros((len(self.above), 1)), 1 - self.above, np.ones((len(self.above), 1))], axis=1)
+        return np.stack([np.interp(levels, row + tiny, shares) for row in below])
+
+    @property
+    def estimate(self) -> np.ndarray:
+        """The median of the posterior, [B]: the true share is as likely above as below it."""
+        return np.clip(self.quantiles([0.5])[:, 0], TRIED_SHARES[0], TRIED_SHARES[-1])
+
+    @property
+    def interval(self) -> np.ndarray:
+        """The interval that should hold the true share four times in five, [B, 2]."""
+        ends = self.quantiles([0.1, 0.9])
+        return np.where(ends < LOW, 0.0, np.where(ends > HIGH, 1.0, ends))
 
 
 def of_task(support: Array, labels: Array, query: Array) -> Share:
@@ -71,7 +86,7 @@ def of_task(support: Array, labels: Array, query: Array) -> Share:
     Returns
     -------
     Share
-        Estimates and intervals.
+        The posterior of each task.
 
     Examples
     --------
@@ -79,7 +94,7 @@ def of_task(support: Array, labels: Array, query: Array) -> Share:
     >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
     >>> pile = np.concatenate([cats[5:], dogs[5:], hens])
     >>> share = of_task(np.concatenate([cats[:5], dogs[:5]])[None], np.repeat([[0, 1]], 5, axis=1), pile[None])
-    >>> bool(abs(share.estimate[0] - 40 / 110) < 0.05)
+    >>> bool(abs(share.estimate[0] - 40 / 110) < 0.1)
     True
     """
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
@@ -96,74 +111,11 @@ def sample(n: int, size: int) -> np.ndarray:
 
 def estimate(kernel: Kernels, labels: Array) -> Share:
     """Estimate the outlier shares from the kernels of a batch of tasks."""
-    xp = array_namespace(kernel.h)
-    batch = len(kernel.h)
+    tried = np.array(TRIED_SHARES)
+    end = densities(kernel, as_like(tried, kernel.h)[None], PASSES, exact_share=True)
+    alike = np.broadcast_to(1 - tried, (len(kernel.h), len(tried)))
     if not kernel.queries:
-        return Share(np.full(batch, 0.5), np.broadcast_to([0.0, 1.0], (batch, 2)))
-    tried = as_like(TRIED_SHARES, kernel.h)[None]
-    end = densities(kernel, tried, PASSES, exact_share=True)
-    doubt = xp.mean(_entropy(end.probabilities[..., -1, :]), axis=-1) / _entropy(tried)
-    excess = end.pressure - kernel.law(tried)
-    doubt, excess = (to_numpy(x).astype(np.float64) for x in (doubt, excess))
-
-    doubt, excess = doubt @ _LINES, excess @ _LINES  # [B, F]
-    middle = np.clip(0.3 - 4 * cover(kernel, labels), 0, 1)[:, None]
-    cost = np.log(doubt + 0.02) + 4 * np.cumsum(excess * _STEPS, axis=1) + np.minimum(excess**2, 3) / 2
-    cost += 3 * (FINE_SHARES - middle) ** 2
-    cost -= cost.min(axis=1, keepdims=True)
-    trust = min(1.0, kernel.queries / (MIN_QUERIES_PER_CLASS * (kernel.ways + 1)))
-    shares = _weights(cost, ESTIMATE_SHARPNESS * trust) @ FINE_SHARES
-    shares += (1 - trust) ** 2 * (0.5 - shares)
-    low, high = _interval(_weights(cost, INTERVAL_SHARPNESS * trust)).T
-    return Share(shares, np.stack([np.minimum(low, shares), np.maximum(high, shares)], axis=-1))
-
-
-def cover(kernel: Kernels, labels: Array) -> np.ndarray:
-    """How much more similar a query is to the best of N examples, one per class, than to the best of N queries: [B]."""
-    n_support, n_others = labels.shape[1], kernel.nearest.shape[-1]
-    similarities = to_numpy(kernel.h)[:, :n_support, n_support:]  # [B, S, Q]
-    best = _best_of_each(similarities.swapaxes(1, 2), to_numpy(labels), kernel.ways).mean(axis=-1)
-    nearest = to_numpy(kernel.nearest)
-    usual = (nearest @ _best_of(min(kernel.ways, n_others), n_others)).mean(axis=-1)
-    return np.asarray((best - usual) / at_least(nearest.std(axis=(1, 2)), MIN_SPREAD))
-
-
-def _best_of_each(similarities: np.ndarray, labels: np.ndarray, ways: int) -> np.ndarray:
-    """The expected largest of the similarities [B, Q, S] to one random example of each class, [B, Q]."""
-    order = np.argsort(similarities, axis=-1)
-    of_class = np.take_along_axis(labels[:, None, :], order, axis=-1)
-    at_most: float | np.ndarray = 1.0  # P(no drawn example is more similar than this one), in ascending order
-    for k in range(ways):
-        count = np.cumsum(of_class == k, axis=-1)
-        at_most = at_most * count / count[..., -1:]
-    is_best = np.diff(at_most, axis=-1, prepend=0.0)
-    return np.asarray((np.take_along_axis(similarities, order, axis=-1) * is_best).sum(axis=-1))
-
-
-def _best_of(draws: int, n: int) -> np.ndarray:
-    """P(the t-th smallest of n values is the largest of this many random draws), for each t, [n]."""
-    t = np.arange(1, n + 1)
-    logs = np.array([lgamma(k) - lgamma(k - draws + 1) if k >= draws else -np.inf for k in t])
-    weights = np.exp(logs - logs.max(initial=0.0))
-    return np.asarray(weights / max(weights.sum(), FLOOR))
-
-
-def _entropy(p: Array) -> Array:
-    xp = array_namespace(p)
-    return -(p * xp.log(at_least(p, DENSITY_FLOOR)) + (1 - p) * xp.log(at_least(1 - p, DENSITY_FLOOR)))
-
-
-def _weights(cost: np.ndarray, sharpness: float) -> np.ndarray:
-    weights = np.exp(-sharpness * cost) * _STEPS
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _interval(weights: np.ndarray) -> np.ndarray:
-    """The middle four fifths of the weight of each row, [B, 2]. Near 0 or 1 the interval reaches to that end."""
-    below = np.cumsum(weights, axis=1) - weights / 2
-    ends = np.stack([np.interp([0.1, 0.9], row, FINE_SHARES) for row in below])
-    return np.where(ends < 0.04, 0.0, np.where(ends > 0.97, 1.0, ends))
-
-
-_LINES = np.stack([np.interp(FINE_SHARES, TRIED_SHARES, unit) for unit in np.eye(len(TRIED_SHARES))])  # [G, F]
-_STEPS = np.gradient(FINE_SHARES)
+        return Share(alike, end)
+    above = current().above(columns(kernel, labels, end))
+    trust = min(1.0, kernel.queries / MIN_ITEMS) * (1.0 if kernel.ways > 1 else ONE_CLASS_TRUST)
+    return Share(trust * above + (1 - trust) * alike, end)

@@ -67,7 +67,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     n_whole_: int
     _kept: dict[str, Any]
     base_: Base
-    shots_: float | None  # None in a model of 0.1.0, as are the next two
+    shots_: float | None  # None where scores are not corrected, and in a model of 0.1.0, as are the next two
     shift_: float | None
     pile_scores_: np.ndarray | None
 
@@ -193,7 +193,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     def _take_pile(self, examples: int, scores: np.ndarray) -> None:
         """Keep of the pile what P(unknown) and the confidence of new items need; scores: of the pile."""
         self.shots_, self.shift_, self.pile_scores_ = examples / len(self.classes_), None, None
-        if self._is_probability:
+        if self._solver.estimates_share and self.outlier_share_interval_ is not None:
+            self.shots_ = None  # the scores are P(unknown) as they are
+        elif self._is_probability:
             self.shift_ = float(shift_of(scores[None], self.outlier_share_, self.shots_)[0])
         else:
             ordered = np.sort(scores.astype(np.float64))

@@ -280,7 +280,7 @@ def find_threshold(
         if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
-        p = decide.shifted(scores[None], model.shots_, model.shift_)[0]
+        p = scores if model.shots_ is None else decide.shifted(scores[None], model.shots_, model.shift_)[0]
         count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
         limit = decide.at_share(scores, count / len(scores))
         max_share = percent(max_false_unknown)

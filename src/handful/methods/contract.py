@@ -50,6 +50,8 @@ class Solution:
         Losses, if they were asked for.
     share_interval : array [B, 2], optional
         Where the share was estimated: it should lie in this interval four times in five.
+    is_calibrated : bool
+        Whether outlier scores are probabilities that can be taken at their word, so that nothing corrects them.
     kept : dict
         What saves time when the pile grows. It is never written to disk.
     """
@@ -61,6 +63,7 @@ class Solution:
     n_iter: int = 1
     history: Array | None = None
     share_interval: np.ndarray | None = None
+    is_calibrated: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
 
 

@@ -1,24 +1,29 @@
-"""EOL + KDO: EOL on smoothed features and KDO, averaged. Transductive, open-set.
+"""EOL + KDO: the mean of two opposite methods, over the shares of outliers that may be true. Transductive, open-set.
 
 The handful project, 2026. EOL learns a scale and a shift for each class, which fine-grained classes need. KDO's density
-of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Both take the
-same smoothed features y (`handful.engines.neighbours`) and the same share of outliers::
+of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Where one of
+them fails, the other seldom does::
 
-    outlier log-odds = (log-odds of EOL + log-odds of KDO) / 2,   P(class | known) = mean of the two
+    P(outlier) = mean of both,   P(class | known) = mean of both
+
+KDO averages over the posterior of the share (`handful.engines.share`). EOL is solved at two shares, between which three
+fifths of the posterior lie, and averaged. A share that is given is used by both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, at_least, class_count, sigmoid
+from handful.core.arrays import FLOOR, Array, at_least, class_count
 from handful.core.parameters import Number, OneOf
-from handful.engines.density import densities, kernels
+from handful.engines.density import kernels
 from handful.engines.infomax import BACKENDS
 from handful.engines.neighbours import smooth
-from handful.engines.share import MAX_QUERIES
+from handful.engines.share import MAX_QUERIES, TRIED_SHARES
 from handful.methods import eol, kdo
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -34,43 +39,39 @@ INFO = Info(
     setting="open-set",
     preparation=("signed(0.6)", "l2", "task", "l2"),
     score="probability",
-    summary="EOL on features smoothed over each item's nearest, averaged with KDO.",
-    new_items="smoothed over the items of the task, by the learned prototypes and the densities where they ended",
+    summary="EOL and KDO, averaged: one of them seldom fails where the other does.",
+    new_items="by the learned prototypes and the densities where they ended",
     state={
-        "prototypes": "1 N D",
-        "eta": "1 N",
-        "delta": "1 N",
-        "refined": "1 N D",
-        "b": "1",
-        "items": "1 I D",
-        "smooth": "1 I D",
-        "degrees": "1 I",
-        "assignments": "1 1 M I",
-        "bias": "1 1 M",
-        "floor": "1",
-        "beta": "1",
+        "prototypes": "1 E N D",
+        "eta": "1 E N",
+        "delta": "1 E N",
+        "refined": "1 E N D",
+        "b": "1 E",
+        **kdo.INFO.state,
     },
 )
 
 
-def _blend(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The mean of two answers: of their outlier log-odds, and of their P(class | known)."""
-    xp = array_namespace(first[0])
-    odds, classes = 0.0, 0.0
-    for p, outlier in (first, second):
-        known = xp.sum(p, axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
-        odds = odds + (xp.log(at_least(outlier, FLOOR)) - xp.log(at_least(known[..., 0], FLOOR))) / 2
-        classes = classes + p / at_least(known, FLOOR) / 2
-    return sigmoid(-odds)[..., None] * classes, sigmoid(odds)
+EOL_LEVELS = (0.2, 0.8)  # of the posterior: the shares that EOL is solved at
+
+
+def _mean(answers: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """The mean of several answers: of P(outlier), and of P(class | known)."""
+    classes, outlier = 0.0, 0.0
+    for p, o in answers:
+        known = array_namespace(p).sum(p, axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
+        classes = classes + p / at_least(known, FLOOR) / len(answers)
+        outlier = outlier + o / len(answers)
+    return (1 - outlier)[..., None] * classes, outlier
 
 
 def score_new(
     state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_: Any
 ) -> tuple[Array, Array]:
-    """Smooth new items over those of the task; score them by the prototypes of EOL and the final densities of KDO."""
-    y = kdo.neighbours_of(state, neighbours).of_new(items)
-    by_eol = eol.score_new(state, y, temperature=temperature)
-    return _blend(by_eol, kdo.score_new(state, items, neighbours=neighbours))
+    """Score new items by the prototypes of EOL and the final densities of KDO."""
+    runs = [{name: state[name][:, i] for name in eol.INFO.state} for i in range(state["b"].shape[1])]
+    by_eol = _mean([eol.score_new(run, items, temperature=temperature) for run in runs])
+    return _mean([by_eol, kdo.score_new(state, items, neighbours=neighbours)])
 
 
 @register(
@@ -96,7 +97,7 @@ def eol_kdo(
     learning_rate: float = 0.01,
     backend: str = "auto",
 ) -> Solution:
-    """Solve tasks by EOL on smoothed features and by KDO, and average the two.
+    """Solve tasks by EOL and by KDO, and average the two.
 
     Parameters
     ----------
@@ -107,11 +108,11 @@ def eol_kdo(
     query : array [B, Q, D]
         Prepared features of the pile.
     outlier_share : float, array [B] or "auto", default "auto"
-        How much of the pile is unknown, or one share for each task. "auto" estimates it from the examples and the pile.
+        How much of the pile is unknown, or one share for each task. "auto" averages over the shares that may be true.
     neighbours : int, default 10
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
-        Number of passes of KDO over the pile.
+        Number of passes of KDO over the pile where the share is given.
     temperature : float, default 10.0
         The temperature tau of EOL.
     steps : int, default 50
@@ -126,16 +127,22 @@ def eol_kdo(
     Solution
         Class probabilities, outlier scores, and what scores new items.
     """
-    n_support = support.shape[1]
+    xp = array_namespace(support)
     items = smooth(support, query, neighbours)
-    y = items.smooth
-    kernel = kernels(items, labels, class_count(labels))
-    outlier_share, interval = kdo.find_share(outlier_share, kernel, labels)
-    by_eol = eol.eol(
-        y[:, :n_support], labels, y[:, n_support:], outlier_share=outlier_share, temperature=temperature, steps=steps,
-        learning_rate=learning_rate, backend=backend,
+    belief = kdo.believe(outlier_share, kernels(items, labels, class_count(labels)), labels, passes)
+    shares: list[Any] = [outlier_share]
+    if belief.posterior is not None:
+        shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
+    runs = [
+        eol.eol(
+            support, labels, query, outlier_share=share, temperature=temperature, steps=steps,
+            learning_rate=learning_rate, backend=backend,
+        )
+        for share in shares
+    ]  # fmt: skip
+    by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
+    state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
+    return Solution(
+        *_mean([by_eol, kdo.answer(belief.end.logits, belief.weights)]), state | kdo.state_of(items, belief),
+        belief.outlier_share, steps, share_interval=belief.interval, is_calibrated=belief.interval is not None,
     )  # fmt: skip
-    end = densities(kernel, kdo.as_column(outlier_share, support), passes)
-    state = by_eol.state | kdo.state_of(items, end)
-    answer = _blend((by_eol.probabilities, by_eol.outlier_scores), kdo.answer(end.logits[:, 0]))
-    return Solution(*answer, state, outlier_share, steps, share_interval=interval)

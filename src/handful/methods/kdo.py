@@ -4,13 +4,18 @@ The handful project, 2026. Each query is compared with every known class, by the
 density of its members, and with a kernel density of the outliers. A bias holds the outliers at their expected share;
 further biases pull the known classes towards equal sizes. The equations are in `handful.engines.density`. ::
 
-    P(class k or outlier | i) = softmax(l_i + bias),   outlier score o_i = P(outlier | i)
+    P(class k or outlier | i, g) = softmax(l_i + bias) at the share g
+    P(class k or outlier | i)    = sum_g weight(g) P(... | i, g),   outlier score o_i = P(outlier | i)
+
+The weights are the posterior of the share (`handful.engines.share`): who does not know the share believes in no single
+one. A share that is given has all the weight.
 
 There are no gradients: a few passes over an [n, n] matrix, quadratic in the size of the pile.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,7 @@ from handful.engines import share
 from handful.engines.density import Densities, Kernels, densities, kernels, score_items
 from handful.engines.growing import Growth
 from handful.engines.neighbours import Graph, Neighbours, smooth
+from handful.engines.share import Share
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
 
@@ -45,8 +51,9 @@ INFO = Info(
         "items": "1 I D",
         "smooth": "1 I D",
         "degrees": "1 I",
-        "assignments": "1 1 M I",
-        "bias": "1 1 M",
+        "assignments": "1 G M I",
+        "bias": "1 G M",
+        "weights": "1 G",
         "floor": "1",
         "beta": "1",
     },
@@ -59,11 +66,12 @@ RULES: dict[str, Rule] = {
 }
 
 
-def state_of(items: Neighbours, end: Densities) -> dict[str, Array]:
+def state_of(items: Neighbours, belief: Belief) -> dict[str, Array]:
     """The arrays that score new items."""
+    end = belief.end
     return {
         "items": items.items, "smooth": items.smooth, "degrees": items.degrees, "assignments": end.assignments,
-        "bias": end.bias, "floor": end.floor, "beta": end.beta,
+        "bias": end.bias, "weights": belief.weights, "floor": end.floor, "beta": end.beta,
     }  # fmt: skip
 
 
@@ -72,19 +80,21 @@ def neighbours_of(state: dict[str, Array], k: int) -> Neighbours:
     return Neighbours(state["items"], state["smooth"], state["degrees"], min(k, state["items"].shape[1] - 1))
 
 
-def answer(logits: Array) -> tuple[Array, Array]:
-    """Class probabilities [B, M, N] and P(outlier) [B, M] of logits [B, N + 1, M]."""
+def answer(logits: Array, weights: Array) -> tuple[Array, Array]:
+    """Class probabilities [B, M, N] and P(outlier) [B, M] of logits [B, G, N + 1, M], with weights [B, G] of shares."""
     xp = array_namespace(logits)
-    e = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
-    p = xp.matrix_transpose(e / xp.sum(e, axis=1, keepdims=True))
+    e = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
+    p = e / xp.sum(e, axis=2, keepdims=True)
+    p = xp.matrix_transpose(xp.sum(weights[:, :, None, None] * p, axis=1))
     return p[..., :-1], p[..., -1]
 
 
 def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_: Any) -> tuple[Array, Array]:
     """Score each new item alone, by the final densities."""
-    bias = state["bias"]
+    xp, bias = array_namespace(items), state["bias"]
     end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
-    return answer(score_items(neighbours_of(state, neighbours), end, items))
+    weights = state.get("weights", xp.ones_like(bias[..., 0]))  # a model of 0.1.0 has one share
+    return answer(score_items(neighbours_of(state, neighbours), end, items), weights)
 
 
 def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11) -> Solution:
@@ -126,12 +136,12 @@ def kdo(
     query : array [B, Q, D]
         Prepared features of the pile.
     outlier_share : float, array [B] or "auto", default "auto"
-        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" estimates it
-        from the examples and the pile.
+        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" averages over
+        the shares that may be true, by what the examples and the pile show.
     neighbours : int, default 10
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
-        Number of passes over the pile.
+        Number of passes over the pile where the share is given.
 
     Returns
     -------
@@ -143,17 +153,49 @@ def kdo(
 
 def _solve(items: Neighbours, labels: Array, outlier_share: Any, passes: int) -> Solution:
     kernel = kernels(items, labels, class_count(labels))
-    outlier_share, interval = find_share(outlier_share, kernel, labels)
-    end = densities(kernel, as_column(outlier_share, items.smooth), passes)
-    return Solution(*answer(end.logits[:, 0]), state_of(items, end), outlier_share, passes, share_interval=interval)
+    belief = believe(outlier_share, kernel, labels, passes)
+    return Solution(
+        *answer(belief.end.logits, belief.weights), state_of(items, belief), belief.outlier_share, passes,
+        share_interval=belief.interval, is_calibrated=belief.interval is not None,
+    )  # fmt: skip
 
 
-def find_share(outlier_share: Any, kernel: Kernels, labels: Array) -> tuple[Any, np.ndarray | None]:
-    """The share of outliers, and its interval if it is estimated."""
-    if not is_auto(outlier_share):
-        return outlier_share, None
-    estimate = share.estimate(kernel, labels)
-    return estimate.estimate, estimate.interval
+@dataclass
+class Belief:
+    """What is believed of the share of outliers, and KDO at each share that may be true.
+
+    Parameters
+    ----------
+    outlier_share : float or array [B]
+        The share that was given, or the estimate.
+    weights : array [B, G]
+        How probable each share is.
+    end : Densities
+        KDO at each share.
+    posterior : Share, optional
+        The posterior, if the share was estimated.
+    """
+
+    outlier_share: Any
+    weights: Array
+    end: Densities
+    posterior: Share | None = None
+
+    @property
+    def interval(self) -> np.ndarray | None:
+        """The interval of the share [B, 2], if it was estimated."""
+        return None if self.posterior is None else self.posterior.interval
+
+
+def believe(outlier_share: Any, kernel: Kernels, labels: Array, passes: int) -> Belief:
+    """Run KDO at the share that is given, or at all shares that may be true."""
+    if is_auto(outlier_share):
+        posterior = share.estimate(kernel, labels)
+        assert posterior.end is not None
+        return Belief(posterior.estimate, as_like(posterior.weights, kernel.h), posterior.end, posterior)
+    xp = array_namespace(kernel.h)
+    end = densities(kernel, as_column(outlier_share, kernel.h), passes)
+    return Belief(outlier_share, xp.ones_like(end.bias[..., 0]), end)
 
 
 def as_column(outlier_share: Any, like: Array) -> Array:

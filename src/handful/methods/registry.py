@@ -22,7 +22,7 @@ from handful.core.parameters import AUTO, Rule
 from handful.methods.contract import Info, Method, Scores, Solution
 
 METHODS: dict[str, Method] = {}
-DEFAULT = "kdo"  # what "auto" stands for: best where the share of unknowns is not known
+DEFAULT = "eol_kdo"  # what "auto" stands for: best where the share of unknowns is not known
 NOT_METHODS = ("contract", "registry", "scores")  # files of this folder that hold no method
 
 

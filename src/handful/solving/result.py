@@ -33,6 +33,8 @@ class Result(Answers):
         The share of unknowns that the method worked with.
     outlier_share_interval : array [2] or [B, 2], or None
         Where the share was estimated: it should lie in this interval four times in five.
+    is_calibrated : bool
+        Whether outlier scores are P(unknown) as they are; others are corrected by the share and the shots.
     made_by : dict
         Method, parameters, preparation, versions.
     state : dict of arrays [B, ...]
@@ -56,13 +58,14 @@ class Result(Answers):
         state: Mapping[str, Any],
         history: Array | None = None,
         outlier_share_interval: np.ndarray | None = None,
+        is_calibrated: bool = False,
     ) -> None:
         super().__init__(
             probabilities, outlier_scores, classes, threshold, is_probability=made_by["score"] == "probability",
-            outlier_share=outlier_share, shots=task.shots.mean(axis=1),
+            outlier_share=outlier_share, shots=None if is_calibrated else task.shots.mean(axis=1),
         )  # fmt: skip
         self.task, self.made_by, self.state, self.history = task, dict(made_by), dict(state), history
-        self.outlier_share_interval = outlier_share_interval
+        self.outlier_share_interval, self.is_calibrated = outlier_share_interval, is_calibrated
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -131,6 +134,7 @@ class Result(Answers):
             state={name: value[i : i + 1] for name, value in self.state.items()},
             history=None if self.history is None else self.history[i],
             outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
+            is_calibrated=self.is_calibrated,
         )  # fmt: skip
 
     def __repr__(self) -> str:

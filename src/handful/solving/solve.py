@@ -198,6 +198,7 @@ def solve_task(
         solution.probabilities, solution.outlier_scores, task.all_classes, limits,
         np.broadcast_to(shares, (task.batch,)), task=task, made_by=made_by, state=solution.state,
         history=solution.history, outlier_share_interval=solution.share_interval,
+        is_calibrated=solution.is_calibrated,
     )  # fmt: skip
     return result[0] if task.single else result
 
@@ -318,6 +319,7 @@ def _join(parts: list[Solution]) -> Solution:
         parts[0].n_iter,
         join([s.history for s in parts]),
         None if parts[0].share_interval is None else np.concatenate([s.share_interval for s in parts]),
+        parts[0].is_calibrated,
     )
 
 

@@ -1,0 +1,200 @@
+"""What a task shows of its outlier share: numbers that the posterior of the share is computed from.
+
+KDO (`handful.engines.density`) holds the outliers of a pile at any share g. At each share g that is tried::
+
+    c(g) = mean_i H(p_out,i) / H(g)          how undecided the items are, compared with a coin of bias g
+    r(g) = pressure(g) - law(g)              above 0 where g is too large, below 0 where it is too small
+    R(g) = sum of r up to g                  what holding the outliers at g costs
+
+A first estimate is the mean of g with the weights exp(-100 cost(g)), ::
+
+    cost(g) = log c(g) + 4 R(g) + 1/2 min(r(g)^2, 3) + 3 (g - m)^2,      m = 0.3 - 4 cover, within [0, 1]
+
+and a first interval is the middle of the weights exp(-5 cost(g)). `cover` compares two similarities of a query: to the
+best of N examples, one of each class, and to the best of N random queries. Classes without examples push it below 0.
+
+Further numbers describe the features. They tell fine-grained classes from loose ones: how similar examples of different
+classes are, how similar queries are to their best class, and how many of them are more similar to it than the examples
+themselves are, each example left out of its own class.
+"""
+
+from __future__ import annotations
+
+from math import lgamma
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from handful.core.arrays import FLOOR, Array, at_least, to_numpy
+from handful.engines.density import DENSITY_FLOOR, MIN_SPREAD, Densities, Kernels
+
+TRIED_SHARES = (0.01, 0.03, 0.06, 0.1, 1 / 6, 0.25, 1 / 3, 0.42, 0.5, 0.58, 2 / 3, 0.75, 5 / 6, 0.9, 0.95, 0.98)
+FINE_SHARES = np.concatenate([[0.01, 0.015], np.arange(0.02, 0.98, 0.01), [0.98]])  # interpolated between those
+ESTIMATE_SHARPNESS, INTERVAL_SHARPNESS = 100.0, 5.0  # the factor of the cost in the weights
+MAX_EXCESS = 6.0  # larger values of r say no more
+QUERY_LEVELS = (25, 50, 75)  # percentiles of the queries' similarity to their best class
+EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to their own class
+
+
+def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndarray]:
+    """Every number as an array [B, G], a column for each share that was tried.
+
+    Parameters
+    ----------
+    kernel : Kernels
+        The kernels of a batch of tasks.
+    labels : array of int [B, S]
+        The class of each example.
+    end : Densities
+        The densities at `TRIED_SHARES`, each held exactly.
+
+    Returns
+    -------
+    dict of arrays [B, G]
+        By name. A number of the whole task, x, comes as x and as x (g - 1/2).
+    """
+    xp = array_namespace(kernel.h)
+    g = np.array(TRIED_SHARES)
+    shares = xp.asarray(g, dtype=kernel.h.dtype)[None]
+    doubt = to_numpy(xp.mean(_entropy(end.probabilities[..., -1, :]), axis=-1) / _entropy(shares)).astype(np.float64)
+    excess = to_numpy(end.pressure - kernel.law(shares)).astype(np.float64)
+    low, first, high = _first_estimate(kernel, labels, doubt, excess)
+    doubt, excess = np.log(doubt + 0.02), np.clip(excess, -MAX_EXCESS, MAX_EXCESS)
+    cost = np.cumsum(excess * np.gradient(g), axis=1)
+    batch = len(doubt)
+    at_share = {
+        "log-odds of g": np.broadcast_to(np.log(g / (1 - g)), (batch, len(g))),
+        "g": np.broadcast_to(g, (batch, len(g))),
+        "log c": doubt,
+        "slope of log c": np.gradient(doubt, axis=1),
+        "r": excess,
+        "R": cost - cost.min(axis=1, keepdims=True),
+        "first estimate - g": first[:, None] - g,
+        "low end - g": low[:, None] - g,
+        "high end - g": high[:, None] - g,
+    }
+    of_task = _of_task(kernel, to_numpy(labels))
+    for name, values in of_task.items():
+        at_share[name] = np.broadcast_to(values[:, None], (batch, len(g)))
+        at_share[f"{name} x (g - 1/2)"] = values[:, None] * (g - 0.5)
+    return at_share
+
+
+def _of_task(kernel: Kernels, labels: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers [B] of whole tasks."""
+    h = to_numpy(kernel.h).astype(np.float64)
+    ways, n_support, n_query = kernel.ways, labels.shape[1], kernel.queries
+    among_queries = h[:, n_support:, n_support:]
+    spread = np.maximum(to_numpy(kernel.nearest).std(axis=(1, 2)), MIN_SPREAD)
+    member = (labels[..., None] == np.arange(ways)).astype(np.float64)  # [B, S, N]
+    count = member.sum(axis=1)  # [B, N]
+    examples = h[:, :n_support, :n_support]
+    products = member.swapaxes(1, 2) @ examples @ member  # sums of similarities between classes, [B, N, N]
+    own = np.maximum(np.diagonal(products, axis1=1, axis2=2), FLOOR)  # squared lengths of the classes' sums
+    to_classes = (h[:, n_support:, :n_support] @ member) / np.sqrt(own)[:, None, :]
+    best = to_classes.max(axis=-1)  # [B, Q]
+    queries = np.percentile(best, QUERY_LEVELS, axis=-1) if n_query else np.zeros((len(QUERY_LEVELS), len(h)))
+    between_pairs = np.maximum(count.sum(axis=1) ** 2 - (count**2).sum(axis=1), 1)
+    between = (products.sum(axis=(1, 2)) - np.diagonal(products, axis1=1, axis2=2).sum(axis=1)) / between_pairs
+    cosines = products / np.sqrt(own[:, :, None] * own[:, None, :])
+    cosines[:, np.arange(ways), np.arange(ways)] = -1.0
+    nearest_class = cosines.max(axis=-1).mean(axis=1) if ways > 1 else np.zeros(len(h))
+    numbers = {
+        "classes": np.full(len(h), float(ways)),
+        "log shots": np.full(len(h), np.log(kernel.shots)),
+        "log items": np.full(len(h), np.log(max(n_query, 1))),
+        "one shot": np.full(len(h), float(count.max(initial=0) < 2)),
+        "spread": spread,
+        "between classes": between,
+        "nearest class": nearest_class,
+        "dimensions per class": n_query**2 / np.maximum((among_queries**2).sum(axis=(1, 2)), 1.0) / ways,
+    }
+    numbers |= {f"queries at {level} %": queries[k] for k, level in enumerate(QUERY_LEVELS)}
+    above = _queries_above(examples, member, count, own, best)
+    return numbers | {f"queries above {level} % of examples": above[k] for k, level in enumerate(EXAMPLE_LEVELS)}
+
+
+def _queries_above(
+    examples: np.ndarray, member: np.ndarray, count: np.ndarray, own: np.ndarray, best: np.ndarray
+) -> np.ndarray:
+    """How many queries are more similar to their best class than a percentile of the examples to their own, [L, B].
+
+    An example is left out of its class. A class of fewer examples has a shorter mean, which is corrected. 0 where no
+    class has two examples.
+    """
+    to_own = ((examples @ member) * member).sum(axis=-1)  # with itself, [B, S]
+    of_class = (member @ count[..., None])[..., 0]  # examples in the own class, [B, S]
+    others = to_own - np.diagonal(examples, axis1=1, axis2=2)
+    length = np.maximum((member @ own[..., None])[..., 0] - 2 * to_own + 1, FLOOR)  # of the others' sum, squared
+    fewer = np.maximum(of_class - 1, 1)
+    usable = of_class > 1.5
+    pairs = np.maximum(usable.sum(axis=1), 1)
+    within = np.clip((np.where(usable, others / fewer, 0)).sum(axis=1) / pairs, 0.0, 1.0)[:, None]
+    correction = np.sqrt((within + (1 - within) / fewer) / np.maximum(within + (1 - within) / of_class, FLOOR))
+    similarity = np.where(usable, others / np.sqrt(length) * correction, np.nan)
+    above = np.zeros((len(EXAMPLE_LEVELS), len(best)))
+    tasks = usable.any(axis=1)
+    if tasks.any() and best.shape[1]:
+        limits = np.nanpercentile(similarity[tasks], EXAMPLE_LEVELS, axis=1)  # [L, B]
+        above[:, tasks] = (best[tasks] > limits[..., None]).mean(axis=-1)
+    return above
+
+
+def _first_estimate(
+    kernel: Kernels, labels: Array, doubt: np.ndarray, excess: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The low end of the first interval, the first estimate and the high end, [B] each."""
+    doubt, excess = doubt @ _LINES, excess @ _LINES  # [B, F]
+    middle = np.clip(0.3 - 4 * cover(kernel, labels), 0, 1)[:, None]
+    cost = np.log(doubt + 0.02) + 4 * np.cumsum(excess * _STEPS, axis=1) + np.minimum(excess**2, 3) / 2
+    cost += 3 * (FINE_SHARES - middle) ** 2
+    cost -= cost.min(axis=1, keepdims=True)
+    estimate = _weights(cost, ESTIMATE_SHARPNESS) @ FINE_SHARES
+    weights = _weights(cost, INTERVAL_SHARPNESS)
+    below = np.cumsum(weights, axis=1) - weights / 2
+    low, high = np.stack([np.interp([0.1, 0.9], row, FINE_SHARES) for row in below]).T
+    return np.minimum(low, estimate), estimate, np.maximum(high, estimate)
+
+
+def cover(kernel: Kernels, labels: Array) -> np.ndarray:
+    """How much more similar a query is to the best of N examples, one per class, than to the best of N queries: [B]."""
+    n_support, n_others = labels.shape[1], kernel.nearest.shape[-1]
+    similarities = to_numpy(kernel.h)[:, :n_support, n_support:]  # [B, S, Q]
+    best = _best_of_each(similarities.swapaxes(1, 2), to_numpy(labels), kernel.ways).mean(axis=-1)
+    nearest = to_numpy(kernel.nearest)
+    usual = (nearest @ _best_of(min(kernel.ways, n_others), n_others)).mean(axis=-1)
+    return np.asarray((best - usual) / at_least(nearest.std(axis=(1, 2)), MIN_SPREAD))
+
+
+def _best_of_each(similarities: np.ndarray, labels: np.ndarray, ways: int) -> np.ndarray:
+    """The expected largest of the similarities [B, Q, S] to one random example of each class, [B, Q]."""
+    order = np.argsort(similarities, axis=-1)
+    of_class = np.take_along_axis(labels[:, None, :], order, axis=-1)
+    at_most: float | np.ndarray = 1.0  # P(no drawn example is more similar than this one), in ascending order
+    for k in range(ways):
+        count = np.cumsum(of_class == k, axis=-1)
+        at_most = at_most * count / count[..., -1:]
+    is_best = np.diff(at_most, axis=-1, prepend=0.0)
+    return np.asarray((np.take_along_axis(similarities, order, axis=-1) * is_best).sum(axis=-1))
+
+
+def _best_of(draws: int, n: int) -> np.ndarray:
+    """P(the t-th smallest of n values is the largest of this many random draws), for each t, [n]."""
+    t = np.arange(1, n + 1)
+    logs = np.array([lgamma(k) - lgamma(k - draws + 1) if k >= draws else -np.inf for k in t])
+    weights = np.exp(logs - logs.max(initial=0.0))
+    return np.asarray(weights / max(weights.sum(), FLOOR))
+
+
+def _entropy(p: Array) -> Array:
+    xp = array_namespace(p)
+    return -(p * xp.log(at_least(p, DENSITY_FLOOR)) + (1 - p) * xp.log(at_least(1 - p, DENSITY_FLOOR)))
+
+
+def _weights(cost: np.ndarray, sharpness: float) -> np.ndarray:
+    weights = np.exp(-sharpness * cost) * _STEPS
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+_LINES = np.stack([np.interp(FINE_SHARES, TRIED_SHARES, unit) for unit in np.eye(len(TRIED_SHARES))])  # [G, F]
+_STEPS = np.gradient(FINE_SHARES)
