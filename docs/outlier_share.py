@@ -59,7 +59,7 @@ def pressures(axes: plt.Axes, n: int) -> None:
         task = tasks(n, 30 - 5 * k, 5 * k).task
         prepared = prepare(task.support, task.query, share.PREPARATION)
         of = density.kernels(neighbours.smooth(prepared.support, prepared.query), task.labels, 5)
-        excess = density.densities(of, tried, share.PASSES, exact_share=True).pressure - of.law(tried)
+        excess = density.densities(of, tried, share.PASSES, min_queries=share.MIN_ITEMS).pressure - of.law(tried)
         axes.plot(tried[0], excess.mean(axis=0), "o-", ms=3, color=colour, label=f"{k}/6 are unknown")
         axes.axvline(k / 6, color=colour, ls=":", lw=1)
     axes.set(title="Pressure less the law", xlabel="share held, g", ylabel="r(g)", ylim=(-2.5, 2.5))

@@ -178,7 +178,7 @@ def test_growing_past_the_largest_pile_that_is_solved_whole(large):
     assert model.state_["items"].shape[1] == MAX_QUERIES + 4
     assert len(model.transduction_) == len(pile) + 4
     np.testing.assert_array_equal(model.items_[4:], pile)
-    assert model.outlier_share_ == pytest.approx(whole.outlier_share_, abs=0.03)
+    assert model.outlier_share_ == pytest.approx(whole.outlier_share_, abs=0.08)
     assert np.mean(model.transduction_ == whole.transduction_) > 0.97
     assert np.mean(model.unknown_[4:] == outlier) > 0.95
     assert np.mean(model.predict(pile) == model.transduction_[4:]) > 0.97

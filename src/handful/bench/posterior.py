@@ -18,7 +18,7 @@ from handful.core.prepare import prepare
 from handful.engines.density import densities, kernels
 from handful.engines.neighbours import smooth
 from handful.engines.posterior import Posterior
-from handful.engines.share import PASSES, PREPARATION
+from handful.engines.share import MIN_ITEMS, PASSES, PREPARATION
 from handful.engines.share_statistics import TRIED_SHARES, columns
 
 
@@ -65,7 +65,7 @@ def _columns(pile: RandomPile) -> dict[str, np.ndarray]:
     prepared = prepare(task.support, task.query, PREPARATION)
     kernel = kernels(smooth(prepared.support, prepared.query), task.labels, class_count(task.labels))
     tried = np.array(TRIED_SHARES, kernel.h.dtype)[None]
-    return columns(kernel, task.labels, densities(kernel, tried, PASSES, exact_share=True))
+    return columns(kernel, task.labels, densities(kernel, tried, PASSES, min_queries=MIN_ITEMS))
 
 
 def leave_one_out(shown: Mapping[str, Shown], sources: Mapping[str, str]) -> dict[str, Posterior]:

@@ -152,7 +152,7 @@ class Densities:
         return self.bias[..., -1] - logsumexp(self.bias[..., :-1], axis=-1)[..., 0]
 
 
-def densities(kernel: Kernels, share: Array, passes: int = 11, exact_share: bool = False) -> Densities:
+def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int | None = None) -> Densities:
     """Run the passes with outlier shares as the target.
 
     Parameters
@@ -163,8 +163,8 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, exact_share: bool
         The shares of outliers.
     passes : int
         Number of passes.
-    exact_share : bool
-        Whether the share is held exactly, however small the pile is.
+    min_queries : int, optional
+        The size of a pile in which the share is held exactly; by default 10 (N + 1).
 
     Returns
     -------
@@ -180,7 +180,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, exact_share: bool
     class_shares = xp.broadcast_to((1 - share)[..., None] / ways, (batch, n_shares, ways))
     target = xp.concat([class_shares, share[..., None]], axis=-1)  # [B, G, N + 1]
     usual_bias = xp.concat([xp.zeros_like(class_shares) - log(ways), kernel.law(share)[..., None]], axis=-1)
-    trust = 1.0 if exact_share else min(1.0, n_query / (MIN_QUERIES_PER_CLASS * (ways + 1)))
+    trust = min(1.0, n_query / (min_queries or MIN_QUERIES_PER_CLASS * (ways + 1)))
 
     p = xp.concat([p_support, xp.zeros((batch, n_shares, ways + 1, n_query), dtype=kernel.h.dtype)], axis=-1)
     if not n_query:  # only the examples are there, and new items will be scored by them

@@ -112,7 +112,7 @@ def sample(n: int, size: int) -> np.ndarray:
 def estimate(kernel: Kernels, labels: Array) -> Share:
     """Estimate the outlier shares from the kernels of a batch of tasks."""
     tried = np.array(TRIED_SHARES)
-    end = densities(kernel, as_like(tried, kernel.h)[None], PASSES, exact_share=True)
+    end = densities(kernel, as_like(tried, kernel.h)[None], PASSES, min_queries=MIN_ITEMS)
     alike = np.broadcast_to(1 - tried, (len(kernel.h), len(tried)))
     if not kernel.queries:
         return Share(alike, end)

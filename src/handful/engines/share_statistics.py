@@ -33,6 +33,7 @@ FINE_SHARES = np.concatenate([[0.01, 0.015], np.arange(0.02, 0.98, 0.01), [0.98]
 ESTIMATE_SHARPNESS, INTERVAL_SHARPNESS = 100.0, 5.0  # the factor of the cost in the weights
 MAX_EXCESS = 6.0  # larger values of r say no more
 QUERY_LEVELS = (25, 50, 75)  # percentiles of the queries' similarity to their best class
+MAX_SIMILARITY = 0.98  # of an example to the others of its class; above it they are copies
 EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to their own class
 
 
@@ -46,7 +47,7 @@ def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndar
     labels : array of int [B, S]
         The class of each example.
     end : Densities
-        The densities at `TRIED_SHARES`, each held exactly.
+        The densities at `TRIED_SHARES`.
 
     Returns
     -------
@@ -99,35 +100,35 @@ def _of_task(kernel: Kernels, labels: np.ndarray) -> dict[str, np.ndarray]:
     cosines = products / np.sqrt(own[:, :, None] * own[:, None, :])
     cosines[:, np.arange(ways), np.arange(ways)] = -1.0
     nearest_class = cosines.max(axis=-1).mean(axis=1) if ways > 1 else np.zeros(len(h))
+    above, is_compared = _queries_above(examples, member, count, own, best)
     numbers = {
         "classes": np.full(len(h), float(ways)),
         "log shots": np.full(len(h), np.log(kernel.shots)),
         "log items": np.full(len(h), np.log(max(n_query, 1))),
-        "one shot": np.full(len(h), float(count.max(initial=0) < 2)),
+        "one shot": (~is_compared.any(axis=1)).astype(np.float64),
         "spread": spread,
         "between classes": between,
         "nearest class": nearest_class,
         "dimensions per class": n_query**2 / np.maximum((among_queries**2).sum(axis=(1, 2)), 1.0) / ways,
     }
     numbers |= {f"queries at {level} %": queries[k] for k, level in enumerate(QUERY_LEVELS)}
-    above = _queries_above(examples, member, count, own, best)
     return numbers | {f"queries above {level} % of examples": above[k] for k, level in enumerate(EXAMPLE_LEVELS)}
 
 
 def _queries_above(
     examples: np.ndarray, member: np.ndarray, count: np.ndarray, own: np.ndarray, best: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """How many queries are more similar to their best class than a percentile of the examples to their own, [L, B].
 
-    An example is left out of its class. A class of fewer examples has a shorter mean, which is corrected. 0 where no
-    class has two examples.
+    An example is left out of its class. A class of fewer examples has a shorter mean, which is corrected. Copies of one
+    example say nothing, and are not compared. The second array says which examples are, [B, S]; without any, it is 0.
     """
     to_own = ((examples @ member) * member).sum(axis=-1)  # with itself, [B, S]
     of_class = (member @ count[..., None])[..., 0]  # examples in the own class, [B, S]
     others = to_own - np.diagonal(examples, axis1=1, axis2=2)
     length = np.maximum((member @ own[..., None])[..., 0] - 2 * to_own + 1, FLOOR)  # of the others' sum, squared
     fewer = np.maximum(of_class - 1, 1)
-    usable = of_class > 1.5
+    usable = (of_class > 1.5) & (others / fewer < MAX_SIMILARITY)
     pairs = np.maximum(usable.sum(axis=1), 1)
     within = np.clip((np.where(usable, others / fewer, 0)).sum(axis=1) / pairs, 0.0, 1.0)[:, None]
     correction = np.sqrt((within + (1 - within) / fewer) / np.maximum(within + (1 - within) / of_class, FLOOR))
@@ -137,7 +138,7 @@ def _queries_above(
     if tasks.any() and best.shape[1]:
         limits = np.nanpercentile(similarity[tasks], EXAMPLE_LEVELS, axis=1)  # [L, B]
         above[:, tasks] = (best[tasks] > limits[..., None]).mean(axis=-1)
-    return above
+    return above, usable
 
 
 def _first_estimate(

@@ -23,7 +23,7 @@ from handful.estimators.model_check import (
 )
 from handful.estimators.model_writer import FORMAT, ITEMS, LEARNED
 from handful.solving.lookup import get_solver
-from handful.solving.solver import needed_base
+from handful.solving.solver import Solver, needed_base
 from handful.utils.tensor_file import read_tensors
 from handful.utils.version import __version__
 
@@ -81,7 +81,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
         base = parameters["base"] = Base.of(_named(arrays, "base."), about["base"])
     if solver.info.needs == "base":
         needed_base(solver, base, n_features)
-    state = _named(arrays, "state.")
+    state = _with_weights(_named(arrays, "state."), solver)
     learned = _named(arrays, "learned.") | {name: arrays[name] for name in (*ITEMS, "pile_scores") if name in arrays}
     check_state(solver, state, len(classes), n_features)
     check_learned(learned, solver, len(classes), n_features, about.get("n_whole"))
@@ -123,6 +123,15 @@ def _try(model: FewShotClassifier) -> None:
     shapes = [answer.shape for answer in answers]
     if shapes != [(1, len(model.classes_)), (1,)] or not all(np.isfinite(answer).all() for answer in answers):
         raise ValueError("its arrays give no probabilities for an item: the file is damaged")
+
+
+def _with_weights(state: dict[str, np.ndarray], solver: Solver) -> dict[str, np.ndarray]:
+    """The state of KDO with weights of shares: a model of 0.1.0 knows one share, which has all the weight."""
+    for prefix, part in solver.parts.items():
+        bias = state.get(f"{prefix}bias")
+        if "weights" in part.info.state and bias is not None and bias.ndim == 3:
+            state.setdefault(f"{prefix}weights", np.ones(bias.shape[:2], bias.dtype))
+    return state
 
 
 def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -91,10 +91,9 @@ def answer(logits: Array, weights: Array) -> tuple[Array, Array]:
 
 def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_: Any) -> tuple[Array, Array]:
     """Score each new item alone, by the final densities."""
-    xp, bias = array_namespace(items), state["bias"]
+    bias = state["bias"]
     end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
-    weights = state.get("weights", xp.ones_like(bias[..., 0]))  # a model of 0.1.0 has one share
-    return answer(score_items(neighbours_of(state, neighbours), end, items), weights)
+    return answer(score_items(neighbours_of(state, neighbours), end, items), state["weights"])
 
 
 def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11) -> Solution:
