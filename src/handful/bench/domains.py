@@ -44,6 +44,7 @@ TITLES = {
     "absolute_error": "Error of the share",
     "covered": "Interval holds the share",
 }
+SUMMARISED = ("auroc", "accuracy", "label_precision", "absolute_error", "covered")
 SUFFIXES = (".npz", ".parquet", ".safetensors", ".csv")
 GROUPS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "Examples of a class": lambda f: "1" if f["shots"] == 1 else "2 to 3" if f["shots"] <= 3 else "4 and more",
@@ -118,6 +119,14 @@ class DomainResults:
             lines += [f"### {title}", "", *self._groups(group, reference), ""]
         lines += ["## Every feature set", "", *self._every(reference), ""]
         return "\n".join(lines)
+
+    def summary(self) -> list[str]:
+        """AUROC, accuracy and the error of the share in a line for each method."""
+        lines = []
+        for method in self.methods:
+            parts = [f"{TITLES[f]} {_text(_mean(list(self.by_domain(method, f).values())))}" for f in SUMMARISED]
+            lines.append(f"{method}: " + ", ".join(parts))
+        return lines
 
     def _row(self, method: str, figure: str, reference: str) -> list[str] | None:
         means = self.by_domain(method, figure)

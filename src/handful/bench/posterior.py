@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from handful.bench.piles import RandomPile, Source
+from handful.bench.piles import RandomPile
 from handful.core.arrays import class_count
 from handful.core.prepare import prepare
 from handful.engines.density import densities, kernels
@@ -85,8 +85,3 @@ def leave_one_out(shown: Mapping[str, Shown], sources: Mapping[str, str]) -> dic
             raise ValueError("a posterior that leaves a feature set out needs at least two sources")
         learned[source] = Shown.join(others).learn()
     return {name: learned[sources[name]] for name in shown}
-
-
-def piles_of(source: Source, count: int, seed: int = 0) -> list[RandomPile]:
-    """So many piles of a feature set."""
-    return list(source.piles(count, seed))

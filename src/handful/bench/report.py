@@ -24,6 +24,7 @@ from handful.features.episodes import check
 from handful.utils.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims", "share")
+DEFAULT_PILES = 150  # of each feature set, for domains
 DEFAULT_TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # for each seed
 
 

@@ -92,7 +92,10 @@ class MachineOptions(ClusterOptions):
 
 @command()
 def bench(
-    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims or share.")],
+    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims, share or domains.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="For domains: a folder of feature sets with labels.", show_default=False)
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
         "handful-bench"
     ),
@@ -106,7 +109,9 @@ def bench(
 ) -> None:
     """Compare methods on many tasks: the tables of the paper, its sweep over b, its ablation, its claims.
 
-    `share` measures methods that do not know the share of unknowns, at shares from none to five sixths.
+    `share` measures methods that do not know the share of unknowns, at shares from none to five sixths. `domains
+    FOLDER` solves random piles of every feature set of a folder, of all kinds and sizes. What is learned was learned
+    from the other feature sets.
 
     Every method sees the same tasks. Results are stored in the output folder at once: if a run is stopped, the same
     command continues, and another benchmark on the same features uses what is there. In the .csv, text that begins with
@@ -123,6 +128,11 @@ def bench(
     from handful.utils.threads import available_threads
 
     machine.check()
+    if name == "domains":
+        _bench_domains(folder, output, comparison.methods, kind.tasks, kind.seeds, table, as_json)
+        return
+    if folder is not None:
+        raise typer.BadParameter(f"only domains takes a folder, {name} takes --features", param_hint="'FOLDER'")
     shots = _shots(name, kind.shots)
     protocol = Protocol(
         kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,
@@ -153,6 +163,31 @@ def bench(
         typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
         return
     _print_outcome(console, outcome)
+
+
+def _bench_domains(
+    folder: Path | None, output: Path, methods: str | None, piles: int | None, seeds: int, table: Any, as_json: bool
+) -> None:
+    """Random piles of every feature set of a folder."""
+    from handful.bench import domains
+    from handful.bench.report import DEFAULT_PILES
+
+    if folder is None:
+        raise typer.BadParameter("give a folder of feature sets, as in handful bench domains FOLDER")
+    if seeds != 1:
+        raise typer.BadParameter("domains has one seed: give more --tasks", param_hint="'--seeds'")
+    paths, rows = domains.find_feature_sets(folder), domains.contenders(methods)
+    words = ["handful", "bench", "domains", str(folder)] + (["--methods", methods] if methods else [])
+    words += ["--tasks", str(piles)] if piles else []
+    console = console_for(as_json)
+    with stoppable(console, "Nothing was written."), progress_bars(console, "piles") as progress:
+        results = domains.run(paths, rows, piles=piles or DEFAULT_PILES, progress=progress, arguments=table.arguments())
+    files = results.write(output, shlex.join(words))
+    if as_json:
+        typer.echo(files["json"].read_text("utf-8"), nl=False)
+        return
+    print_lines(console, results.summary())
+    print_lines(console, ["Written: " + ", ".join(str(path) for path in files.values())])
 
 
 def _print_outcome(console: Console, outcome: Any) -> None:

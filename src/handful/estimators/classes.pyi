@@ -200,14 +200,14 @@ class EOL(FewShotClassifier):
 class EOLKDO(FewShotClassifier):
     """EOL + KDO.
 
-    EOL on features smoothed over each item's nearest, averaged with KDO.
+    EOL and KDO, averaged: one of them seldom fails where the other does.
 
-    It is transductive and made for the open-set setting. New items are scored smoothed over the items of the task, by the learned prototypes and the densities where they ended. The handful project: none: docs/methods.md has the equations, 2026.
+    It is transductive and made for the open-set setting. New items are scored by the learned prototypes and the densities where they ended. The handful project: none: docs/methods.md has the equations, 2026.
 
     Parameters
     ----------
     outlier_share : float, array [B] or "auto", default "auto"
-        How much of the pile is unknown, or one share for each task. "auto" estimates it from the examples and the pile.
+        How much of the pile is unknown, or one share for each task. "auto" averages over the shares that may be true.
     preparation : str or sequence of str, optional
         Steps of preparation in place of the method's own, as in "task, l2".
     base_mean : array [D], optional
@@ -219,7 +219,7 @@ class EOLKDO(FewShotClassifier):
     neighbours : int, default 10
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
-        Number of passes of KDO over the pile.
+        Number of passes of KDO over the pile where the share is given.
     temperature : float, default 10.0
         The temperature tau of EOL.
     steps : int, default 50
@@ -460,8 +460,8 @@ class KDO(FewShotClassifier):
     Parameters
     ----------
     outlier_share : float, array [B] or "auto", default "auto"
-        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" estimates it
-        from the examples and the pile.
+        How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" averages over
+        the shares that may be true, by what the examples and the pile show.
     preparation : str or sequence of str, optional
         Steps of preparation in place of the method's own, as in "task, l2".
     base_mean : array [D], optional
@@ -473,7 +473,7 @@ class KDO(FewShotClassifier):
     neighbours : int, default 10
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
-        Number of passes over the pile.
+        Number of passes over the pile where the share is given.
 
     Attributes
     ----------
