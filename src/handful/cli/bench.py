@@ -132,7 +132,7 @@ def bench(
         _bench_domains(folder, output, comparison.methods, kind.tasks, kind.seeds, table, as_json)
         return
     if folder is not None:
-        raise typer.BadParameter(f"only domains takes a folder, {name} takes --features", param_hint="'FOLDER'")
+        raise ValueError(f"only domains takes a folder: {name} takes --features {folder}")
     shots = _shots(name, kind.shots)
     protocol = Protocol(
         kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,
@@ -173,9 +173,9 @@ def _bench_domains(
     from handful.bench.report import DEFAULT_PILES
 
     if folder is None:
-        raise typer.BadParameter("give a folder of feature sets, as in handful bench domains FOLDER")
+        raise ValueError("give a folder of feature sets, as in handful bench domains FOLDER")
     if seeds != 1:
-        raise typer.BadParameter("domains has one seed: give more --tasks", param_hint="'--seeds'")
+        raise ValueError("domains has one seed: give more --tasks")
     paths, rows = domains.find_feature_sets(folder), domains.contenders(methods)
     words = ["handful", "bench", "domains", str(folder)] + (["--methods", methods] if methods else [])
     words += ["--tasks", str(piles)] if piles else []
