@@ -13,7 +13,8 @@ from sklearn.metrics import adjusted_rand_score
 import handful as package
 from handful.features import FeatureTable, Protocol, digits, draw, read
 from handful.label import Job, Labelled, label_items, promote_groups
-from handful.solving.groups import Group, find_groups, lower_share
+from handful.solving.groups import Group, find_groups, join_groups, make_groups, split_group
+from handful.solving.promotion import lower_share
 
 
 def clouds(rng, sizes, dimension=32, noise=0.5):
@@ -186,7 +187,7 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
     assert new.task.classes.tolist() == ["cat", "dog", "hen"]
     assert new.task.shots.tolist() == [[5, 5, 4]]
     taken = np.setdiff1d(np.arange(40), new.rest)
-    assert sorted(taken) == sorted(result.groups[0].items[:4])
+    assert sorted(taken) == sorted(result.groups[0].exemplars(4))
     np.testing.assert_array_equal(new.task.query[0], result.task.query[0][new.rest])
     assert new.outlier_share == pytest.approx(0.5 * (8 / 20) / (36 / 40))
     again = package.solve_task(new.task, method="kdo", outlier_share=new.outlier_share)
@@ -197,16 +198,115 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
     assert last.outlier_share == 0.01
 
 
-def test_a_share_that_was_estimated_is_estimated_again(solved):
+def test_a_share_that_was_estimated_is_kept_less_the_group(solved):
     task, kinds = solved[0].task, solved[1]
     result = package.solve_task(task)
     assert result.outlier_share_interval is not None
     new = result.promote({1: "hen"}, examples=4)
-    assert new.outlier_share == "auto"
+    assert new.outlier_share == pytest.approx(result.outlier_share * (8 / 20) / (36 / 40))
     again = package.solve_task(new.task, outlier_share=new.outlier_share)
     assert again.labels.tolist() == np.array(["cat", "dog", "hen", "unknown"])[kinds[new.rest]].tolist()
-    low, high = again.outlier_share_interval
-    assert low <= 8 / 36 <= high
+
+
+def mixture(seed, size=20):
+    """One loose cloud made of three near ones, and the kind of each item."""
+    rng = np.random.default_rng(seed)
+    centre, offsets = 3 * rng.normal(size=32), 0.9 * rng.normal(size=(3, 32))
+    kinds = np.repeat(range(3), size)
+    return centre + offsets[kinds] + 0.5 * rng.normal(size=(len(kinds), 32)), kinds
+
+
+def test_the_exemplars_of_a_mixed_group_are_of_all_its_kinds_in_their_measure():
+    for seed in range(5):
+        x, kinds = mixture(seed)
+        x = np.concatenate([x, x[:1] + 1e-6 * np.random.default_rng(seed).normal(size=(15, 32))])  # near-duplicates
+        kinds = np.append(kinds, [0] * 15)
+        (group,) = make_groups(x, np.arange(len(x)), 3 * np.random.default_rng(seed).normal(size=(40, 32)), detail=-2)[:1]
+        here = kinds[group.items]
+        few = kinds[group.exemplars(6)]
+        assert set(few) == set(here), seed
+        assert len(set(group.exemplars().tolist())) == len(group.exemplars()) == -(-group.size // 3)
+        assert set(group.exemplars(1000).tolist()) == set(group.items.tolist())
+
+
+def test_detail_makes_groups_coarser_and_finer():
+    x, _ = clouds(np.random.default_rng(3), (30, 25, 20, 12, 9), noise=2.0)
+    counts = [find_groups(x, detail=detail).max() for detail in (-2, -1, 0, 1, 2)]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
+    np.testing.assert_array_equal(find_groups(x, detail=0), find_groups(x))
+
+
+@pytest.mark.parametrize("detail", [-2.1, 3, np.nan, "fine", True])
+def test_a_detail_out_of_its_range_is_refused(detail):
+    with pytest.raises(ValueError, match="detail is .*: give a number from -2"):
+        find_groups(np.eye(4), detail=detail)
+
+
+def test_a_mixed_group_says_how_many_kinds_it_looks_like_and_is_split_into_them():
+    fits = []
+    for seed in range(5):
+        x, kinds = mixture(seed)
+        context = 3 * np.random.default_rng(seed).normal(size=(40, 32))
+        groups = make_groups(x, np.arange(len(x)), context, detail=-2)
+        assert groups[0].kinds == 3
+        assert repr(groups[0]).endswith("looks like 3 kinds>")
+        parts = split_group(groups, 1)
+        assert [part.number for part in parts] == [*range(1, len(groups) + 3)]
+        assert [part.size for part in parts] == sorted((part.size for part in parts), reverse=True)
+        fits.append(np.mean([np.bincount(kinds[part.items]).max() / part.size for part in parts]))
+        assert sorted(np.concatenate([p.items for p in parts])) == sorted(np.concatenate([g.items for g in groups]))
+        joined = join_groups(parts, [1, 2, 3])
+        assert sorted(joined[0].items) == sorted(np.concatenate([p.items for p in parts[:3]]))
+        assert {kinds[i] for i in joined[0].exemplars(3)} == {kinds[p.items[0]] for p in parts[:3]}
+    assert np.mean(fits) > 0.95
+
+
+def test_one_kind_is_not_split(solved):
+    groups = solved[0].groups
+    assert [group.kinds for group in groups] == [1, 1]
+    assert groups[0].split() == [groups[0]]
+    with pytest.raises(ValueError, match="looks like one kind"):
+        split_group(groups, 1)
+    with pytest.raises(ValueError, match="there is no group 3"):
+        split_group(groups, 3)
+    with pytest.raises(ValueError, match="name two or more"):
+        join_groups(groups, [1, 1])
+
+
+def test_groups_of_another_detail_and_joined_ones_are_promoted_too(solved):
+    result, _ = solved
+    joined = join_groups(result.find_groups(detail=1), [1, 2])
+    new = result.promote({1: "bird"}, groups=joined)
+    assert new.task.shots.tolist() == [[7, 5, 5]]
+
+
+def test_a_group_joins_a_class_only_if_that_is_said(solved):
+    with pytest.raises(ValueError, match="join=True"):
+        solved[0].promote({1: "cat"})
+    new = solved[0].promote({1: "cat"}, examples=3, join=True)
+    assert new.task.classes.tolist() == ["cat", "dog"]
+    assert new.task.shots.tolist() == [[8, 5]]
+
+
+def test_a_promoted_mixed_group_of_digits_is_found_again():
+    """Five digits as one class: the earlier choice, the five most central, found a part of them."""
+    x, y = digits()
+    known, mixed = np.isin(y, [0, 1, 2, 4]), np.isin(y, [3, 5, 8, 9])
+    rng = np.random.default_rng(0)
+    shown = np.concatenate([rng.choice(np.flatnonzero(y == k), 5, replace=False) for k in (0, 1, 2, 4)])
+    pile = np.concatenate([np.setdiff1d(rng.choice(np.flatnonzero(known), 100), shown), rng.choice(np.flatnonzero(mixed), 100, replace=False)])
+    result = package.solve(x[shown], y[shown], x[pile])
+    groups = result.groups
+    joined = join_groups(groups, [g.number for g in groups]) if len(groups) > 1 else groups
+    found = []
+    for items in (joined[0].exemplars(), joined[0].items[:5]):
+        rest = np.setdiff1d(np.arange(len(pile)), items)
+        support = np.concatenate([x[shown], x[pile[items]]])
+        again = package.solve(support, [*y[shown], *[99] * len(items)], x[pile[rest]])
+        found.append(np.mean(again.labels[np.isin(rest, joined[0].items)] == 99))
+    assert found[0] > 0.9
+    assert found[0] >= found[1]
 
 
 @pytest.mark.parametrize(("share", "part", "kept", "left"), [(0.9, 0.05, 0.8, 0.99), (0.3, 1, 0.9, 0.01)])

@@ -45,6 +45,12 @@ class DecisionOptions:
     threshold: Annotated[float | None, typer.Option(help="Call items unknown whose outlier score is above this.")] = (
         None
     )
+    group_detail: Annotated[
+        float,
+        typer.Option(
+            min=-2, max=2, help="How fine the groups of unknowns are: -2 gives few, coarse groups, 2 many, fine ones."
+        ),
+    ] = 0.0
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `handful.label.label_items`."""

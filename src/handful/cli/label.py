@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,9 +135,19 @@ def label(
         run(job, output, as_json, cluster.address)
 
 
-def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> None:
-    """Label a pile, write the results and print what happened."""
+def run(
+    job: Job,
+    output: Path,
+    as_json: bool,
+    address: str | None = None,
+    before: tuple[Path, Mapping[int | str, str]] | None = None,
+) -> None:
+    """Label a pile, write the results and print what happened.
+
+    before: after a promotion, the earlier results and the names of their groups. The labels are compared with them.
+    """
     from handful.label import label_items, write_outputs
+    from handful.label.earlier_results import compare_results
     from handful.label.move_journal import JOURNAL_FILE
     from handful.label.outputs import SORTED_FOLDER
 
@@ -149,6 +160,9 @@ def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> No
     ):
         examples, pile, pile_labels = job.read(progress, embedder)
         labelled = label_items(examples, pile, pile_labels=pile_labels, **job.decision)
+        labelled.is_share_kept = job.is_share_kept
+        if before is not None:
+            labelled.comparison = compare_results(labelled, examples, *before)
         files = write_outputs(labelled, output, formats=job.formats, sort=job.sort, job=job, progress=progress)
     if as_json:
         typer.echo(json.dumps(_document(labelled, files), indent=2))
@@ -164,7 +178,13 @@ def run(job: Job, output: Path, as_json: bool, address: str | None = None) -> No
     if "sorted" in files:
         lines.append(f"The sorted pictures: {files['sorted']}")
     if labelled.groups:
-        lines.append(f"To make a class of the largest group: handful promote {shlex.quote(str(output))} 1=NAME")
+        target = shlex.quote(str(output))
+        lines.append(f"To make a class of the largest group: handful promote {target} 1=NAME")
+        if mixed := next((group for group in labelled.groups if group.kinds > 1), None):
+            kinds = " ".join(f"{mixed.number}.{k}=NAME{k}" for k in range(1, mixed.kinds + 1))
+            lines.append(f"To split group {mixed.number} into its kinds: handful promote {target} {kinds}")
+    if before is not None and labelled.comparison is not None and labelled.comparison.warnings:
+        lines.append(f"The earlier results are unchanged. To go back, use them again: {before[0]}")
     print_lines(console, lines)
     report = f"The report, to look at: {files['report.html'].resolve()}"
     console.print(report, markup=False, soft_wrap=True, style="bold")
@@ -218,9 +238,11 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
         "unknown": int(labelled.unknown.sum()),
         "labels": {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_},
         "groups": [
-            {"number": group.number, "name": group.name, "size": group.size, "items": [names[i] for i in group.items]}
+            {"number": group.number, "name": group.name, "size": group.size, "kinds": group.kinds,
+             "items": [names[i] for i in group.items]}
             for group in labelled.groups
         ],
+        **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),
         **labelled.share,
         "threshold": labelled.model.threshold_,
         "columns": {

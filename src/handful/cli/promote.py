@@ -21,20 +21,31 @@ def promote(
         typer.Argument(
             metavar="GROUP=NAME...",
             help="The numbers of groups in the report, and names for their classes: 2=mushroom 3=leek. "
-            "Several groups may get the same name.",
+            "Several groups may get the same name. 2.1 is the first kind in group 2, if the report says that it looks "
+            "like several kinds.",
         ),
     ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "--out", "-o", help="Folder for the new results. Default: RESULTS-2, -3, ..."),
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="How many items of a group become examples, at most.")] = 5,
+    examples: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many items of a group become examples, at most. Default: a third of the group, at least 5 and at "
+            "most 100.",
+        ),
+    ] = None,
+    join: Annotated[
+        bool, typer.Option("--join", help="A name may be that of a class that exists: the group is added to it.")
+    ] = False,
     outlier_share: Annotated[
         str | None,
         typer.Option(
             metavar="auto|SHARE",
-            help="About how much of the pile is unknown now. Default: estimated again; if you gave a share before, "
-            "that share minus the groups that are classes now.",
+            help="About how much of the pile is unknown now; auto: estimated again. Default: the share before, less the "
+            "groups that are classes now.",
         ),
     ] = None,
     sort: Sort = None,
@@ -45,14 +56,18 @@ def promote(
     """Make classes of groups of unknowns, and label the pile again.
 
     The report of `handful label` shows the unknowns in groups that look alike. Name the groups that you recognise: the
-    most central items of each group become examples of a new class, and the pile is labelled again with the same
+    items that together stand for a group become examples of a new class, and the pile is labelled again with the same
     options. The folder of examples is not changed. The new results store what was promoted, so that you can promote
     from them again. Pictures are sorted again only with --sort.
+
+    The labels are compared with those before. If they change more than the new classes explain, the command warns. The
+    earlier results are never changed: to go back, use them again.
 
     If the results may come from somebody else or from another machine, the command shows which files and folders
     elsewhere they name, and asks before it continues.
 
     Example: handful promote out 2=mushroom 3=leek -o out2
+    A group that looks like several kinds: handful promote out 1.1=apple 1.2=pear -o out2
     """
     from handful.label import promote_groups
     from handful.label.labelling import check_decision
@@ -61,24 +76,27 @@ def promote(
 
     place = output or next_results(results)
     share = None if outlier_share is None else parse_share(outlier_share)
+    groups = _parse(names)
     job = promote_groups(
-        results, _parse(names), place, examples=examples, outlier_share=share, sort=sort, agree=ask_user(yes)
+        results, groups, place, examples=examples, join=join, outlier_share=share, sort=sort, agree=ask_user(yes)
     )
     check_decision(**job.decision)
     check_engine(job.engine)
     check_paths(job.examples, job.pile, place, job.sort, job.engine)
     check_output(place, overwrite, job.formats, job.sort)
-    run(job, place, as_json)
+    run(job, place, as_json, before=(results, groups))
 
 
-def _parse(names: list[str]) -> dict[int, str]:
-    """Class names by the number of their group."""
-    classes: dict[int, str] = {}
+def _parse(names: list[str]) -> dict[int | str, str]:
+    """Class names by the number of their group, or by 2.1 for the first kind in group 2."""
+    classes: dict[int | str, str] = {}
     for text in names:
-        number, _, name = text.partition("=")
-        if not number.strip().isdecimal() or not name.strip():
+        number, _, name = (part.strip() for part in text.partition("="))
+        whole, dot, part = number.partition(".")
+        if not whole.isdecimal() or (dot and not part.isdecimal()) or not name:
             raise ValueError(f"{text!r}: give the number of a group and a name for its class, as 2=mushroom")
-        if int(number) in classes:
-            raise ValueError(f"group {int(number)} is named twice, {classes[int(number)]!r} and {name.strip()!r}")
-        classes[int(number)] = name.strip()
+        key: int | str = f"{int(whole)}.{int(part)}" if dot else int(whole)
+        if key in classes:
+            raise ValueError(f"group {key} is named twice, {classes[key]!r} and {name!r}")
+        classes[key] = name
     return classes

@@ -19,9 +19,11 @@ from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
+from handful.label.comparison import Comparison
 from handful.label.items import check_twins
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
+from handful.solving.clusters import check_detail
 from handful.solving.groups import Group, make_groups
 from handful.utils.shares_in_words import percent
 
@@ -50,7 +52,19 @@ class Labelled(Answers):
         The class of each item of the pile that is an example too, by its row.
     pile_scores : array [m], optional
         The outlier scores of the items that are no examples. By default, those that the model stored of its own pile.
+    group_detail : float
+        How fine the groups of unknowns are, from -2 to 2.
+
+    Attributes
+    ----------
+    comparison : Comparison or None
+        After a promotion: what it has changed.
+    is_share_kept : bool
+        Whether the outlier share is that of earlier results, less promoted groups.
     """
+
+    comparison: Comparison | None = None
+    is_share_kept: bool = False
 
     def __init__(
         self,
@@ -62,7 +76,9 @@ class Labelled(Answers):
         decision: str,
         pile_labels: Mapping[int, str] | None = None,
         pile_scores: np.ndarray | None = None,
+        group_detail: float = 0.0,
     ) -> None:
+        self.group_detail = group_detail
         self.pile, self.examples, self.model = pile, examples, model
         self.decision, self.pile_labels = decision, dict(pile_labels or {})
         has_label = np.zeros(len(pile), bool)
@@ -75,17 +91,21 @@ class Labelled(Answers):
     @property
     def share(self) -> dict[str, Any]:
         """How much of the pile is unknown: see `summary.share_of`."""
-        return share_of(self.model)
+        return share_of(self.model) | ({"outlier_share_told": False} if self.is_share_kept else {})
 
     @cached_property
     def groups(self) -> list[Group]:
         """The unknown items as groups that look alike; none where the examples are not known."""
+        return self.find_groups(self.group_detail)
+
+    def find_groups(self, detail: float = 0.0) -> list[Group]:
+        """The same, coarser (detail down to -2) or finer (up to 2)."""
         if self.examples is None:
             return []
         is_context = ~self.unknown
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
-        return make_groups(self.pile.features[self.unknown], np.flatnonzero(self.unknown), context)
+        return make_groups(self.pile.features[self.unknown], np.flatnonzero(self.unknown), context, detail)
 
     @property
     def nearest(self) -> np.ndarray | None:
@@ -101,9 +121,16 @@ class Labelled(Answers):
     def sentences(self) -> list[str]:
         """What happened, in words."""
         counts = Counter(self.labels[~self.unknown].tolist())
-        lines = Outcome(self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels).sentences
+        lines = Outcome(
+            self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels, self.is_share_kept
+        ).sentences
         if self.groups:
             lines.append(self._groups_in_words())
+            lines += [
+                f"Group {group.number} looks like {group.kinds} kinds, of {in_words([p.size for p in group.parts])}."
+                for group in self.groups
+                if group.kinds > 1
+            ]
         promoted = Counter(self.pile_labels.values())
         lines += [
             f"1 item of the pile is an example of {name}."
@@ -111,6 +138,8 @@ class Labelled(Answers):
             else f"{k} items of the pile are examples of {name}."
             for name, k in promoted.items()
         ]
+        if self.comparison is not None:
+            lines += [f"Warning: {warning}" for warning in self.comparison.warnings]
         if skipped := len(self.skipped):
             lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below.")
         return lines
@@ -118,7 +147,7 @@ class Labelled(Answers):
     def _groups_in_words(self) -> str:
         sizes = [group.size for group in self.groups]
         unknown = int(self.unknown.sum())
-        listed = " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
+        listed = in_words(sizes)
         if len(sizes) > MAX_LISTED_GROUPS:
             listed = f"{sizes[-1]} to {sizes[0]}"
         groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
@@ -137,6 +166,11 @@ class Labelled(Answers):
         return made_by(self.model, self.pile.source)
 
 
+def in_words(sizes: list[int]) -> str:
+    """Numbers as in "12, 8 and 3"."""
+    return " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
+
+
 def label_items(
     examples: FeatureTable,
     pile: FeatureTable,
@@ -147,6 +181,7 @@ def label_items(
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
     pile_labels: Mapping[int, str] | None = None,
+    group_detail: float = 0.0,
     **parameters: Any,
 ) -> Labelled:
     """Label a pile from a few examples of each class.
@@ -172,6 +207,8 @@ def label_items(
         Call at most this share of the known items unknown, by P(unknown).
     pile_labels : mapping of int to str, optional
         The class of each item of the pile that is an example too, by its row.
+    group_detail : float
+        How fine the groups of unknowns are: from -2 (few, coarse groups) to 2 (many, fine groups).
     **parameters
         The method's own parameters.
 
@@ -190,7 +227,7 @@ def label_items(
     >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
     ['cat', 'hen', 'unknown']
     """
-    check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown)
+    check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown, group_detail)
     check_classes(examples)
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
@@ -215,7 +252,7 @@ def label_items(
         all_probabilities[rest] = probabilities
         all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
         probabilities = all_probabilities
-    return Labelled(whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores)
+    return Labelled(whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail)
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
@@ -301,8 +338,10 @@ def check_decision(
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
+    group_detail: float = 0.0,
 ) -> None:
     """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
+    check_detail(group_detail)
     options = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
     names = [name for name, value in options.items() if value is not None]
     if len(names) > 1:

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from handful.core.checks import UNKNOWN_NAME
+from handful.core.parameters import AUTO, is_auto
+from handful.features import FeatureTable
 from handful.label.items import of_pictures
 from handful.label.provenance import Agree, Request, refuse
-from handful.label.record import Job, read_record
-from handful.solving.groups import check_names, lower_share
+from handful.label.record import Group, Job, Mark, Record, marks, read_record
+from handful.solving.promotion import check_examples, check_names, lower_share
 from handful.utils.files import class_name, in_brief
 
 MAX_LISTED_PATHS = 20  # paths that the question to the user lists
@@ -18,10 +21,11 @@ MAX_LISTED_PATHS = 20  # paths that the question to the user lists
 
 def promote_groups(
     folder: Path,
-    names: Mapping[int, str],
+    names: Mapping[int | str, str],
     output: Path,
     *,
-    examples: int = 5,
+    examples: int | None = None,
+    join: bool = False,
     outlier_share: float | str | None = None,
     sort: str | None = None,
     agree: Agree = refuse,
@@ -32,15 +36,18 @@ def promote_groups(
     ----------
     folder : Path
         What `handful label` or `handful promote` wrote.
-    names : mapping of int to str
-        The new classes by the numbers of the groups, as in {2: "mushroom"}.
+    names : mapping of int or str to str
+        The new classes by the numbers of the groups, as in {2: "mushroom"}; "2.1" is the first kind in group 2.
     output : Path
         Where the results of the new job will be written. Pictures in it are not labelled.
-    examples : int
-        How many items of a group become examples, the most central first.
+    examples : int, optional
+        How many items of a group become examples. By default a third of it, at least 5 and at most 100: those that
+        together stand for all.
+    join : bool
+        Whether a name may be that of a class that exists: the group is added to it.
     outlier_share : float or "auto", optional
-        The share of unknowns. By default, a share that the user set is lowered by the share of the promoted groups,
-        and an estimated share is estimated again.
+        The share of unknowns. By default, the share of before is lowered by that of the promoted groups; "auto"
+        estimates it again.
     sort : str, optional
         How to sort the pictures. The value in the record is not used.
     agree : callable
@@ -67,21 +74,60 @@ def promote_groups(
     for path in filter(None, (job.examples, job.pile, job.base)):
         if not path.exists():
             raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
-    check_names(dict(names), dict(groups), _classes(job))
+    check_examples(examples)
+    named = named_groups(record, names, _classes(job), join)
     promoted = {name: list(items) for name, items in job.promoted.items()}
-    for number, name in names.items():
-        promoted.setdefault(name, []).extend(groups[number].items[:examples])
-    promoted_share = sum(groups[number].size for number in names) / record.unknown
-    remaining_share = 1 - sum(min(examples, groups[number].size) for number in names) / record.items
+    example_total = 0
+    for key, name in names.items():
+        own = named[key].examples(examples)
+        promoted.setdefault(name, []).extend(own)
+        example_total += len(own)
+    promoted_share = sum(group.size for group in named.values()) / record.unknown
+    remaining_share = 1 - example_total / record.items
     if remaining_share <= 0:
         raise ValueError("every item of the pile would be an example: nothing is left to label")
     decision = dict(job.decision)
     for name in ("outlier_share", "unknown_rate"):
         if isinstance(decision.get(name), int | float):  # else it is "auto", or not asked for
             decision[name] = lower_share(decision[name], promoted_share, remaining_share)
+    is_kept = job.is_share_kept
     if outlier_share is not None:
-        decision["outlier_share"] = outlier_share
-    return replace(job, decision=decision, promoted=promoted, sort=sort, results=[*job.results, output])
+        decision["outlier_share"], is_kept = outlier_share, False
+    elif record.estimated_share is not None and is_auto(decision.get("outlier_share", AUTO)):
+        decision["outlier_share"], is_kept = lower_share(record.estimated_share, promoted_share, remaining_share), True
+    results = [*job.results, output]
+    return replace(job, decision=decision, promoted=promoted, sort=sort, results=results, is_share_kept=is_kept)
+
+
+def named_groups(
+    record: Record, names: Mapping[int | str, str], classes: list[str], join: bool = False
+) -> dict[int | str, Group]:
+    """The groups, or kinds in groups, that are named; ValueError if a name or a number is wrong."""
+    groups: dict[int | str, Group] = dict(record.groups)
+    for number, group in record.groups.items():
+        groups |= {f"{number}.{k}": part for k, part in enumerate(group.parts, 1)}
+    for key in names:
+        whole = int(str(key).partition(".")[0])
+        if key not in groups and whole in groups:
+            kinds = len(record.groups[whole].parts)
+            range_of_kinds = f"its kinds are {whole}.1 to {whole}.{kinds}" if kinds else "it looks like one kind"
+            raise ValueError(f"there is no {key} in group {whole}: {range_of_kinds}")
+        if isinstance(key, str) and whole in names:
+            raise ValueError(f"group {whole} is named, and {key} in it too: name the group or its kinds")
+    check_names(names, groups, classes, join)
+    return {key: groups[key] for key in names}
+
+
+def rows_of_groups(folder: Path, names: Mapping[int | str, str], pile: FeatureTable) -> dict[str, list[int]]:
+    """The rows of the pile that are in the named groups, by the name of their class."""
+    record = read_record(folder)
+    places: dict[Mark, list[int]] = {}
+    for row, mark in enumerate(marks(pile)):
+        places.setdefault(mark, []).append(row)
+    rows: dict[str, list[int]] = {}
+    for key, group in named_groups(record, names, [UNKNOWN_NAME], True).items():
+        rows.setdefault(names[key], []).extend(places[mark].pop(0) for mark in group.items if places.get(mark))
+    return rows
 
 
 def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,8 @@ from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
 from handful.label.sorting import SORT_WAYS
+from handful.solving.clusters import MAX_DETAIL
+from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
 
 RECORD = "results.json"
@@ -39,6 +41,7 @@ DECISION_RULES = Fields(
     {
         "method": Text(200), "outlier_share": OrAuto(0, 1), "threshold": Number(optional=True),
         "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE,
+        "group_detail": Number(-MAX_DETAIL, MAX_DETAIL, closed=True),
     }
 )  # fmt: skip
 BACKBONE_RULES = Fields(
@@ -57,21 +60,25 @@ JOB_RULES = Fields(
         "backbone": Text(), "backbone_options": BACKBONE_RULES, "strict": Flag(), "cache": Flag(),
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
-        "table": TABLE_RULES,
+        "table": TABLE_RULES, "is_share_kept": Flag(),
     },
     {"examples", "promoted", "results"},
     optional=True,
 )  # fmt: skip
 GROUP_RULES = Fields(
-    {"number": COUNT_RULE, "name": Text(), "size": COUNT_RULE, "cohesion": Number(), "items": Pairs()},
+    {
+        "number": COUNT_RULE, "name": Text(), "size": COUNT_RULE, "cohesion": Number(), "items": Pairs(),
+        "exemplars": ListOf(COUNT_RULE), "parts": ListOf(ListOf(COUNT_RULE), 1000),  # by their place in `items`
+    },
     {"number", "size", "items"},
-)
+)  # fmt: skip
 RECORD_RULES = Fields(
     {
         "handful": Text(100), "run": Text(100), "items": COUNT_RULE, "unknown": COUNT_RULE, "outlier_share": SHARE_RULE,
         "outlier_share_interval": ListOf(SHARE_RULE, 2, optional=True), "outlier_share_told": Flag(),
         "groups": ListOf(GROUP_RULES), "job": JOB_RULES,
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
+        "comparison": Anything(),  # with the results before, for people
     },
     {"items", "unknown", "groups", "job"},
 )  # fmt: skip
@@ -95,6 +102,7 @@ class Job:
     engine: str = "local"
     base: Path | None = None  # the base file that the user named
     table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`, for tables
+    is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
 
     def read(
         self, progress: Progress, embedder: Embedder | None = None
@@ -119,9 +127,10 @@ class Job:
             pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
             source = {**pile.source, "backbone_options": dict(self.backbone_options)}
             pile = pile.replace(source=source, base=base)
-        return examples, pile, self._find_promoted(pile)
+        return examples, pile, self.find_promoted(pile)
 
-    def _find_promoted(self, pile: FeatureTable) -> dict[int, str]:
+    def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
+        """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone."""
         if not self.promoted:
             return {}
         places: dict[Mark, list[int]] = {}
@@ -142,10 +151,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Group:
-    """A group of similar unknown items."""
+    """A group of similar unknown items. order: those that stand for all come first."""
 
     size: int
     items: Sequence[Mark]
+    order: Sequence[Mark]
+    parts: Sequence[Group] = ()  # if it looks like several kinds
+
+    def examples(self, count: int | None = None) -> Sequence[Mark]:
+        """The items that become examples; count: how many at most, by default as many as its size needs."""
+        return self.order[: example_count(self.size) if count is None else count]
 
 
 @dataclass(frozen=True)
@@ -158,6 +173,7 @@ class Record:
     groups: Mapping[int, Group]
     job: Job | None
     own: bool
+    estimated_share: float | None = None  # of unknowns; None if the user set it
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -175,6 +191,8 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         {
             "number": group.number, "name": group.name, "size": group.size, "cohesion": group.cohesion,
             "items": [marked[i] for i in group.items],
+            "exemplars": _places(group.items, group.exemplars()),
+            "parts": [_places(group.items, part.exemplars(part.size)) for part in group.split()] * (group.kinds > 1),
         }
         for group in labelled.groups
     ]  # fmt: skip
@@ -187,8 +205,16 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         "groups": groups,
         "job": None if job is None else job_entries(job),
     }
+    if labelled.comparison is not None:
+        record["comparison"] = labelled.comparison.entries()
     remember(record["run"], _digest(record))
     return record
+
+
+def _places(items: Any, some: Any) -> list[int]:
+    """Where some of the items are among all."""
+    place = {item: k for k, item in enumerate(items.tolist())}
+    return [place[item] for item in some.tolist()]
 
 
 def job_entries(job: Job) -> dict[str, Any]:
@@ -224,8 +250,16 @@ def read_record(folder: Path) -> Record:
         own = is_own(record.get("run"), _digest(record))
     except ValueError as error:
         raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile again with `handful label`") from None
-    groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in record["groups"]}
-    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own)
+    groups = {group["number"]: _group(group) for group in record["groups"]}
+    share = record.get("outlier_share") if record.get("outlier_share_interval") else None
+    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own, share)
+
+
+def _group(entries: Mapping[str, Any]) -> Group:
+    items, first = _marks(entries["items"]), entries.get("exemplars", ())
+    rest = sorted(set(range(len(items))) - set(first))
+    parts = [[items[k] for k in places] for places in entries.get("parts", ())]
+    return Group(entries["size"], items, [items[k] for k in (*first, *rest)], [Group(len(p), p, p) for p in parts])
 
 
 def _contradiction(record: Mapping[str, Any]) -> str | None:
@@ -235,6 +269,14 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
         return "the groups are not numbered 1, 2, ..."
     if any(group["size"] < 1 or group["size"] != len(group["items"]) for group in groups):
         return "a group's size is not the number of its items"
+    for group in groups:
+        parts = group.get("parts", ())
+        places = [place for part in parts for place in part]
+        for name, some in (("exemplars", group.get("exemplars", ())), ("parts", places)):
+            if len(set(some)) != len(some) or any(place >= group["size"] for place in some):
+                return f"the {name} of a group are not items of it"
+        if parts and (len(parts) < 2 or not all(parts) or len(places) != group["size"]):
+            return "the parts of a group are not all of it"
     if not sum(group["size"] for group in groups) <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None

@@ -35,6 +35,7 @@ class Outcome:
     size: int
     counts: Mapping[Any, int]  # items by class
     pile_labels: Mapping[int, str] = field(default_factory=dict)  # the class of items that are examples too, by row
+    is_share_kept: bool = False  # the share is that of earlier results, less promoted groups
 
     @property
     def unknown(self) -> int:
@@ -71,6 +72,8 @@ class Outcome:
         share, interval, is_set = share_of(self.model).values()
         if self.examples is None or (not is_set and interval is None):  # the method has no use for it
             return ""
+        if self.is_share_kept:
+            return f"{about(share).capitalize()} of the pile look unknown, as before the groups became classes, less them."
         if is_set:
             return f"About {percent(share)} of the pile are unknown, as --outlier-share says."
         n = self.size - len(self.pile_labels)

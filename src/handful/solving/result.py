@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from operator import index
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
 from handful.core.task import Task
-from handful.solving.groups import Group, Promoted, group_unknowns, promote
+from handful.solving.groups import Group, group_unknowns
+from handful.solving.promotion import Promoted, promote
 
 
 class Result(Answers):
@@ -70,30 +71,61 @@ class Result(Answers):
     @cached_property
     def groups(self) -> list[Group]:
         """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task."""
-        return group_unknowns(self._one_task(), to_numpy(self.unknown))
+        return self.find_groups()
 
-    def promote(self, names: dict[int, Any], examples: int = 5) -> Promoted:
-        """Make classes of groups: a task whose support also holds the most central items of each named group.
+    def find_groups(self, detail: float = 0.0) -> list[Group]:
+        """The same, coarser or finer.
+
+        Parameters
+        ----------
+        detail : float
+            From -2 (few, coarse groups) to 2 (many, fine groups); 0 gives `groups`.
+
+        Examples
+        --------
+        >>> import handful
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> result = handful.solve(np.concatenate([cats[:5], dogs[:5]]), [0] * 5 + [1] * 5, np.concatenate([dogs, hens]))
+        >>> [group.size for group in result.find_groups(detail=-1)]
+        [20]
+        """
+        return group_unknowns(self._one_task(), to_numpy(self.unknown), detail)
+
+    def promote(
+        self,
+        names: dict[int, Any],
+        examples: int | None = None,
+        *,
+        join: bool = False,
+        groups: Sequence[Group] | None = None,
+    ) -> Promoted:
+        """Make classes of groups: a task whose support also holds items that span each named group.
 
         Parameters
         ----------
         names : dict
             A class name for each group, by the number of the group. Two groups of one name become one class.
-        examples : int
-            How many items of a group become examples, at most.
+        examples : int, optional
+            How many items of a group become examples, at most. By default a third of it, at least 5 and at most 100.
+        join : bool
+            Whether a name may be that of a class that exists: the group is added to that class.
+        groups : sequence of Group, optional
+            The groups that the numbers mean, if they are not those of `groups`: from `find_groups`, or split or joined.
 
         Returns
         -------
         Promoted
-            The new task, the rows of the old pile that are left in it, and the outlier share to solve it with. ::
+            The new task, the rows of the old pile that are left in it, and the outlier share to solve it with: the
+            share of before, less the groups. ::
 
                 new = result.promote({1: "wheel"})
                 second = handful.solve_task(new.task, outlier_share=new.outlier_share)
                 dict(zip(new.rest, second.labels))  # by their place in the old pile
         """
-        task = self._one_task()
-        share = None if self.outlier_share_interval is not None else float(self.outlier_share)
-        return promote(task, self.groups, to_numpy(self.unknown), names, examples, share)
+        task, share = self._one_task(), float(self.outlier_share)
+        groups = self.groups if groups is None else groups
+        return promote(task, groups, to_numpy(self.unknown), names, examples, share, join)
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with one row for each item.
