@@ -526,6 +526,20 @@ def test_groups_of_unknowns_have_a_strip_with_the_most_central_first(visit, widt
     assert "group group 1" in words(page, "#detail dl")
 
 
+def test_a_group_that_looks_like_several_kinds_says_so_and_shows_each(visit):
+    mixed = Group("group 1", 9, GROUPS[0].items, [(5, GROUPS[0].items[:5]), (4, GROUPS[0].items[5:])])
+    page = visit(a_report(groups=[mixed, GROUPS[1]]))
+    assert words(page, "#k0") == "group 1 9 pictures looks like 2 kinds: 1.1, 1.2"
+    assert "handful promote RESULTS 1.1=name1 1.2=name2" in page.inner_text(".kinds")
+    for part, items in (("1.1, 5 pictures", mixed.items[:5]), ("1.2, 4 pictures", mixed.items[5:])):
+        strip_of_part = page.get_by_role("list", name=part)
+        strip_of_part.scroll_into_view_if_needed()
+        strip_of_part.locator("button").first.wait_for()
+        names_shown = [button.get_attribute("aria-label") for button in strip_of_part.locator("button").all()]
+        assert names_shown == [PILE[n].name for n in items]
+    assert strip(page, 1).locator("button").count() == 4
+
+
 def test_groups_step_back_where_the_threshold_leaves_them(visit):
     page = visit(a_report(groups=GROUPS))
     assert strip(page, 1).locator(".left").count() == 0

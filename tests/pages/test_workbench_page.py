@@ -268,6 +268,7 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, any_pile):
     page.keyboard.press("g")
     group = page.locator(".group").first
     group.get_by_label(re.compile("^Name for")).fill("something else")
+    group.get_by_label("How many of them become examples").fill("5")
     group.get_by_role("button", name="Make this a class").click()
     starred(page, "something else", 5)
     assert "something else" in labels_in(kept)[1]

@@ -637,3 +637,78 @@ def test_reading_goes_on_while_labels_are_written(client, project):
     shown = {i["id"]: i["class"] for i in client.get("/items?limit=1000").json()["items"]}
     assert labels_in(project.store.path) == shown
     assert len(shown) == 180
+
+
+def test_groups_are_found_anew_coarser_or_finer_and_the_next_run_has_that_detail(project, client, digits):
+    assert client.post("/groups", json={"detail": 1}).status_code == 409
+    show(client, digits[1], (0, 1, 2))
+    run(client, project)
+    first = client.get("/groups").json()
+    fine = client.post("/groups", json={"detail": 2}).json()
+    coarse = client.post("/groups", json={"detail": -2}).json()
+    assert len(coarse) <= len(first) <= len(fine)
+    assert len(coarse) < len(fine)
+    assert client.get("/groups").json() == coarse
+    assert client.get("/project").json()["run"]["group_detail"] == -2
+    assert client.post("/groups", json={"detail": 3}).status_code == 422
+    assert run(client, project)["run"]["group_detail"] == -2
+    folder = project.folder
+    project.close()
+    again = Project(digits[0] / "digits.parquet", folder)
+    assert len(client_of(again).get("/groups").json()) == len(coarse)
+    again.close()
+
+
+def test_groups_are_joined_and_split(project, client, digits):
+    show(client, digits[1], (0, 1, 2))
+    run(client, project)
+    first, second, *_ = groups = client.get("/groups").json()
+    joined = client.post("/groups/1/join", json={"other": 2}).json()
+    assert len(joined) == len(groups) - 1
+    assert set(joined[0]["items"]) == {*first["items"], *second["items"]}
+    assert joined[0]["kinds"] == 2
+    parts = client.post("/groups/1/split").json()
+    assert sorted(map(len, (part["items"] for part in parts))) == sorted(group["size"] for group in groups)
+    assert {frozenset(part["items"]) for part in parts} == {frozenset(group["items"]) for group in groups}
+    assert client.post("/groups/99/split").status_code == 404
+    assert client.post("/groups/1/join", json={"other": 1}).status_code == 409
+    single = next(group["number"] for group in parts if group["kinds"] == 1)
+    assert client.post(f"/groups/{single}/split").status_code == 409
+
+
+def test_a_group_is_promoted_by_pictures_that_span_it_or_added_to_a_class(project, client, digits):
+    classes = show(client, digits[1], (0, 1, 2))
+    run(client, project)
+    group = client.get("/groups").json()[0]
+    assert group["examples"] == max(5, -(-group["size"] // 3))
+    before = client.get("/project").json()["classes"]
+    added = client.post("/groups/1/promote", json={"class": classes[0]}).json()
+    assert added["id"] == classes[0]
+    assert added["examples"] == 5 + group["examples"]
+    assert "added to class" in client.get("/project").json()["undo"]
+    client.post("/undo")
+    assert client.get("/project").json()["classes"] == before
+    for body in ({}, {"name": "new", "class": classes[0]}, {"class": 999}, {"name": before[0]["name"]}):
+        assert client.post("/groups/1/promote", json=body).status_code in (400, 404, 409), body
+    made = client.post("/groups/1/promote", json={"name": "of the group"}).json()
+    assert made["examples"] == group["examples"]
+    after = run(client, project)
+    assert after["run"]["notice"] == ""
+    labels = {i["id"]: i["decision"] if i["class"] is None else i["class"] for i in client.get("/items?limit=1000").json()["items"]}
+    assert np.mean([labels[item] == made["id"] for item in group["items"]]) > 0.9
+
+
+def test_a_run_after_a_promotion_that_swings_says_so_and_undo_takes_it_back(project, client, digits):
+    show(client, digits[1], (0, 1, 2))
+    first = run(client, project)
+    numbers = [group["number"] for group in client.get("/groups").json()]
+    for _ in numbers[1:]:
+        client.post("/groups/1/join", json={"other": 2})
+    (everything,) = client.get("/groups").json()
+    client.post("/groups/1/promote", json={"name": "all that is new", "examples": 1})
+    notice = run(client, project)["run"]["notice"]
+    assert f"items are unknown now; about 0 were expected, which is {everything['size']} less" in notice
+    assert client.post("/undo").json()["text"].startswith("group 1 made class")
+    second = run(client, project)
+    assert second["run"]["notice"] == ""
+    assert second["run"]["counts"]["unknown"] == first["run"]["counts"]["unknown"]

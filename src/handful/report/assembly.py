@@ -34,6 +34,10 @@ class GroupOfUnknowns(Protocol):
     def items(self) -> Any:
         """Their places in the pile, an array [size], the most central first."""
 
+    @property
+    def parts(self) -> Sequence[Any]:
+        """If it looks like several kinds: the items of each."""
+
 
 @dataclass(frozen=True)
 class Gallery:
@@ -137,10 +141,17 @@ def make_report(
         answers.is_probability,
         skipped,
         dict(made_by or {}),
-        [Group(g.name, g.size, [place_of[i] for i in g.items.tolist() if i in place_of]) for g in groups],
+        [_group(group, place_of) for group in groups],
         tables,
         can_promote,
     )
+
+
+def _group(group: GroupOfUnknowns, place_of: Mapping[int, int]) -> Group:
+    def places(items: Any) -> list[int]:
+        return [place_of[i] for i in items.tolist() if i in place_of]
+
+    return Group(group.name, group.size, places(group.items), [(len(part), places(part)) for part in group.parts])
 
 
 def _choose_rows(answers: Answers, groups: Sequence[GroupOfUnknowns]) -> list[int]:

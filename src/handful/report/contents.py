@@ -67,11 +67,14 @@ class Group:
         How many items it has, also those that are not in the report.
     items : sequence of int
         Its items by their place in the report, the most central first.
+    parts : sequence of (int, sequence of int)
+        If it looks like several kinds: how many items each kind has, and those in the report.
     """
 
     name: str
     size: int
     items: Sequence[int]
+    parts: Sequence[tuple[int, Sequence[int]]] = ()
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,6 @@ class Report:
                     f"item {item.name!r}: its label {item.label!r} is neither {item.closest!r} nor {UNKNOWN_NAME!r}"
                 )
         for group in self.groups:
-            for place in group.items:
+            for place in (*group.items, *(place for _, part in group.parts for place in part)):
                 if not 0 <= place < len(self.items) or self.items[place].label != UNKNOWN_NAME:
                     raise ValueError(f"group {group.name!r}: item {place} is not an unknown item of the report")

@@ -21,7 +21,7 @@ from string import Template
 from typing import Any
 
 from handful.core.checks import UNKNOWN_NAME
-from handful.report.contents import Item, Report
+from handful.report.contents import Group, Item, Report
 from handful.report.html_text import escape, facts, paragraphs, printable, table
 from handful.utils.files import write_whole
 
@@ -117,9 +117,14 @@ def _data(report: Report) -> dict[str, Any]:
         "threshold": _number(report.threshold),
         "probability": bool(report.score_is_probability),
         "items": [_row(item, classes, examples) for item in report.items],
-        "groups": [[printable(group.name), int(group.size), list(map(int, group.items))] for group in report.groups],
+        "groups": [_group(group) for group in report.groups],
         "promote": bool(report.can_promote),
     }
+
+
+def _group(group: Group) -> list[Any]:
+    parts = [[int(size), list(map(int, items))] for size, items in group.parts]
+    return [printable(group.name), int(group.size), list(map(int, group.items)), parts]
 
 
 def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) -> list[Any]:

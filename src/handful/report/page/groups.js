@@ -5,15 +5,27 @@ const STRIP = 30; // pictures of a group in its strip
 data.groups.forEach(([, , members], k) => members.forEach((id) => (items[id].group = k + 1)));
 const groupName = (item) => (item.group ? data.groups[item.group - 1][0] : "");
 const kinds = make("div", { class: "kinds" });
-const strips = data.groups.map(([name, size, members], k) => {
+const strips = data.groups.flatMap(([name, size, members, parts], k) => {
+  const mixed = parts.length > 1;
   const title = make("h3", { id: `k${k}` }, make("bdi", {}, name), " ", make("small", {}, things(size)));
-  const list = make("ul", { role: "list", class: "strip", "aria-labelledby": `k${k}` });
-  kinds.append(title, list);
-  return { list, ids: members.slice(0, STRIP), more: size - Math.min(size, STRIP, members.length) };
+  if (mixed) title.append(make("small", { class: "mixed" }, `looks like ${count(parts.length)} kinds: ${parts.map((_, n) => `${k + 1}.${n + 1}`).join(", ")}`));
+  kinds.append(title);
+  return mixed ? parts.map(([many, some], n) => stripOf(`k${k}`, `${k + 1}.${n + 1}, ${things(many)}`, many, some)) : [stripOf(`k${k}`, "", size, members)];
 });
+function stripOf(title, text, size, members) {
+  const list = make("ul", { role: "list", class: "strip", ...(text ? { "aria-label": text } : { "aria-labelledby": title }) });
+  kinds.append(...(text ? [make("p", { class: "note part" }, text)] : []), list);
+  return { list, ids: members.slice(0, STRIP), more: size - Math.min(size, STRIP, members.length) };
+}
 if (strips.length) {
-  const many = strips.length === 1 ? "One group of them looks" : `About ${count(strips.length)} groups of them look`;
+  const total = data.groups.length;
+  const many = total === 1 ? "One group of them looks" : `About ${count(total)} groups of them look`;
   const how = ["To make a class of the first: ", make("code", {}, "handful promote RESULTS 1=name"), "."];
+  const first = data.groups.findIndex(([, , , parts]) => parts.length > 1);
+  if (first >= 0) {
+    const names = data.groups[first][3].map((_, n) => `${first + 1}.${n + 1}=name${n + 1}`).join(" ");
+    how.push(" A group that looks like several kinds can be split: ", make("code", {}, `handful promote RESULTS ${names}`), ".");
+  }
   kinds.prepend(make("p", { class: "note" }, `${many} alike. `, ...(data.promote ? how : [])));
 }
 kinds.hidden = !strips.length;

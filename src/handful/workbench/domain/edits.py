@@ -9,16 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from handful.core.checks import UNKNOWN_NAME
+from handful.workbench.domain import groups
 from handful.workbench.domain.changes import Change
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run
+from handful.workbench.domain.runs import NONE, UNKNOWN, GroupFacts, RowAnswers, Run
 from handful.workbench.domain.state import Class, State
 from handful.workbench.domain.store import Store, next_class
 from handful.workbench.domain.views import row_of
 
 MAX_NAME_CHARACTERS = 200  # characters of a class's name
 KEYS = range(1, 10)
+Promotion = tuple[int, list[int], int]  # the class, the items of the group, and one that became an example
 
 
 class Edits:
@@ -33,6 +37,7 @@ class Edits:
         self._lock = threading.RLock()
         self._state = self._stored_state = state  # with changes that are not committed yet, and as on the disk
         self._is_batch = False
+        self._promotions: list[Promotion] = []  # since the last run
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -135,24 +140,56 @@ class Edits:
 
             return len(self._do(make).labels)
 
-    def promote(self, group: int, name: str, examples: int) -> int:
-        """Make a class of a group of unknowns: its most central items become examples. Return its number."""
+    def promote(self, group: int, name: str | None = None, examples: int | None = None, into: int | None = None) -> int:
+        """Make a class of a group of unknowns, or add it to the class `into`: those of its items that stand for all
+        become examples. Return the number of the class.
+        """
         with self._lock:
             state = self._state
             if group not in state.row_answers.groups:
                 raise Refusal(f"there is no group {group} now: the last run, or its threshold, has changed them", 404)
-            name = self._check_name(name)
-            rows = state.row_answers.groups[group]
-            rows = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]][:examples]
-            if not len(rows):
+            if (name is None) == (into is None):
+                raise Refusal("give a name for a new class, or a class that the group is added to")
+            name = self._class(into)[0] if into is not None else self._check_name(name or "")
+            members = state.row_answers.groups[group]
+            members = members[(state.labels[members] == NONE) & state.pile.usable[members]]
+            if not len(members):
                 raise Refusal(f"all pictures of group {group} have a label already: run again to see new groups", 409)
+            rows = _examples_of(members, state.row_answers.exemplars[group], examples)
 
             def make(tx: sqlite3.Connection) -> Change:
-                number = next_class(tx)
+                number = next_class(tx) if into is None else into
                 labels = tuple(_label_steps(state, [(int(i), number) for i in rows]))
+                if into is not None:
+                    return Change(f"group {group} added to class {name}", labels)
                 return Change(f"group {group} made class {name}", labels, ((number, None, self._new(name)),))
 
-            return self._do(make).classes[0][0]
+            change = self._do(make)
+            number = into if into is not None else change.classes[0][0]
+            self._promotions.append((number, state.pile.ids[members].tolist(), int(state.pile.ids[rows[0]])))
+            return number
+
+    def split_group(self, number: int) -> None:
+        """Split a group of the last run into the kinds that it looks like. `join_groups` joins them again."""
+        self._regroup(lambda state: groups.split(self.last_run().facts, number))
+
+    def join_groups(self, number: int, other: int) -> None:
+        """Join two groups of the last run. `split_group` splits them again."""
+        self._regroup(lambda state: groups.join(self.last_run().facts, number, other))
+
+    def find_groups(self, detail: float) -> None:
+        """Find the groups of unknowns anew, coarser (-2) or finer (2). The next runs have this detail too."""
+        self._regroup(lambda state: groups.find_anew(state, detail), detail=detail)
+
+    def _regroup(self, find: Callable[[State], GroupFacts], **facts: Any) -> None:
+        """Groups are no labels: changing them is not a step that can be undone."""
+        with self._lock:
+            self.last_run()  # raises Refusal if there is none
+            run = self.last_run().grouped(find(self._state), **facts)
+            self.store.set_facts(run.id, run.facts)
+            state = self._state
+            self._state = replace(state, run=run, row_answers=RowAnswers.of(run, state.pile, state.classes))
+            self._publish()
 
     def set_threshold(self, threshold: float) -> None:
         """Change the threshold of the last run."""
@@ -223,7 +260,7 @@ class Edits:
             raise Refusal(f'"{UNKNOWN_NAME}" is the name of pictures of no class: give the class another name')
         used_names = {old_class[0].casefold() for other, old_class in self._state.classes.items() if other != number}
         if name.casefold() in used_names:
-            raise Refusal(f"there is a class {name} already: give another name", 409)
+            raise Refusal(f"there is a class {name} already: give another name, or add the pictures to that class", 409)
         return name
 
     def last_run(self) -> Run:
@@ -240,3 +277,12 @@ def _label_steps(
         before = int(state.labels[row])
         if before != (NONE if code is None else code):
             yield int(state.pile.ids[row]), None if before == NONE else before, code
+
+
+def _examples_of(members: np.ndarray, exemplars: np.ndarray, count: int | None) -> np.ndarray:
+    """The rows of a group that become examples: those that stand for it first."""
+    from handful.solving.groups import example_count
+
+    first = exemplars[np.isin(exemplars, members)]
+    order = np.concatenate([first, members[~np.isin(members, first)]])
+    return order[: example_count(len(members)) if count is None else count]

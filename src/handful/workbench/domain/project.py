@@ -15,6 +15,7 @@ from handful.utils.files import printable
 from handful.workbench.domain.database import explained
 from handful.workbench.domain.edits import KEYS, Edits
 from handful.workbench.domain.embedding import embed_missing
+from handful.workbench.domain.notices import notice_of
 from handful.workbench.domain.pile import EXPORT_PREFIX, PILE, UPLOAD_PREFIX, UPLOADS, Pile, Source, read_table
 from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
@@ -105,14 +106,17 @@ class Project(Edits):
             self._embed(job)
             job.kind = "solve"
         with self._lock:  # uploads may add features meanwhile: the solver gets a copy
-            state = self._state
+            state, promotions = self._state, tuple(self._promotions)
             pile = replace(state.pile, ready=state.pile.ready.copy(), usable=state.pile.usable.copy())
         names = {number: name for number, (name, _) in state.classes.items()}
         solved = solve_pile(
             pile, state.labels, names, state.run, method=method, outlier_share=outlier_share,
+            group_detail=0.0 if state.run is None else state.run.facts["detail"],
             step=lambda done: job.at(done, len(STEPS), STEPS[done]),
         )  # fmt: skip
+        solved = solved.grouped({}, notice=notice_of(state, solved, promotions))
         with self._lock:
+            self._promotions = self._promotions[len(promotions) :]
             number = self.store.add_run(solved.made, solved.threshold, solved.facts, solved.packed())
             run = replace(solved, id=number)
             row_answers = RowAnswers.of(run, self._state.pile, self._state.classes)
@@ -209,6 +213,7 @@ def describe_run(state: State) -> dict[str, Any]:
     assert run is not None
     facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
     own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
+    own |= {"group_detail": run.facts["detail"], "notice": run.facts["notice"]}
     return own | facts | {"counts": run.counts()}
 
 

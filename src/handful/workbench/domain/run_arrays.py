@@ -38,6 +38,13 @@ FACTS: dict[str, tuple[type, ...]] = {
     "left_out": (list,),
     "again": (bool,),
 }
+LATER_FACTS: dict[str, tuple[type, ...]] = {  # not in files of the first version
+    "exemplars": (list,),
+    "parts": (list,),
+    "detail": (int, float),
+    "notice": (str,),
+}
+DEFAULTS = {"detail": 0.0, "notice": ""}
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -98,16 +105,33 @@ def read_facts(text: str) -> dict[str, Any]:
         facts = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("its facts are not JSON") from None
-    if not isinstance(facts, dict) or not FACTS.keys() <= facts.keys():
+    if not isinstance(facts, dict) or not FACTS.keys() <= facts.keys() or not isinstance(facts["groups"], list):
         raise ValueError("its facts are not those of a run")
-    for name, kinds in FACTS.items():
+    facts = DEFAULTS | {"exemplars": [[] for _ in facts["groups"]], "parts": [[] for _ in facts["groups"]]} | facts
+    for name, kinds in (FACTS | LATER_FACTS).items():
         value = facts[name]
         if type(value) not in kinds or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(f"its fact {name} has a value that no run gives")
     if not all(value is None or 0 <= value <= 1 for value in (facts[f"share{end}"] for end in ("", "_low", "_high"))):
         raise ValueError("its share of unknowns is not between 0 and 1")
-    if not all(isinstance(group, list) and all(type(i) is int for i in group) for group in facts["groups"]):
-        raise ValueError("its groups are not of items")
+    _check_groups(facts)
     if not all(isinstance(name, str) for name in facts["left_out"]):
         raise ValueError("its fact left_out has a value that no run gives")
     return facts
+
+
+def _check_groups(facts: Mapping[str, Any]) -> None:
+    """Raise ValueError unless groups, those that stand for them, and their parts are lists of items."""
+    groups, exemplars, parts = facts["groups"], facts["exemplars"], facts["parts"]
+    lists = [*groups, *exemplars, *(part for some in parts if isinstance(some, list) for part in some)]
+    if not all(isinstance(some, list) for some in parts) or not all(_is_of_items(one) for one in lists):
+        raise ValueError("its groups are not of items")
+    if not len(groups) == len(exemplars) == len(parts):
+        raise ValueError("its groups do not fit together")
+    for group, some, kinds in zip(groups, exemplars, parts, strict=True):
+        if not {*some, *(item for kind in kinds for item in kind)} <= set(group):
+            raise ValueError("its groups do not fit together")
+
+
+def _is_of_items(items: Any) -> bool:
+    return isinstance(items, list) and all(type(item) is int for item in items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
@@ -19,6 +19,7 @@ from handful.workbench.domain.run_arrays import pack, read_facts, unpack
 NONE = -1  # no label, no decision
 UNKNOWN = 0  # the code of items that belong to no class
 HISTOGRAM_BINS = 40
+GroupFacts = dict[str, list[Any]]  # groups, exemplars and parts of groups, by id
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Run:
     def changed(self) -> np.ndarray:
         """[n] whether the decision of the run before was another one."""
         return np.asarray((self.previous != NONE) & (self.previous != self.decisions))
+
+    def grouped(self, groups: GroupFacts, **facts: Any) -> Run:
+        """The same run with other groups."""
+        return replace(self, facts=self.facts | groups | facts)
 
     def at(self, threshold: float) -> Run:
         """The same run with another threshold."""
@@ -122,6 +127,7 @@ class RowAnswers:
     group: np.ndarray  # 0 for none
     place: np.ndarray  # [n] the row in the run's arrays, NONE
     groups: dict[int, np.ndarray]  # rows, the most central first
+    exemplars: dict[int, np.ndarray]  # rows that stand for a group
 
     @classmethod
     def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
@@ -131,6 +137,7 @@ class RowAnswers:
         confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
         changed = np.zeros(n, bool)
         groups: dict[int, np.ndarray] = {}
+        exemplars: dict[int, np.ndarray] = {}
         if run is not None:
             rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
             here = np.flatnonzero(rows >= 0)
@@ -146,7 +153,9 @@ class RowAnswers:
                 members = members[decision[members] == UNKNOWN]
                 if len(members):
                     groups[number], group[members] = members, number
-        return cls(decision, confidence, p_unknown, score, changed, group, place, groups)
+                    some = [pile.row[item] for item in run.facts["exemplars"][number - 1] if item in pile.row]
+                    exemplars[number] = np.array(some, int)
+        return cls(decision, confidence, p_unknown, score, changed, group, place, groups, exemplars)
 
 
 def solve_pile(
@@ -157,6 +166,7 @@ def solve_pile(
     *,
     method: str,
     outlier_share: float | str,
+    group_detail: float = 0.0,
     step: Callable[[int], None],
 ) -> Run:
     """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
@@ -173,7 +183,7 @@ def solve_pile(
     examples = pile.items(example_rows, [classes[code] for code in labels[example_rows].tolist()])
     labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
-    groups = [pile.ids[rest[group.items]].tolist() for group in labelled.groups]
+    groups = facts_of([_by_id(group, pile.ids[rest]) for group in labelled.find_groups(group_detail)])
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
     share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
@@ -183,7 +193,7 @@ def solve_pile(
         "is_probability": labelled.is_probability,
         "share": float(share["outlier_share"]), "share_low": interval[0], "share_high": interval[1],
         "share_told": share["outlier_share_told"],
-        "groups": groups,
+        **groups, "detail": float(group_detail), "notice": "",
         "left_out": [name for code, name in classes.items() if code not in with_examples],
         "again": before is not None,
     }  # fmt: skip
@@ -208,6 +218,23 @@ def check_enough(labels: np.ndarray, classes: dict[int, str]) -> None:
         raise ValueError("there are no classes yet: add one and give it a few examples first")
     if not (labels > UNKNOWN).any():
         raise ValueError("no class has an example yet: label a few pictures of each class first")
+
+
+def facts_of(groups: Sequence[Any]) -> GroupFacts:
+    """Groups whose items are ids, as facts of a run."""
+    return {
+        "groups": [group.items.tolist() for group in groups],
+        "exemplars": [group.exemplars().tolist() for group in groups],
+        "parts": [[part.exemplars(part.size).tolist() for part in group.split()] * (group.kinds > 1) for group in groups],
+    }
+
+
+def _by_id(group: Any, ids: np.ndarray) -> Any:
+    """A group whose items are ids in place of rows."""
+    spans = [ids[span] for span in group.part_spans]
+    return replace(
+        group, items=ids[group.items], span=ids[group.span], parts=[ids[part] for part in group.parts], part_spans=spans
+    )
 
 
 def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:

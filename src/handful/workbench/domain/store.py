@@ -237,6 +237,11 @@ class Store:
             tx.execute("DELETE FROM history WHERE run IS NOT NULL")
             return last
 
+    def set_facts(self, number: int, facts: dict[str, Any]) -> None:
+        """Store other facts of a run."""
+        with self.write() as tx:
+            tx.execute("UPDATE runs SET facts = ? WHERE id = ?", (json.dumps(facts), number))
+
     def last_run(self) -> tuple[int, str, float, str, bytes] | None:
         """Return the row of the last run, or None."""
         with self.read() as db:

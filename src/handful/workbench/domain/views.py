@@ -152,11 +152,15 @@ def places(state: State) -> dict[str, Any]:
 
 def groups(state: State) -> list[dict[str, Any]]:
     """The groups of unknowns at this threshold, without items that have got a label."""
+    from handful.solving.groups import example_count
+
     descriptions = []
     for number, rows in state.row_answers.groups.items():
         free = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]]
         ids = state.pile.ids[free].tolist()
         if ids:
-            own = {"number": number, "name": f"group {number}", "size": len(ids)}
+            kinds = max(1, len(state.run.facts["parts"][number - 1])) if state.run is not None else 1
+            own = {"number": number, "name": f"group {number}", "size": len(ids), "kinds": kinds}
+            own |= {"examples": example_count(len(ids))}
             descriptions.append(own | {"representative": ids[0], "items": ids})
     return descriptions

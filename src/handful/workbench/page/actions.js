@@ -143,10 +143,18 @@ async function turn(way) {
   if (answer) say(`${way === "undo" ? "Undone" : "Done again"}: ${answer.text}.`);
 }
 
-export async function promote(number, name, examples) {
-  const answer = await change("POST", `/groups/${number}/promote`, { name, examples });
-  if (answer) say(`Class ${answer.name} was added, with ${pictures(answer.examples ?? examples)} as examples. Run again to find the rest.`);
+export async function promote(number, body) {
+  const answer = await change("POST", `/groups/${number}/promote`, body);
+  if (!answer) return answer;
+  say(body.class ? `Group ${number} was added to class ${answer.name}. Run again to find the rest.`
+    : `Class ${answer.name} was added, with ${pictures(answer.examples ?? body.examples)} as examples. Run again to find the rest.`);
   return answer;
+}
+
+// Undoes the last step, which was a promotion, and runs again: the result before comes back.
+export async function takeBack(share) {
+  await undo("undo");
+  await run(share);
 }
 
 export async function upload(files) {

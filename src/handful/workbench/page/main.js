@@ -1,6 +1,6 @@
 // The page starts here: all parts are started, then the state of the server is read.
 
-import { cancel, hear, heard, refresh, run, undo, upload } from "./actions.js";
+import { cancel, hear, heard, refresh, run, takeBack, undo, upload } from "./actions.js";
 import { listen } from "./api.js";
 import { startClasses } from "./classes.js";
 import { byId, count, isolate, later, make, pictures } from "./dom.js";
@@ -39,6 +39,7 @@ function drawHead() {
   }
   const sentence = project.run?.sentence ?? "";
   if (byId("said").textContent !== sentence) byId("said").textContent = sentence; // setting it makes a screen reader read it aloud
+  drawNotice(project);
   const running = job?.state === "running";
   byId("job").hidden = !running;
   byId("run").disabled = running && job.kind === "solve";
@@ -52,6 +53,19 @@ function drawHead() {
   const steps = job.kind === "solve" ? `: step ${count(Math.min(job.done + 1, job.total))} of ${count(job.total)}` : `: ${count(job.done)} of ${count(job.total)}`;
   const some = job.total ? steps : "";
   byId("doing").textContent = `${KINDS[job.kind] ?? "Working"}${some}`;
+}
+
+// After a promotion that changed more than expected: what changed, and a button to go back.
+function drawNotice({ run: last, undo: step, job }) {
+  const box = byId("notice");
+  const text = last?.notice ?? "";
+  const back = Boolean(step?.startsWith("group ")) && job?.state !== "running";
+  const now = JSON.stringify([text, back, last?.id]);
+  if (box.dataset.drawn === now) return;
+  box.dataset.drawn = now;
+  box.hidden = !text;
+  const how = back ? make("button", { onclick: () => takeBack(byId("share").value) }, "Undo the promotion and run again") : null;
+  box.replaceChildren(make("p", { dir: "auto" }, text), ...(text && how ? [how] : []));
 }
 
 function startHead() {

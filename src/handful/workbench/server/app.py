@@ -152,8 +152,26 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.post("/groups/{number}/promote", response_model=of.Class)
     async def promote(number: Id, body: of.Promotion) -> Any:
-        """The most central items of a group become examples of a new class."""
-        return _class(project, await write(project.promote, number, body.name, body.examples))
+        """Items that stand for a group become examples of a new class, or of a class that exists."""
+        return _class(project, await write(project.promote, number, body.name, body.examples, body.class_))
+
+    @api.post("/groups/{number}/split", response_model=list[of.Group])
+    async def split_group(number: Id) -> Any:
+        """Split a group into the kinds that it looks like."""
+        await write(project.split_group, number)
+        return JSONResponse(views.groups(project.state))
+
+    @api.post("/groups/{number}/join", response_model=list[of.Group])
+    async def join_groups(number: Id, body: of.JoinRequest) -> Any:
+        """Join two groups."""
+        await write(project.join_groups, number, body.other)
+        return JSONResponse(views.groups(project.state))
+
+    @api.post("/groups", response_model=list[of.Group])
+    async def find_groups(body: of.GroupDetail) -> Any:
+        """Find the groups anew, coarser or finer."""
+        await write(project.find_groups, body.detail)
+        return JSONResponse(views.groups(project.state))
 
     return api
 

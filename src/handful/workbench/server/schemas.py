@@ -64,10 +64,25 @@ class Threshold(Body):
 
 
 class Promotion(Body):
-    """The class that a group becomes, and how many of its items become examples."""
+    """The class that a group becomes, or is added to, and how many of its items become examples."""
 
-    name: Name
-    examples: Annotated[int, Field(ge=1, le=1000)] = 5
+    name: Annotated[Name | None, Field(description="The name of a new class.")] = None
+    class_: Annotated[Id | None, Field(alias="class", description="A class that the group is added to.")] = None
+    examples: Annotated[
+        Annotated[int, Field(ge=1, le=1000)] | None, Field(description="By default a third of the group, at least 5.")
+    ] = None
+
+
+class GroupDetail(Body):
+    """How fine the groups of unknowns are."""
+
+    detail: Annotated[Finite, Field(ge=-2, le=2, description="-2: few, coarse groups; 2: many, fine groups.")]
+
+
+class JoinRequest(Body):
+    """The other group."""
+
+    other: Id
 
 
 class ExportRequest(Body):
@@ -127,6 +142,8 @@ class Run(BaseModel):
     share_high: float | None
     share_told: bool
     threshold: float
+    group_detail: float
+    notice: Annotated[str, Field(description="After a promotion: what changed more than it explains; or empty.")]
     counts: Counts
 
 
@@ -236,6 +253,8 @@ class Group(BaseModel):
     number: int
     name: str
     size: int
+    kinds: Annotated[int, Field(description="How many kinds of items it seems to hold.")]
+    examples: Annotated[int, Field(description="How many of them become examples, unless a request says how many.")]
     representative: int
     items: list[int]
 
