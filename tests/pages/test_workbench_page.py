@@ -417,6 +417,59 @@ def ran(serve, visit, solved, tmp_path):
     return open_page
 
 
+def group_sizes(page):
+    return page.evaluate("fetch('/api/v1/groups').then(r => r.json()).then(all => all.map(one => one.size))")
+
+
+def test_groups_are_made_finer_joined_split_and_added_to_a_class(ran):
+    page = ran()
+    page.keyboard.press("g")
+    page.locator(".group").first.wait_for()
+    page.locator("#group-detail").focus()
+    page.keyboard.press("End")
+    until(page, "fetch('/api/v1/project').then(r => r.json()).then(p => p.run.group_detail)", 2)
+    finest = group_sizes(page)
+    until(page, "document.querySelectorAll('.group').length", len(finest))
+    assert page.evaluate("document.activeElement.id") == "group-detail"
+
+    page.locator(".group").first.get_by_label("or join with …").select_option(label="group 2")
+    until(page, "document.querySelectorAll('.group').length", len(finest) - 1)
+    assert group_sizes(page)[0] == finest[0] + finest[1]
+    first = page.locator(".group").first
+    assert "looks like 2 kinds" in first.inner_text()
+    first.get_by_role("button", name="Split it").click()
+    until(page, "document.querySelectorAll('.group').length", len(finest))
+    assert group_sizes(page) == finest
+
+    page.locator(".group").last.get_by_label("How many of them become examples").fill("3")
+    page.locator(".group").last.get_by_label("or add to class …").select_option(label="three")
+    starred(page, "three", 8)
+
+
+def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
+    page = ran()
+    before = told(page)["run"]["counts"]
+    for _ in group_sizes(page)[1:]:
+        joined = "fetch('/api/v1/groups/1/join', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"other\": 2}'})"
+        assert page.evaluate(f"{joined}.then(r => r.status)") == 200
+    page.keyboard.press("g")
+    until(page, "document.querySelectorAll('.group').length", 1)
+    assert page.locator("#notice").is_hidden()
+    page.get_by_label("Name for group 1").fill("the rest")
+    page.get_by_label("How many of them become examples").fill("1")
+    page.get_by_role("button", name="Make this a class").click()
+    starred(page, "the rest", 1)
+    page.locator("#views [data-view=all]").click()
+    run(page)
+    page.locator("#notice").wait_for()
+    assert re.search("unknown now; about \\d+ were expected|were labelled so", page.inner_text("#notice"))
+    page.get_by_role("button", name="Undo the promotion and run again").click()
+    page.locator("#notice").wait_for(state="hidden")
+    chip(page, "the rest").wait_for(state="detached")
+    now = told(page)["run"]["counts"]
+    assert (now["labelled"], now["unknown"]) == (before["labelled"], before["unknown"])
+
+
 def test_threshold_map_details_and_what_is_similar(ran):
     page = ran()
     before = told(page)["run"]["counts"]["unknown"]
