@@ -3,19 +3,19 @@
     python benchmarks/promotion.py FEATURES... # some minutes; writes benchmarks/results/promotion.md
     python benchmarks/promotion.py --quick     # some seconds, the digits; writes into a temporary folder
 
-FEATURES are files of features, or folders of photos, <Class>/*.jpg, for the default backbone. A pile has about 200 items: of 5 to 8
-known classes, shown by 5 examples each, and of 3 to 7 unknown ones, which are 30 to 60 % of it in unequal parts. It is solved by the
-default method that is told nothing. Each of its three largest groups becomes a class in turn, named by the true class of most of its
-items, and the pile is solved again with the default number of examples.
+FEATURES are files of features, or folders of photos, <Class>/*.jpg, for the default backbone. A pile has about 200
+items: of 5 to 8 known classes, shown by 5 examples each, and of 3 to 7 unknown ones, which are 30 to 60 % of it in
+unequal parts. It is solved by the default method that is told nothing. Each of its three largest groups becomes a class
+in turn, named by the true class of most of its items, and the pile is solved again with the default number of examples.
 
-An item is right if it is labelled with its true class, or as unknown if its class is not known. Where a group is mixed, the items of every
-class that is at least a fifth of it are right with the name of the new class too. A group is pure if there is one such class. "before"
-and "after" are the share of the pile that is right, in percent. "if no more" is what "after" would be if the items of the group got the
-name and no other label changed: it falls where items of the new class are in no group or in another one, because these were right as unknown.
-"all named": every group that is mostly of that class gets the name, as a
-person would do who looks at all groups. "found" is the share of the group that has the name after, examples among them; "by 5 central" is the difference with the five most central
-items as examples and the share estimated again. "kinds" is how often a mixed group is said to be several kinds. A group joins a class where
-most of its items are of a known one.
+An item is right if it is labelled with its true class, or as unknown if its class is not known. Where a group is mixed,
+the items of every class that is at least a fifth of it are right with the name of the new class too. A group is pure if
+there is one such class; it joins a class where most of its items are of a known one. "before" and "after" are the share
+of the pile that is right, in percent. "all named": every group that is mostly of that class gets the name, as a person
+would do who looks at all groups. "if no more" is the change if the items of the group got the name and no other label
+changed: it falls where items of the new class are in another group or in none, because these were right as unknown.
+"found" is the share of the group that has the name after, examples among them. "5 central": the five most central
+items as examples, and the share estimated again. "kinds > 1" is how often a group is said to be several kinds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from grocery import read_photos
 from rich.console import Console
 
 import handful
-from handful.features import FeatureTable, digits, read
+from handful.features import FeatureTable, digits
 from handful.label.comparison import compare
 from handful.solving.groups import Group
 
@@ -90,7 +90,9 @@ def measure(features: FeatureTable, piles: int) -> Iterator[dict[str, Any]]:
         result = handful.solve(features.features[examples], truth_of_all[examples], features.features[pile])
         labels = result.labels.astype(object)
         for group in result.groups[:GROUPS]:
-            yield {"data": features.name, "pile": seed} | of_group(features, examples, pile, result, labels, truth, known, group)
+            yield {"data": features.name, "pile": seed} | of_group(
+                features, examples, pile, result, labels, truth, known, group
+            )
 
 
 def of_group(
@@ -119,8 +121,9 @@ def of_group(
     before = right(labels, truth, known)
     figures = {key: right(x, truth, now_known, made_of, name) for key, x in
                (("after", after), ("every", every), ("no_more", no_more), ("earlier", earlier))}  # fmt: skip
+    kind = "joins" if name in known else "pure" if len(made_of) == 1 else "mixed"
     return {
-        "group": group.number, "size": group.size, "kind": "joins" if name in known else "pure" if len(made_of) == 1 else "mixed",
+        "group": group.number, "size": group.size, "kind": kind,
         "kinds": group.kinds, "before": before, **figures, "found": float(100 * np.mean(after[group.items] == name)),
         "earlier_found": float(100 * np.mean(earlier[group.items] == name)),
         "warned": bool(compare(labels.tolist(), after.tolist(), {name: group.items.tolist()}).warnings),
@@ -139,8 +142,8 @@ def row_of(title: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     every = values["every"] - values["before"]
     several = f"{100 * np.mean(values['kinds'] > 1):.0f} %"
     return (
-        title, str(len(rows)), f"{values['before'].mean():.1f}", f"{values['after'].mean():.1f}", f"{change.mean():+.1f}",
-        f"{change.min():+.1f}", str(falls), f"{every.mean():+.1f}", f"{every.min():+.1f}",
+        title, str(len(rows)), f"{values['before'].mean():.1f}", f"{values['after'].mean():.1f}",
+        f"{change.mean():+.1f}", f"{change.min():+.1f}", str(falls), f"{every.mean():+.1f}", f"{every.min():+.1f}",
         str(int((every < -MAX_FALL).sum())), f"{(values['no_more'] - values['before']).mean():+.1f}",
         f"{(values['earlier'] - values['before']).mean():+.1f}", f"{(values['earlier'] - values['before']).min():+.1f}",
         f"{values['found'].mean():.0f}", f"{values['earlier_found'].mean():.0f}", several,
@@ -150,7 +153,7 @@ def row_of(title: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 def main() -> None:
     parser = Parser(__doc__, "some minutes")
-    parser.add_argument("features", type=Path, nargs="*", help="feature sets or folders of photos; with --quick the digits")
+    parser.add_argument("features", type=Path, nargs="*", help="feature sets or folders of photos")
     parser.add_size("--piles", 6, 1, "piles of each feature set")
     parser.add_part("--json", type=Path, metavar="FILE", help="also write a row for each group there")
     given = parser.parse()
@@ -159,9 +162,9 @@ def main() -> None:
     console = Console()
     rows: list[dict[str, Any]] = []
     sections = []
-    header = ("", "groups", "before", "after", "change", "worst", f"below -{MAX_FALL:g}", "all named", "its worst",
-              f"below -{MAX_FALL:g}", "if no more", "by 5 central",
-              "its worst", "found", "by 5 central", "kinds > 1", "warned")  # fmt: skip
+    header = ("", "groups", "before", "after", "change", "worst", f"below -{MAX_FALL:g}", "all named", "worst",
+              f"below -{MAX_FALL:g}", "if no more", "5 central",
+              "worst", "found", "5 central", "kinds > 1", "warned")  # fmt: skip
     sets = [_open(parser, path, console) for path in given.features] or [FeatureTable(*digits(), name="digits")]
     for features in sets:
         with console.status(f"Solving {features.name} …"):

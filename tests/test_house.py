@@ -32,7 +32,7 @@ ARROWS = {
     "training": "backbones core features methods solving utils",
     "label": "backbones core estimators features methods report solving streaming utils",
     "cluster": "backbones bench core features streaming utils",
-    "workbench": "backbones core features label utils",
+    "workbench": "backbones core features label solving utils",
     "cli": "backbones bench cluster core features label solving training utils workbench",
 }
 # These can be deleted without touching another room but their file in cli/.

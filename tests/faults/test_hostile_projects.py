@@ -389,7 +389,9 @@ def test_runs_that_no_method_made(sandbox, pictures, name):
 @pytest.mark.parametrize(
     ("fact", "value"),
     [("groups", "all"), ("groups", [["a"]]), ("groups", [[1.5]]), ("share", float("nan")), ("share", 10**40),
-     ("share", None), ("share_low", "x"), ("left_out", [1]), ("method", 5), ("again", "yes"), ("share", 7)],
+     ("share", None), ("share_low", "x"), ("left_out", [1]), ("method", 5), ("again", "yes"), ("share", 7),
+     ("exemplars", "all"), ("exemplars", [[1.5]]), ("parts", [["a"]]), ("parts", [[[1]]] * 99), ("detail", 9),
+     ("detail", "fine"), ("notice", 5), ("notice", None)],
 )  # fmt: skip
 def test_facts_that_no_method_gave(sandbox, pictures, fact, value):
     with closing(sqlite3.connect(pictures / FOLDER / FILE)) as db:

@@ -239,7 +239,8 @@ def test_a_thousand_broken_requests_get_answers_with_headers(hasty):
 
 WORDS = (
     "project items ids items/1 pictures/1 map groups histogram events health classes labels accept run job threshold "
-    "undo redo export upload classes/1 openapi.json groups/1/promote"
+    "undo redo export upload classes/1 openapi.json groups/1/promote groups/1/split "
+    "groups/1/join"
 )
 routes = st.sampled_from(["/", "/static/main.js", "/static/", *("/api/v1/" + word for word in WORDS.split())])
 queries = st.one_of(

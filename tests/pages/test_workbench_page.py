@@ -450,8 +450,8 @@ def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     page = ran()
     before = told(page)["run"]["counts"]
     for _ in group_sizes(page)[1:]:
-        joined = "fetch('/api/v1/groups/1/join', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"other\": 2}'})"
-        assert page.evaluate(f"{joined}.then(r => r.status)") == 200
+        how = """{method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{"other": 2}'}"""
+        assert page.evaluate(f"fetch('/api/v1/groups/1/join', {how}).then(r => r.status)") == 200
     page.keyboard.press("g")
     until(page, "document.querySelectorAll('.group').length", 1)
     assert page.locator("#notice").is_hidden()

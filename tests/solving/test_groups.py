@@ -1,6 +1,7 @@
 """Groups of unknowns: found, told of, made into classes, from Python and from the command line."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -11,8 +12,9 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import handful as package
-from handful.features import FeatureTable, Protocol, digits, draw, read
+from handful.features import FeatureTable, Protocol, digits, draw, read, write
 from handful.label import Job, Labelled, label_items, promote_groups
+from handful.label.comparison import compare
 from handful.solving.groups import Group, find_groups, join_groups, make_groups, split_group
 from handful.solving.promotion import lower_share
 
@@ -221,7 +223,9 @@ def test_the_exemplars_of_a_mixed_group_are_of_all_its_kinds_in_their_measure():
         x, kinds = mixture(seed)
         x = np.concatenate([x, x[:1] + 1e-6 * np.random.default_rng(seed).normal(size=(15, 32))])  # near-duplicates
         kinds = np.append(kinds, [0] * 15)
-        (group,) = make_groups(x, np.arange(len(x)), 3 * np.random.default_rng(seed).normal(size=(40, 32)), detail=-2)[:1]
+        (group,) = make_groups(x, np.arange(len(x)), 3 * np.random.default_rng(seed).normal(size=(40, 32)), detail=-2)[
+            :1
+        ]
         here = kinds[group.items]
         few = kinds[group.exemplars(6)]
         assert set(few) == set(here), seed
@@ -477,7 +481,13 @@ def test_promote_keeps_the_share_that_label_estimated_less_the_group(tmp_path, h
     assert share == pytest.approx(first["outlier_share"] * (8 / 20) / (38 / 43))
     assert (second["outlier_share"], second["outlier_share_told"]) == (share, False)
     found = {"hen": {"found": 12, "size": 12}}
-    assert second["comparison"] == {"unknown_before": 20, "unknown_after": 8, "changed": 0, "found": found, "warnings": []}
+    assert second["comparison"] == {
+        "unknown_before": 20,
+        "unknown_after": 8,
+        "changed": 0,
+        "found": found,
+        "warnings": [],
+    }
     anew = json.loads(handful("promote", "out", "1=hen", "-o", "anew", "--outlier-share", "auto", "--json").stdout)
     low, high = anew["outlier_share_interval"]
     assert low < 8 / 38 < high
@@ -485,6 +495,89 @@ def test_promote_keeps_the_share_that_label_estimated_less_the_group(tmp_path, h
         assert row["label"] == {"owl": "unknown"}.get(kind_of(row), kind_of(row)), row
     third = json.loads(handful("promote", "second", "1=owl", "--json", "--outlier-share", 0.02).stdout)
     assert (third["outlier_share"], third["outlier_share_told"], third["unknown"]) == (0.02, True, 0)
+
+
+def digit_table(path):
+    """Digits 0, 1, 2 and 4 have examples; threes and nines of the pile are found as one group, the largest."""
+    x, y = digits()
+    rows = np.concatenate([np.flatnonzero(y == k)[:30] for k in range(10)])
+    place = np.arange(len(rows)) % 30
+    labels = [str(y[i]) if y[i] in (0, 1, 2, 4) and k < 5 else None for i, k in zip(rows, place, strict=True)]
+    paths = [f"{y[i]}-{k:02}" for i, k in zip(rows, place, strict=True)]
+    keep = [n for n, i in enumerate(rows) if labels[n] or place[n] >= 5]
+    write(FeatureTable(x[rows], labels, paths).take(keep), path)
+
+
+def digits_labelled(name, folder):
+    """The digit of each item that has this label."""
+    return [row["path"][0] for row in rows_of(f"{folder}/labels.csv") if row["label"] == name]
+
+
+def test_a_group_of_several_kinds_is_said_and_each_kind_becomes_a_class(tmp_path, handful):
+    digit_table(tmp_path / "d.parquet")
+    said = " ".join(handful("label", "d.parquet", "-o", "out").stdout.split())
+    assert re.search(r"Group 1 looks like 2 kinds, of \d+ and \d+\.", said)
+    assert "To split group 1 into its kinds: handful promote out 1.1=NAME1 1.2=NAME2" in said
+    done = handful("promote", "out", "1.1=first", "1.2=second", "-o", "second", "--json")
+    answer = json.loads(done.stdout)
+    assert set(answer["comparison"]["found"]) == {"first", "second"}
+    kinds = [max(set(there), key=there.count) for there in (digits_labelled(n, "second") for n in ("first", "second"))]
+    assert sorted(kinds) == ["3", "9"]
+    assert json.loads((tmp_path / "second" / "results.json").read_text())["comparison"] == answer["comparison"]
+    assert_refused(handful("promote", "out", "1=x", "1.2=y"), "group 1 is named, and 1.2 in it too")
+    assert_refused(handful("promote", "out", "1.7=x"), "there is no 1.7 in group 1: its kinds are 1.1 to 1.2")
+
+
+def test_group_detail_is_kept_in_the_record_and_promoted_from(tmp_path, handful):
+    digit_table(tmp_path / "d.parquet")
+    counts = {}
+    for detail in (-2, 2):
+        answer = json.loads(
+            handful("label", "d.parquet", "-o", f"out{detail}", "--group-detail", detail, "--json").stdout
+        )
+        counts[detail] = len(answer["groups"])
+        record = json.loads((tmp_path / f"out{detail}" / "results.json").read_text())
+        assert record["job"]["decision"]["group_detail"] == detail
+    assert counts[-2] < counts[2]
+    answer = json.loads(handful("promote", "out2", "1=new", "-o", "next", "--json").stdout)
+    assert answer["comparison"]["found"]["new"]["found"] > 0
+    assert json.loads((tmp_path / "next" / "results.json").read_text())["job"]["decision"]["group_detail"] == 2
+    assert handful("label", "d.parquet", "-o", "out9", "--group-detail", 9).returncode != 0
+
+
+def test_a_group_joins_a_class_on_the_command_line(out, handful):
+    done = handful("promote", "out", "1=cat", "--join", "-o", "joined")
+    assert done.returncode == 0, done.stderr
+    labels = {row["path"]: row["label"] for row in rows_of("joined/labels.csv")}
+    assert {label for path, label in labels.items() if path.startswith("hen")} == {"cat"}
+    assert "5 items of the pile are examples of cat." in " ".join(done.stdout.split())
+
+
+def test_a_promotion_that_swings_is_warned_of_with_the_way_back(tmp_path, handful):
+    digit_table(tmp_path / "d.parquet")
+    groups = json.loads(handful("label", "d.parquet", "-o", "out", "--json").stdout)["groups"]
+    names = [f"{group['number']}=all" for group in groups]
+    done = handful("promote", "out", *names, "--examples", 1, "--outlier-share", 0.6, "-o", "second")
+    said = " ".join(done.stdout.split())
+    assert "Warning: " in said
+    assert "The earlier results are unchanged. To go back, use them again: out" in said
+    warnings = json.loads((tmp_path / "second" / "results.json").read_text())["comparison"]["warnings"]
+    assert f"Warning: {warnings[0]}" in said
+    assert warnings[0].split(":")[0] in (tmp_path / "second" / "report.html").read_text()
+
+
+def test_what_has_changed_by_a_promotion_is_counted():
+    before = ["cat"] * 60 + ["dog"] * 20 + ["unknown"] * 20
+    calm = compare(before, ["cat"] * 60 + ["dog"] * 20 + ["hen"] * 12 + ["unknown"] * 8, {"hen": range(80, 92)})
+    assert (calm.changed, calm.found, calm.warnings) == (0, {"hen": (12, 12)}, [])
+    after = ["cat"] * 50 + ["unknown"] * 10 + ["dog"] * 20 + ["hen"] * 5 + ["unknown"] * 15
+    swing = compare(before, after, {"hen": range(80, 92)})
+    assert (swing.changed, swing.unknown_after, swing.found["hen"]) == (10, 25, (5, 12))
+    assert swing.warnings == [
+        "Only 5 of the 12 items that should be hen were labelled so.",
+        "25 items are unknown now; about 8 were expected, which is 20 less the groups that are classes now.",
+        "10 items of earlier classes have another label now (10 % of the pile).",
+    ]
 
 
 @pytest.mark.parametrize(

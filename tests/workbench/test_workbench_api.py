@@ -694,7 +694,10 @@ def test_a_group_is_promoted_by_pictures_that_span_it_or_added_to_a_class(projec
     assert made["examples"] == group["examples"]
     after = run(client, project)
     assert after["run"]["notice"] == ""
-    labels = {i["id"]: i["decision"] if i["class"] is None else i["class"] for i in client.get("/items?limit=1000").json()["items"]}
+    labels = {
+        i["id"]: i["decision"] if i["class"] is None else i["class"]
+        for i in client.get("/items?limit=1000").json()["items"]
+    }
     assert np.mean([labels[item] == made["id"] for item in group["items"]]) > 0.9
 
 

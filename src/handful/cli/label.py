@@ -238,8 +238,13 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
         "unknown": int(labelled.unknown.sum()),
         "labels": {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_},
         "groups": [
-            {"number": group.number, "name": group.name, "size": group.size, "kinds": group.kinds,
-             "items": [names[i] for i in group.items]}
+            {
+                "number": group.number,
+                "name": group.name,
+                "size": group.size,
+                "kinds": group.kinds,
+                "items": [names[i] for i in group.items],
+            }
             for group in labelled.groups
         ],
         **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),

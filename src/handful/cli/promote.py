@@ -44,8 +44,8 @@ def promote(
         str | None,
         typer.Option(
             metavar="auto|SHARE",
-            help="About how much of the pile is unknown now; auto: estimated again. Default: the share before, less the "
-            "groups that are classes now.",
+            help="About how much of the pile is unknown now; auto: estimated again. Default: the share before, less "
+            "the groups that are classes now.",
         ),
     ] = None,
     sort: Sort = None,

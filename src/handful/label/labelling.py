@@ -252,7 +252,9 @@ def label_items(
         all_probabilities[rest] = probabilities
         all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
         probabilities = all_probabilities
-    return Labelled(whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail)
+    return Labelled(
+        whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail
+    )
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:

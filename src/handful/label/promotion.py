@@ -103,8 +103,9 @@ def named_groups(
     record: Record, names: Mapping[int | str, str], classes: list[str], join: bool = False
 ) -> dict[int | str, Group]:
     """The groups, or kinds in groups, that are named; ValueError if a name or a number is wrong."""
-    groups: dict[int | str, Group] = dict(record.groups)
+    groups: dict[int | str, Group] = {}
     for number, group in record.groups.items():
+        groups[number] = group
         groups |= {f"{number}.{k}": part for k, part in enumerate(group.parts, 1)}
     for key in names:
         whole = int(str(key).partition(".")[0])

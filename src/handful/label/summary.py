@@ -73,7 +73,9 @@ class Outcome:
         if self.examples is None or (not is_set and interval is None):  # the method has no use for it
             return ""
         if self.is_share_kept:
-            return f"{about(share).capitalize()} of the pile look unknown, as before the groups became classes, less them."
+            return (
+                f"{about(share).capitalize()} of the pile look unknown, as before the groups became classes, less them."
+            )
         if is_set:
             return f"About {percent(share)} of the pile are unknown, as --outlier-share says."
         n = self.size - len(self.pile_labels)

@@ -91,8 +91,9 @@ class Group:
         """Its kinds as groups of their own, the largest first; only itself if it looks like one kind."""
         if self.kinds == 1:
             return [self]
-        spans = self.part_spans or [None] * self.kinds
-        return [Group(k, items, self.cohesion, spans[k - 1]) for k, items in enumerate(self.parts, 1)]
+        spans = [*self.part_spans, *[None] * (self.kinds - len(self.part_spans))]
+        pairs = zip(self.parts, spans, strict=True)
+        return [Group(k, items, self.cohesion, span) for k, (items, span) in enumerate(pairs, 1)]
 
     def __repr__(self) -> str:
         kinds = f", looks like {self.kinds} kinds" if self.kinds > 1 else ""
@@ -170,12 +171,9 @@ def join_groups(groups: Sequence[Group], numbers: Sequence[int]) -> list[Group]:
     members = [_find_group(groups, number) for number in dict.fromkeys(numbers)]
     if len(members) < 2:
         raise ValueError("one group alone cannot be joined: name two or more")
-    sizes = np.array([group.size for group in members])
-    joined = Group(
-        1, interleaved([group.items for group in members]), float(np.average([g.cohesion for g in members], weights=sizes)),
-        interleaved([group.exemplars() for group in members]), [group.items for group in members],
-        [group.exemplars() for group in members],
-    )  # fmt: skip
+    parts, spans = [group.items for group in members], [group.exemplars() for group in members]
+    cohesion = float(np.average([group.cohesion for group in members], weights=[group.size for group in members]))
+    joined = Group(1, interleaved(parts), cohesion, interleaved(spans), parts, spans)
     return renumbered([joined, *(other for other in groups if other not in members)])
 
 

@@ -141,8 +141,9 @@ class Edits:
             return len(self._do(make).labels)
 
     def promote(self, group: int, name: str | None = None, examples: int | None = None, into: int | None = None) -> int:
-        """Make a class of a group of unknowns, or add it to the class `into`: those of its items that stand for all
-        become examples. Return the number of the class.
+        """Make a class of a group of unknowns, or add it to the class `into`; return the number of the class.
+
+        Items that stand for all of the group become examples.
         """
         with self._lock:
             state = self._state

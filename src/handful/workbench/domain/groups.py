@@ -33,7 +33,9 @@ def join(facts: GroupFacts, number: int, other: int) -> GroupFacts:
         raise Refusal("a group cannot be joined with itself: choose another one", 409)
     pair = [_place(facts, number), _place(facts, other)]
     kept = [k for k in range(len(facts["groups"])) if k not in pair]
-    orders = [[*facts["exemplars"][k], *(i for i in facts["groups"][k] if i not in set(facts["exemplars"][k]))] for k in pair]
+    orders = [
+        [*facts["exemplars"][k], *(i for i in facts["groups"][k] if i not in set(facts["exemplars"][k]))] for k in pair
+    ]
     joined = [interleaved([facts[name][k] for k in pair]).tolist() for name in ("groups", "exemplars")]
     return _sorted(
         [joined[0], *(facts["groups"][k] for k in kept)],

@@ -15,7 +15,9 @@ def notice_of(state: State, run: Run, promotions: Sequence[Promotion]) -> str:
     from handful.label.comparison import compare
 
     before, pile = state.run, state.pile
-    here = [(k, pile.row[item]) for k, item in enumerate([] if before is None else before.ids.tolist()) if item in pile.row]
+    here = [
+        (k, pile.row[item]) for k, item in enumerate([] if before is None else before.ids.tolist()) if item in pile.row
+    ]
     made = [  # a promotion may have been undone
         (number, items)
         for number, items, example in promotions
@@ -25,7 +27,9 @@ def notice_of(state: State, run: Run, promotions: Sequence[Promotion]) -> str:
         return ""
     names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
     now = dict(zip(run.ids.tolist(), run.decisions.tolist(), strict=True))
-    old, new, place = [], [], {}
+    old: list[str] = []
+    new: list[str] = []
+    place: dict[int, int] = {}
     for k, row in here:
         item = int(before.ids[k])
         code = int(state.labels[row]) if state.labels[row] >= UNKNOWN else now.get(item, UNKNOWN)

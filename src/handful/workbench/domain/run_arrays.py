@@ -44,7 +44,7 @@ LATER_FACTS: dict[str, tuple[type, ...]] = {  # not in files of the first versio
     "detail": (int, float),
     "notice": (str,),
 }
-DEFAULTS = {"detail": 0.0, "notice": ""}
+DEFAULTS: dict[str, Any] = {"detail": 0.0, "notice": ""}
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -115,6 +115,8 @@ def read_facts(text: str) -> dict[str, Any]:
     if not all(value is None or 0 <= value <= 1 for value in (facts[f"share{end}"] for end in ("", "_low", "_high"))):
         raise ValueError("its share of unknowns is not between 0 and 1")
     _check_groups(facts)
+    if not -2 <= facts["detail"] <= 2:
+        raise ValueError("its fact detail has a value that no run gives")
     if not all(isinstance(name, str) for name in facts["left_out"]):
         raise ValueError("its fact left_out has a value that no run gives")
     return facts

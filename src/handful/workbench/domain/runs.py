@@ -225,7 +225,9 @@ def facts_of(groups: Sequence[Any]) -> GroupFacts:
     return {
         "groups": [group.items.tolist() for group in groups],
         "exemplars": [group.exemplars().tolist() for group in groups],
-        "parts": [[part.exemplars(part.size).tolist() for part in group.split()] * (group.kinds > 1) for group in groups],
+        "parts": [
+            [part.exemplars(part.size).tolist() for part in group.split()] * (group.kinds > 1) for group in groups
+        ],
     }
 
 
