@@ -27,7 +27,7 @@ class Comparison:
     unknown_before, unknown_after : int
         How many of them were called unknown, and are now.
     changed : int
-        Items of earlier classes, in no promoted group, that have another label now; without those of the new classes.
+        Items of earlier classes that have another label now.
     found : mapping of str to (int, int)
         For each new class, how many items of its groups have its name now, and how many there are.
     """
@@ -93,7 +93,7 @@ def compare(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Se
     is_member = np.zeros(len(old), bool)
     for members in rows.values():
         is_member[members] = True
-    moved = (old != UNKNOWN_NAME) & (new != old) & ~is_member & ~np.isin(new.astype(str), list(rows))
+    moved = (old != UNKNOWN_NAME) & (new != old) & ~is_member
     return Comparison(
         len(old),
         int((old == UNKNOWN_NAME).sum()),
