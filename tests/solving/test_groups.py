@@ -576,7 +576,7 @@ def test_what_has_changed_by_a_promotion_is_counted():
     assert swing.warnings == [
         "Only 5 of the 12 items that should be hen were labelled so.",
         "25 items are unknown now; about 8 were expected, which is 20 less the groups that are classes now.",
-        "10 items of earlier classes have another label now (10 % of the pile).",
+        "10 items that are in none of these groups have another label now (10 % of the pile).",
     ]
 
 

@@ -46,7 +46,9 @@ class TaskOptions:
 
     PANEL: ClassVar[str] = "Tasks"
 
-    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; domains: 150.")] = None
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; domains: 150.")
+    ] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
     ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
     shots: Annotated[str | None, typer.Option(help="Examples of each class. Default: 5; for share: 1,5,10.")] = None

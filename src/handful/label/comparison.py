@@ -12,7 +12,7 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.utils.shares_in_words import percent
 
 MAX_SHARE_SWING = 0.10  # of the pile: more or fewer unknowns than the promoted groups explain
-MAX_CHANGED = 0.05  # of the pile: items of earlier classes that have another label now
+MAX_CHANGED = 0.05  # of the pile: items in none of the groups that have another label now
 MIN_FOUND = 0.5  # of a group: its items that have the name of its class now
 
 
@@ -27,7 +27,7 @@ class Comparison:
     unknown_before, unknown_after : int
         How many of them were called unknown, and are now.
     changed : int
-        Items of earlier classes that have another label now.
+        Items in none of the promoted groups that have another label now, without unknowns that are of a new class now.
     found : mapping of str to (int, int)
         For each new class, how many items of its groups have its name now, and how many there are.
     """
@@ -53,7 +53,9 @@ class Comparison:
             )
         if self.changed > MAX_CHANGED * self.items:
             part = percent(self.changed / self.items)
-            lines.append(f"{self.changed} items of earlier classes have another label now ({part} of the pile).")
+            lines.append(
+                f"{self.changed} items that are in none of these groups have another label now ({part} of the pile)."
+            )
         return lines
 
     def entries(self) -> dict[str, Any]:
@@ -93,7 +95,8 @@ def compare(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Se
     is_member = np.zeros(len(old), bool)
     for members in rows.values():
         is_member[members] = True
-    moved = (old != UNKNOWN_NAME) & (new != old) & ~is_member
+    is_asked_for = is_member | ((old == UNKNOWN_NAME) & np.isin(new.astype(str), list(rows)))
+    moved = (new != old) & ~is_asked_for
     return Comparison(
         len(old),
         int((old == UNKNOWN_NAME).sum()),
