@@ -680,7 +680,7 @@ def test_a_group_is_promoted_by_pictures_that_span_it_or_added_to_a_class(projec
     classes = show(client, digits[1], (0, 1, 2))
     run(client, project)
     group = client.get("/groups").json()[0]
-    assert group["examples"] == max(5, -(-group["size"] // 3))
+    assert group["examples"] == max(5, -(-group["size"] * min(3, group["kinds"]) // 3))
     before = client.get("/project").json()["classes"]
     added = client.post("/groups/1/promote", json={"class": classes[0]}).json()
     assert added["id"] == classes[0]

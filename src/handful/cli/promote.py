@@ -34,7 +34,7 @@ def promote(
         typer.Option(
             min=1,
             help="How many items of a group become examples, at most. Default: a third of the group, at least 5 and at "
-            "most 100.",
+            "most 100; if it looks like two kinds two thirds, if like more all.",
         ),
     ] = None,
     join: Annotated[

@@ -41,8 +41,8 @@ def promote_groups(
     output : Path
         Where the results of the new job will be written. Pictures in it are not labelled.
     examples : int, optional
-        How many items of a group become examples. By default a third of it, at least 5 and at most 100: those that
-        together stand for all.
+        How many items of a group become examples. Those that together stand for all come first. By default a third
+        of it, at least 5 and at most 100; if it looks like two kinds two thirds, if like more all.
     join : bool
         Whether a name may be that of a class that exists: the group is added to it.
     outlier_share : float or "auto", optional

@@ -160,7 +160,7 @@ class Group:
 
     def examples(self, count: int | None = None) -> Sequence[Mark]:
         """The items that become examples; count: how many at most, by default as many as its size needs."""
-        return self.order[: example_count(self.size) if count is None else count]
+        return self.order[: example_count(self.size, max(1, len(self.parts))) if count is None else count]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from handful.core.task import Task
 from handful.solving.clusters import MAX_EXEMPLARS, find_clusters, kinds_in, spanning
 
 MIN_EXAMPLES = 5  # of a class made of a group
-EXAMPLE_PART = 1 / 3  # of a group
+ALL_KINDS = 3  # kinds in a group from which all of its items become examples; of one kind a third
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,8 @@ class Group:
         Parameters
         ----------
         count : int, optional
-            How many, at most. By default a third of the group, at least 5 and at most 100.
+            How many, at most. By default a third of the group, at least 5 and at most 100; if it looks like two kinds
+            two thirds, if like more all.
 
         Examples
         --------
@@ -85,7 +86,7 @@ class Group:
         """
         span = self.items[:0] if self.span is None else self.span
         rest = self.items[~np.isin(self.items, span)]
-        return np.concatenate([span, rest])[: example_count(self.size) if count is None else count]
+        return np.concatenate([span, rest])[: example_count(self.size, self.kinds) if count is None else count]
 
     def split(self) -> list[Group]:
         """Its kinds as groups of their own, the largest first; only itself if it looks like one kind."""
@@ -100,12 +101,13 @@ class Group:
         return f"<Group {self.number}: {self.size} items, item {self.representative} the most central{kinds}>"
 
 
-def example_count(size: int) -> int:
-    """How many items of a group of this size become examples, unless somebody says how many.
+def example_count(size: int, kinds: int = 1) -> int:
+    """How many items of a group become examples, unless somebody says how many.
 
-    A third: fewer find less of the group again, and with more the new class outweighs those of five examples.
+    Of one kind a third: fewer find less of the group again, and with more the new class outweighs those of five
+    examples. A class of several kinds is found only where its examples are: of two kinds two thirds, of more all.
     """
-    return min(size, MAX_EXEMPLARS, max(MIN_EXAMPLES, -int(-size * EXAMPLE_PART // 1)))
+    return min(size, MAX_EXEMPLARS * kinds, max(MIN_EXAMPLES, -(-size * min(kinds, ALL_KINDS) // ALL_KINDS)))
 
 
 def find_groups(features: Any, context: Any = None, detail: float = 0.0) -> np.ndarray:
@@ -131,7 +133,7 @@ def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: f
         rows = rows[np.argsort(-clusters.central[rows], kind="stable")]
         kinds = kinds_in(clusters.smooth[rows])
         parts = [rows[kinds == kind] for kind in range(kinds.max() + 1)] if kinds.any() else []
-        spans = [part[spanning(clusters.smooth[part], example_count(len(part)))] for part in (rows, *parts)]
+        spans = [part[spanning(clusters.smooth[part], len(part))] for part in (rows, *parts)]
         own = [items[part] for part in parts]
         groups.append(Group(k + 1, items[rows], cohesion, items[spans[0]], own, [items[span] for span in spans[1:]]))
     return groups

@@ -108,7 +108,8 @@ class Result(Answers):
         names : dict
             A class name for each group, by the number of the group. Two groups of one name become one class.
         examples : int, optional
-            How many items of a group become examples, at most. By default a third of it, at least 5 and at most 100.
+            How many items of a group become examples, at most. By default a third of it, at least 5 and at most 100; if
+            it looks like two kinds two thirds, if like more all.
         join : bool
             Whether a name may be that of a class that exists: the group is added to that class.
         groups : sequence of Group, optional

@@ -145,6 +145,8 @@ class Edits:
 
         Items that stand for all of the group become examples.
         """
+        from handful.solving.groups import example_count
+
         with self._lock:
             state = self._state
             if group not in state.row_answers.groups:
@@ -156,7 +158,9 @@ class Edits:
             members = members[(state.labels[members] == NONE) & state.pile.usable[members]]
             if not len(members):
                 raise Refusal(f"all pictures of group {group} have a label already: run again to see new groups", 409)
-            rows = _examples_of(members, state.row_answers.exemplars[group], examples)
+            kinds = max(1, len(self.last_run().facts["parts"][group - 1]))
+            count = example_count(len(members), kinds) if examples is None else examples
+            rows = _examples_of(members, state.row_answers.exemplars[group], count)
 
             def make(tx: sqlite3.Connection) -> Change:
                 number = next_class(tx) if into is None else into
@@ -280,10 +284,8 @@ def _label_steps(
             yield int(state.pile.ids[row]), None if before == NONE else before, code
 
 
-def _examples_of(members: np.ndarray, exemplars: np.ndarray, count: int | None) -> np.ndarray:
+def _examples_of(members: np.ndarray, exemplars: np.ndarray, count: int) -> np.ndarray:
     """The rows of a group that become examples: those that stand for it first."""
-    from handful.solving.groups import example_count
-
     first = exemplars[np.isin(exemplars, members)]
     order = np.concatenate([first, members[~np.isin(members, first)]])
-    return order[: example_count(len(members)) if count is None else count]
+    return order[:count]

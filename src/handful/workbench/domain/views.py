@@ -161,6 +161,6 @@ def groups(state: State) -> list[dict[str, Any]]:
         if ids:
             kinds = max(1, len(state.run.facts["parts"][number - 1])) if state.run is not None else 1
             own = {"number": number, "name": f"group {number}", "size": len(ids), "kinds": kinds}
-            own |= {"examples": example_count(len(ids))}
+            own |= {"examples": example_count(len(ids), kinds)}
             descriptions.append(own | {"representative": ids[0], "items": ids})
     return descriptions

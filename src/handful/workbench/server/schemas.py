@@ -69,7 +69,8 @@ class Promotion(Body):
     name: Annotated[Name | None, Field(description="The name of a new class.")] = None
     class_: Annotated[Id | None, Field(alias="class", description="A class that the group is added to.")] = None
     examples: Annotated[
-        Annotated[int, Field(ge=1, le=1000)] | None, Field(description="By default a third of the group, at least 5.")
+        Annotated[int, Field(ge=1, le=1000)] | None,
+        Field(description="By default a third of the group, at least 5; more if it looks like several kinds."),
     ] = None
 
 
