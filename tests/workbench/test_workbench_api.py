@@ -692,8 +692,7 @@ def test_a_group_is_promoted_by_pictures_that_span_it_or_added_to_a_class(projec
         assert client.post("/groups/1/promote", json=body).status_code in (400, 404, 409), body
     made = client.post("/groups/1/promote", json={"name": "of the group"}).json()
     assert made["examples"] == group["examples"]
-    after = run(client, project)
-    assert after["run"]["notice"] == ""
+    run(client, project)
     labels = {
         i["id"]: i["decision"] if i["class"] is None else i["class"]
         for i in client.get("/items?limit=1000").json()["items"]
