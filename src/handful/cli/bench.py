@@ -13,6 +13,7 @@ import typer
 
 from handful.cli._app import command
 from handful.cli._console import console_for, print_lines, progress_bars, stoppable
+from handful.cli._estimators import EstimatorOptions, compare_estimators
 from handful.cli._options import ClusterOptions, Json, TableOptions
 
 if TYPE_CHECKING:
@@ -94,7 +95,10 @@ class MachineOptions(ClusterOptions):
 def bench(
     name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims, share or domains.")],
     folder: Annotated[
-        Path | None, typer.Argument(help="For domains: a folder of feature sets with labels.", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="For domains, and for share --estimators: a folder of feature sets with labels.", show_default=False
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
         "handful-bench"
@@ -104,6 +108,7 @@ def bench(
     table: TableOptions,
     comparison: ComparisonOptions,
     kind: TaskOptions,
+    estimator: EstimatorOptions,
     machine: MachineOptions,
     as_json: Json = False,
 ) -> None:
@@ -111,7 +116,7 @@ def bench(
 
     `share` measures methods that do not know the share of unknowns, at shares from none to five sixths. `domains
     FOLDER` solves random piles of every feature set of a folder, of all kinds and sizes. What is learned was learned
-    from the other feature sets.
+    from the other feature sets. `share FOLDER --estimators` compares estimators of the share on such piles.
 
     Every method sees the same tasks. Results are stored in the output folder at once: if a run is stopped, the same
     command continues, and another benchmark on the same features uses what is there. In the .csv, text that begins with
@@ -131,6 +136,13 @@ def bench(
     if name == "domains":
         _bench_domains(folder, output, comparison.methods, kind.tasks, kind.seeds, table, as_json)
         return
+    if estimator.estimators:
+        compare_estimators(
+            name, folder, data.features, data.split, estimator, comparison.methods, table, output, as_json
+        )
+        return
+    if estimator.piles is not None or estimator.seed is not None:
+        raise ValueError("--piles and --seed are for share --estimators: give --tasks and --seeds")
     if folder is not None:
         raise ValueError(f"only domains takes a folder: {name} takes --features {folder}")
     shots = _shots(name, kind.shots)
