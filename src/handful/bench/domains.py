@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from handful.bench.piles import PileRanges, RandomPile, Source
-from handful.bench.posterior import Shown, leave_one_out
+from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.bench.runner import measure
 from handful.bench.settings import Contender, parse_methods, with_engine
 from handful.core.metrics import label_precision
@@ -254,13 +254,14 @@ def run(
     -------
     DomainResults
     """
-    sources = {path.stem: Source(read(path, warn=False, **(arguments or {})), ranges) for path in paths}
+    tables = {path.stem: read(path, warn=False, **(arguments or {})) for path in paths}
+    sources = {name: Source(table, ranges) for name, table in tables.items()}
     posteriors: dict[str, Posterior | None] = dict.fromkeys(sources)
     origin = {name: name.partition("_")[0] for name in sources}
     if len(set(origin.values())) > 1:
         shown, total = {}, piles * len(sources)
-        for name, source in sources.items():
-            shown[name] = Shown.of(list(source.piles(piles, seed + 1)))
+        for name, table in tables.items():
+            shown[name] = Shown.of(piles_to_learn_from(table, 2 * piles, seed + 1, ranges))
             progress("learning", piles * len(shown), total)
         posteriors = {**leave_one_out(shown, origin)}
     records, total = [], piles * len(sources)

@@ -62,6 +62,12 @@ class PileRanges:
     never_known_part: float = 0.3
 
 
+EQUAL_PILES = PileRanges(  # much as in published benchmarks
+    ways=(4, 6), shots=(1, 1, 2, 5, 10), unknown_ways=(3, 8), items=(60, 200), no_unknowns=0.2, near=0.0,
+    known_sizes=(None,), unknown_sizes=(None,), never_known_part=0.0,
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class RandomPile:
     """One task and its truth, with what was drawn."""
@@ -133,7 +139,8 @@ class Source:
     def pile(self, number: int, seed: int = 0) -> RandomPile:
         """Return one pile of a seed."""
         rng, ranges = np.random.default_rng([seed, number]), self.ranges
-        ways = int(rng.integers(ranges.ways[0], min(ranges.ways[1], len(self.classes) - 1) + 1))
+        most_ways = min(ranges.ways[1], len(self.classes) - 1)
+        ways = int(rng.integers(min(ranges.ways[0], most_ways), most_ways + 1))
         known = np.sort(rng.choice(self.classes, ways, replace=False))
         shots = min(int(rng.choice(ranges.shots)), min(len(self.members[k]) for k in known) - 2)
         unknown, is_near, has_never_known = self._unknown_classes(rng, known)
