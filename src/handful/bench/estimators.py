@@ -6,8 +6,8 @@ unknown is one more class, of which there is no example.
 
 No library serves here. QuaPy and mlquantify need examples of every class of the pile, and none of them estimates a
 prior from positive items alone; QuaPy also brings pandas, matplotlib and downloaders of data sets. So these are
-written from the equations. Published ones train a classifier first, and a handful of examples is not enough for that. Here its
-place is taken by a score that is computed in closed form from centred features of length 1::
+written from the equations. Published ones train a classifier first, and a handful of examples is not enough for that.
+Here a score takes its place that is computed in closed form from centred features of length 1::
 
     cos_ij = cosine of item i to the mean c_j of the examples of class j,    t_i = max_j cos_ij
 

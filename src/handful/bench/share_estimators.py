@@ -22,7 +22,7 @@ import numpy as np
 from handful.bench.domains import GROUPS
 from handful.bench.estimators import ESTIMATORS, estimate
 from handful.bench.piles import PileRanges, RandomPile, Source
-from handful.bench.posterior import Shown, leave_one_out
+from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.engines.posterior import Posterior, using
 from handful.engines.share import of_task
 from handful.engines.share_statistics import TRIED_SHARES
@@ -32,7 +32,7 @@ from handful.utils.files import write_whole
 POSTERIOR, FIRST, HALF = "posterior", "first", "half"
 OWN_TITLES = {POSTERIOR: "handful: posterior", FIRST: "handful: first estimate"}
 TITLES = OWN_TITLES | {name: title for name, (title, _) in ESTIMATORS.items()} | {HALF: "Always one half"}
-LEARNING_PILES = 100  # of each feature set, for the posteriors
+LEARNING_PILES = 200  # of each feature set, for the posteriors
 GROUPED = {"Examples of a class": "shots", "Share of unknowns": "share", "Items": "items"}  # and what sorts the groups
 CLOSE = 10.0  # points
 
@@ -205,8 +205,8 @@ def run(
     posteriors: dict[str, Posterior | None] = dict.fromkeys(sources)
     if is_learned:
         shown: dict[str, Shown] = {}
-        for name, source in sources.items():
-            shown[name] = Shown.of(list(source.piles(learning_piles, seed + 1)))
+        for name, table in tables.items():
+            shown[name] = Shown.of(piles_to_learn_from(table, learning_piles, seed + 1, ranges))
             progress("learning", learning_piles * len(shown), learning_piles * len(sources))
         posteriors = {**leave_one_out(shown, origin)}
     records: list[dict[str, Any]] = []
