@@ -133,9 +133,6 @@ def bench(
     from handful.utils.threads import available_threads
 
     machine.check()
-    if name == "domains":
-        _bench_domains(folder, output, comparison.methods, kind.tasks, kind.seeds, table, as_json)
-        return
     if estimator.estimators:
         compare_estimators(
             name, folder, data.features, data.split, estimator, comparison.methods, table, output, as_json
@@ -143,8 +140,11 @@ def bench(
         return
     if estimator.piles is not None or estimator.seed is not None:
         raise ValueError("--piles and --seed are for share --estimators: give --tasks and --seeds")
+    if name == "domains":
+        _bench_domains(folder, output, comparison.methods, kind.tasks, kind.seeds, table, as_json)
+        return
     if folder is not None:
-        raise ValueError(f"only domains takes a folder: {name} takes --features {folder}")
+        raise ValueError(f"only domains takes a folder, and share --estimators: {name} takes --features {folder}")
     shots = _shots(name, kind.shots)
     protocol = Protocol(
         kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,
