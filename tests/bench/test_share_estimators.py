@@ -180,6 +180,18 @@ def test_every_estimator_sees_the_same_piles_and_errors_are_in_points(tables):
     )
 
 
+def test_differences_are_taken_over_sources():
+    errors = {"a_1": (10, 12), "a_2": (-10, 16), "b": (4, -5)}  # of the first row and of another
+    records = [
+        {"estimator": name, "domain": domain, "error": float(error)}
+        for domain, row in errors.items()
+        for name, error in zip(("posterior", "otsu"), row, strict=True)
+    ]
+    mean, half_width = share_estimators.EstimatorResults(records, 1, True).lag("otsu")
+    assert mean == pytest.approx(np.mean([4, 1]))  # a: the mean of 2 and 6; b: 1
+    assert half_width == pytest.approx(1.96 * np.std([4, 1], ddof=1) / 2**0.5)
+
+
 @pytest.fixture
 def folder(tables, tmp_path):
     (tmp_path / "sets").mkdir()

@@ -23,6 +23,7 @@ from handful.bench.domains import GROUPS
 from handful.bench.estimators import ESTIMATORS, estimate
 from handful.bench.piles import PileRanges, RandomPile, Source
 from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
+from handful.core.metrics import mean_and_half_width
 from handful.engines.posterior import Posterior, using
 from handful.engines.share import of_task
 from handful.engines.share_statistics import TRIED_SHARES
@@ -76,6 +77,18 @@ class EstimatorResults:
         """A figure of the errors of each feature set."""
         return {name: figure(self.errors(estimator, itemgetter("domain"), name)) for name in self.domains}
 
+    def lag(self, estimator: str) -> tuple[float, float]:
+        """By how much its absolute error is larger than that of the first row, and half the 95 % interval over sources.
+
+        Feature sets of one source are one value. The half-width is NaN with one source.
+        """
+        own, other = (self.by_domain(name, _absolute) for name in (estimator, self.estimators[0]))
+        sources: dict[str, list[float]] = {}
+        for name in self.domains:
+            sources.setdefault(source_of(name), []).append(own[name] - other[name])
+        mean, half_width = mean_and_half_width([float(np.mean(values)) for values in sources.values()])
+        return float(mean), float(half_width)
+
     def markdown(self, command: str) -> str:
         """All tables as text."""
         learned = (
@@ -86,7 +99,8 @@ class EstimatorResults:
         lines = [
             "# Estimators of the share of unknowns", "", f"    {command}", "",
             f"{self.piles} random piles of each of {len(self.domains)} feature sets. Errors are in points of the "
-            f"share: the mean over the piles of a feature set, averaged over the feature sets. {learned}", "",
+            "share: the mean over the piles of a feature set, averaged over the feature sets. Differences are averaged "
+            f"over sources, with half of their 95 % interval after ±. {learned}", "",
             *self._overview(), "",
         ]  # fmt: skip
         for title in GROUPED:
@@ -106,17 +120,20 @@ class EstimatorResults:
             close = self.by_domain(name, lambda e: 100 * float((np.abs(e) <= CLOSE).mean()))
             worst = max(absolute, key=lambda domain: absolute[domain])
             means = [_mean(absolute), f"{float(_mean(bias)):+.1f}", _mean(close)]
-            rows.append([TITLES[name], *means, f"{worst} ({absolute[worst]:.1f})"])
+            lag, half_width = self.lag(name)
+            text = "" if name == self.estimators[0] else f"{lag:+.1f} ± {half_width:.1f}"
+            rows.append([TITLES[name], *means, text, f"{worst} ({absolute[worst]:.1f})"])
         return rows
 
     def _overview(self) -> list[str]:
-        head = ["Estimator", "Mean absolute error", "Bias", f"Within {CLOSE:.0f} points, %", "Worst feature set"]
-        columns = len(head) if len(self.domains) > 1 else len(head) - 1
+        head = ["Estimator", "Mean absolute error", "Bias", f"Within {CLOSE:.0f} points, %"]
+        head += ["Error minus that of the first row", "Worst feature set"]
+        columns = len(head) if len({source_of(name) for name in self.domains}) > 1 else len(head) - 2
         return _table(head[:columns], [row[:columns] for row in self._rows()])
 
     def _groups(self, title: str) -> list[str]:
         group = GROUPS[title]
-        first = [r for r in self.records if r["estimator"] == self.estimators[0]]
+        first = self.records[:: len(self.estimators)]  # one record of each pile
         piles = [group(r) for r in sorted(first, key=lambda r: r[GROUPED[title]])]
         names = list(dict.fromkeys(piles))
         rows = [
@@ -141,6 +158,15 @@ class EstimatorResults:
         write_whole(files["csv"], text.getvalue().encode())
         write_whole(files["json"], (json.dumps({"command": command, "records": self.records}) + "\n").encode())
         return files
+
+
+def source_of(name: str) -> str:
+    """The source of a feature set: its name up to the first underscore.
+
+    >>> source_of("leaves99_shape")
+    'leaves99'
+    """
+    return name.partition("_")[0]
 
 
 def parse_estimators(names: str | Iterable[str] | None = None) -> list[str]:
@@ -200,7 +226,7 @@ def run(
     6
     """
     sources = {name: Source(table, ranges) for name, table in tables.items()}
-    origin = {name: name.partition("_")[0] for name in sources}
+    origin = {name: source_of(name) for name in sources}
     is_learned = POSTERIOR in estimators and len(set(origin.values())) > 1
     posteriors: dict[str, Posterior | None] = dict.fromkeys(sources)
     if is_learned:
