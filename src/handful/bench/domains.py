@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.bench.piles import PileRanges, RandomPile, Source
+from handful.bench.piles import KINDS, NEVER_KNOWN, RandomPile, Source
 from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.bench.runner import measure
 from handful.bench.settings import Contender, parse_methods, with_engine
@@ -227,7 +227,7 @@ def run(
     *,
     piles: int = 150,
     seed: int = 0,
-    ranges: PileRanges | None = None,
+    kind: str = "random",
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
     arguments: Mapping[str, Any] | None = None,
 ) -> DomainResults:
@@ -243,8 +243,9 @@ def run(
         Piles of each feature set.
     seed : int
         The seed of the piles. Posteriors are learned from piles of another seed.
-    ranges : PileRanges, optional
-        What piles are drawn from.
+    kind : str
+        A name in `handful.bench.piles.KINDS`. For "no-class", only feature sets with such items are solved. Posteriors
+        are always learned from random piles of all feature sets.
     progress : callable
         Called with what is done, the number of finished piles and of all piles.
     arguments : mapping, optional
@@ -255,15 +256,19 @@ def run(
     DomainResults
     """
     tables = {path.stem: read(path, warn=False, **(arguments or {})) for path in paths}
-    sources = {name: Source(table, ranges) for name, table in tables.items()}
+    sources = {name: Source(table, KINDS[kind]) for name, table in tables.items()}
     posteriors: dict[str, Posterior | None] = dict.fromkeys(sources)
     origin = {name: name.partition("_")[0] for name in sources}
     if len(set(origin.values())) > 1:
-        shown, total = {}, piles * len(sources)
+        shown, total = {}, 2 * piles * len(sources)
         for name, table in tables.items():
-            shown[name] = Shown.of(piles_to_learn_from(table, 2 * piles, seed + 1, ranges))
-            progress("learning", piles * len(shown), total)
+            shown[name] = Shown.of(piles_to_learn_from(table, 2 * piles, seed + 1))
+            progress("learning", 2 * piles * len(shown), total)
         posteriors = {**leave_one_out(shown, origin)}
+    if kind == "no-class":
+        sources = {name: source for name, source in sources.items() if len(source.never_known)}
+        if not sources:
+            raise ValueError(f"no feature set has items of no class: they are labelled {', '.join(NEVER_KNOWN)}")
     records, total = [], piles * len(sources)
     for name, source in sources.items():
         with using(posteriors[name]):
