@@ -201,13 +201,13 @@ def folder(tables, tmp_path):
 
 
 def test_the_command_compares_estimators_on_a_folder(folder, handful, tmp_path):
-    command = ("bench", "share", folder, "--estimators", "--methods", "first,otsu,em", "--piles", 4, "--seed", 3)
+    command = ("bench", "share", folder, "--estimators", "--methods", "first,otsu,em", "--tasks", 4, "--seed", 3)
     done = handful(*command, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "handful: first estimate: mean absolute error" in done.stdout
     text = (tmp_path / "out/share-estimators.md").read_text("utf-8")
     assert "4 random piles of each of 2 feature sets" in text
-    assert "--methods first,otsu,em --piles 4 --seed 3" in text
+    assert "--methods first,otsu,em --tasks 4 --seed 3" in text
     assert "| odd |" in text
     with open(tmp_path / "out/share-estimators.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * 4 * 3
@@ -218,12 +218,14 @@ def test_the_command_compares_estimators_on_a_folder(folder, handful, tmp_path):
 
 
 def test_without_a_folder_it_takes_the_digits_or_one_file(folder, handful, tmp_path):
-    done = handful("bench", "share", "--estimators", "--methods", "posterior,half", "--piles", 3, "-o", tmp_path / "a")
+    done = handful("bench", "share", "--estimators", "--methods", "posterior,half", "--tasks", 3, "-o", tmp_path / "a")
     assert done.returncode == 0, done.stderr
     assert "The posterior is the one that comes with handful" in (tmp_path / "a/share-estimators.md").read_text("utf-8")
-    file = ("bench", "share", "--estimators", "--features", folder / "odd.npz", "--methods", "half", "--piles", 3)
-    done = handful(*file, "-o", tmp_path / "b", "--json")
-    assert {r["domain"] for r in json.loads(done.stdout)["records"]} == {"odd"}
+    file = ("bench", "share", "--estimators", "--features", folder / "odd.npz", "--methods", "half", "--tasks", 3)
+    done = handful(*file, "--piles", "equal", "-o", tmp_path / "b", "--json")
+    records = json.loads(done.stdout)["records"]
+    assert {r["domain"] for r in records} == {"odd"}
+    assert {r["known_sizes"] for r in records} == {None}
 
 
 @pytest.mark.parametrize(
@@ -231,11 +233,13 @@ def test_without_a_folder_it_takes_the_digits_or_one_file(folder, handful, tmp_p
     [
         (("bench", "balanced", "--estimators"), "--estimators is for share"),
         (("bench", "domains", ".", "--estimators"), "--estimators is for share"),
-        (("bench", "domains", ".", "--piles", "3"), "--piles and --seed are for share --estimators"),
+        (("bench", "domains", ".", "--seed", "3"), "--seed is for share --estimators"),
         (("bench", "share", "--estimators", "--methods", "ticee"), "there is no estimator 'ticee'"),
         (("bench", "share", ".", "--estimators", "--features", "a.npz"), "give a folder or --features, not both"),
         (("bench", "share", "nowhere", "--estimators"), "nowhere holds no feature sets"),
-        (("bench", "share", "--piles", "3"), "--piles and --seed are for share --estimators"),
+        (("bench", "share", "--seed", "3"), "--seed is for share --estimators"),
+        (("bench", "share", "--estimators", "--seeds", "2"), "share --estimators has one seed"),
+        (("bench", "share", "--estimators", "--piles", "3"), "--piles is 3: with --estimators, give one of random"),
     ],
 )
 def test_wrong_calls_are_told_of(arguments, sentence, handful):

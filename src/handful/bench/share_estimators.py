@@ -207,7 +207,7 @@ def run(
     seed : int
         The seed of the piles. Posteriors are learned from piles of the next seed.
     ranges : PileRanges, optional
-        What piles are drawn from.
+        What piles are drawn from. Posteriors are always learned from random piles of all kinds.
     learning_piles : int
         Piles of each feature set that posteriors are learned from.
     progress : callable
@@ -232,7 +232,7 @@ def run(
     if is_learned:
         shown: dict[str, Shown] = {}
         for name, table in tables.items():
-            shown[name] = Shown.of(piles_to_learn_from(table, learning_piles, seed + 1, ranges))
+            shown[name] = Shown.of(piles_to_learn_from(table, learning_piles, seed + 1))
             progress("learning", learning_piles * len(shown), learning_piles * len(sources))
         posteriors = {**leave_one_out(shown, origin)}
     records: list[dict[str, Any]] = []

@@ -24,21 +24,19 @@ class EstimatorOptions:
         typer.Option(
             "--estimators",
             help="For share: compare estimators of the share on random piles, handful's own and those of the "
-            'literature. --methods "dedpul, em" names some of them.',
+            'literature. --methods "dedpul, em" names some of them, --tasks says how many piles of each feature set.',
         ),
     ] = False
-    piles: Annotated[
-        int | None, typer.Option(min=1, help="Random piles of each feature set, with --estimators. Default: 150.")
-    ] = None
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the piles, with --estimators. Default: 0.")] = None
 
 
 def compare_estimators(
-    benchmark: str, folder: Path | None, features: Path | None, split: str | None, options: EstimatorOptions,
-    methods: str | None, table: TableOptions, output: Path, as_json: bool,
+    benchmark: str, folder: Path | None, features: Path | None, split: str | None, methods: str | None,
+    count: int | None, kind: str, seed: int | None, table: TableOptions, output: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Estimators of the share, on random piles of a folder of feature sets, of one, or of the digits."""
     from handful.bench import domains, share_estimators
+    from handful.bench.piles import KINDS
     from handful.bench.report import DEFAULT_PILES
     from handful.features import FeatureTable, digits, read
 
@@ -46,6 +44,9 @@ def compare_estimators(
         raise ValueError(f"--estimators is for share: handful bench share --estimators, not {benchmark}")
     if folder is not None and features is not None:
         raise ValueError(f"give a folder or --features, not both: {folder} and {features}")
+    kinds = [name for name in KINDS if name != "no-class"]
+    if kind not in kinds:
+        raise ValueError(f"--piles is {kind}: with --estimators, give one of {', '.join(kinds)}")
     names = share_estimators.parse_estimators(methods)
     paths = domains.find_feature_sets(folder) if folder is not None else [features] if features else []
     tables = {path.stem: read(path, warn=False, **table.arguments()) for path in paths}
@@ -53,13 +54,13 @@ def compare_estimators(
         tables = {key: one.select(split=split) for key, one in tables.items()}
     tables = tables or {"digits": FeatureTable(*digits(), name="digits")}
     words = ["handful", "bench", "share", *([str(folder)] if folder else []), "--estimators"]
-    values = {"features": features, "split": split, "methods": methods, "piles": options.piles,
-              "seed": options.seed, **vars(table)}  # fmt: skip
+    values = {"features": features, "split": split, "methods": methods, "tasks": count,
+              "piles": None if kind == "random" else kind, "seed": seed, **vars(table)}  # fmt: skip
     words += [word for key, value in values.items() if value is not None for word in (f"--{key}", str(value))]
     console = console_for(as_json)
     with stoppable(console, "Nothing was written."), progress_bars(console, "piles") as progress:
         results = share_estimators.run(
-            tables, names, piles=options.piles or DEFAULT_PILES, seed=options.seed or 0, progress=progress
+            tables, names, piles=count or DEFAULT_PILES, seed=seed or 0, ranges=KINDS[kind], progress=progress
         )
     files = results.write(output, shlex.join(words))
     if as_json:

@@ -47,7 +47,9 @@ class TaskOptions:
 
     PANEL: ClassVar[str] = "Tasks"
 
-    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; domains: 150.")] = None
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; random piles: 150.")
+    ] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
     ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
     shots: Annotated[str | None, typer.Option(help="Examples of each class. Default: 5; for share: 1,5,10.")] = None
@@ -63,8 +65,8 @@ class TaskOptions:
     piles: Annotated[
         str,
         typer.Option(
-            help="For domains: random (of all kinds), equal (classes of equal size), paper (its balanced tasks), "
-            "no-class (unknown items that belong to no class)."
+            help="For domains and --estimators: random (of all kinds), equal (classes of equal size), paper (its "
+            "balanced tasks); for domains also no-class (unknown items that belong to no class)."
         ),
     ] = "random"
 
@@ -141,12 +143,15 @@ def bench(
 
     machine.check()
     if estimator.estimators:
+        if kind.seeds != 1:
+            raise ValueError("share --estimators has one seed: give it as --seed, or more --tasks")
         compare_estimators(
-            name, folder, data.features, data.split, estimator, comparison.methods, table, output, as_json
-        )
+            name, folder, data.features, data.split, comparison.methods, kind.tasks, kind.piles, estimator.seed, table,
+            output, as_json,
+        )  # fmt: skip
         return
-    if estimator.piles is not None or estimator.seed is not None:
-        raise ValueError("--piles and --seed are for share --estimators: give --tasks and --seeds")
+    if estimator.seed is not None:
+        raise ValueError("--seed is for share --estimators: other benchmarks take --seeds")
     if name == "domains":
         _bench_domains(folder, output, comparison.methods, kind, table, as_json)
         return
