@@ -264,9 +264,9 @@ TEXT = {
         Takes each class for a Gaussian around its mean, all with one covariance, and scores an item by its Mahalanobis
         distance to the nearest mean: directions in which examples of a class differ count less. A handful of examples
         cannot fill a covariance of a thousand dimensions, so it is drawn towards a multiple of the identity, by a
-        `shrinkage` that is computed from the examples. It is a good yardstick with ten or more examples of a class.
-        With one example there is no covariance, and it is the plain distance to the nearest example. It learns nothing
-        from the pile.
+        `shrinkage` that is computed from the examples. With one example there is no covariance, and it is the
+        plain distance to the nearest example. With more, it ranked unknowns about one point of AUROC better than kNN on
+        random piles of eighteen feature sets. It learns nothing from the pile.
         """,
         r"""
         d_{ij} &= (q_i - c_j)^\top \Sigma^{-1} (q_i - c_j), \qquad
@@ -282,7 +282,8 @@ TEXT = {
         item unusual for every class alike cancels, and what makes it unusual for its own class is left. It was made for
         unknowns that resemble the known classes, and for a background of many items. Here the background has the
         examples alone, so a few examples fit it poorly, and unknowns that lie away from all examples lose part of their
-        distance too: then GDA and kNN rank better. `shrinkage` is that of both covariances. With one class it is GDA.
+        distance too: on random piles of eighteen feature sets it was three points of AUROC below GDA. `shrinkage` is
+        that of both covariances. With one class it is GDA.
         """,
         r"""
         o_i &= \min_j d_{ij} - (q_i - c_0)^\top \Sigma_0^{-1} (q_i - c_0), \qquad
