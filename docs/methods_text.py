@@ -120,12 +120,10 @@ TEXT = {
         """
         This is the default method. It combines two methods that fail in different places. EOL learns a scale and a
         shift for each class, which classes that look alike need; KDO compares each item with a density of the unknowns,
-        which keeps prototypes from drifting onto clusters of them and helps most where unknowns are few. Nobody has to
-        know the share of unknowns: both methods are solved at shares that may be true, and averaged by how probable
-        these are. So an item is called unknown with confidence only if it is unknown at most of them. See [the outlier
-        share](outlier-share.md). With the same `outlier_share` it ranks unknowns better than EOL on nearly all features
-        tried. It takes the time of KDO and of two runs of EOL. Of a pile of more than 2,000 items it solves a sample
-        and scores the rest by its result.
+        which keeps prototypes from drifting onto clusters of them. Nobody has to know the share of unknowns: both methods
+        are solved at [shares that may be true](outlier-share.md), and averaged by how probable these are. So an item is
+        called unknown with confidence only if it is unknown at most of them. It takes the time of KDO and of two runs
+        of EOL. Of a pile of more than 2,000 items it solves a sample and scores the rest by its result.
         """,
         r"""
         o_i &= \tfrac12 \textstyle\sum_g w(g)\, o_i^{\mathrm{KDO}}(g) +
@@ -144,8 +142,7 @@ TEXT = {
         and with a density of the unknowns so far. A bias holds the share of unknowns at `outlier_share`; others pull
         the classes towards equal sizes, a little. Without a share it is run at sixteen shares, and their answers are
         averaged by how probable each share is: see [the outlier share](outlier-share.md). It is the quicker half of the
-        default method, and the better one on features of a good backbone; on tables of measurements it is the worse
-        one.
+        default method, better on features of a good backbone, and worse on tables of measurements.
         """,
         r"""
         y &= \mathrm{L2}(z + \tfrac12 S z), \qquad E_{il} = e^{\beta (y_i \cdot y_l - 1)}, \quad E_{ii} = 0, \qquad

@@ -109,8 +109,8 @@ class DomainResults:
         ]  # fmt: skip
         reference = TOLD if TOLD in self.methods else self.methods[0]
         for figure, title in TITLES.items():
-            rows = [self._row(method, figure, reference) for method in self.methods]
-            rows = [row for row in rows if row is not None]
+            every = [self._row(method, figure, reference) for method in self.methods]
+            rows = [row for row in every if row is not None]
             if rows:
                 head = ["Method", "Mean", f"Minus {reference}", "Worst feature set", "Its mean", "Its difference"]
                 lines += [f"## {title}", "", *_table(head, rows), ""]
