@@ -20,8 +20,8 @@ NO_PRECISION = "none"
 LEVELS = {NO_PRECISION: None} | {f"{100 * value:g}": value for value in PRECISIONS}  # by the ending of their columns
 HEAD = ("Asked", "Promised", "Found", "Found minus promised", "Items labelled", "Worst feature set", "Its difference")
 NOTE = (
-    "Precision of labels, in percent of all labels of all piles: what was asked for, what the probabilities of the kept "
-    "labels promise, and what was found. Asked none: every item that is not called unknown has a label."
+    "Precision of labels, in percent of all labels of all piles: what was asked for, what the probabilities of the "
+    "kept labels promise, and what was found. Asked none: every item that is not called unknown has a label."
 )
 
 
@@ -63,7 +63,7 @@ def count_labels(answers: Answers, truth: np.ndarray) -> dict[str, float]:
 
 
 def promised_and_found(records: Iterable[Mapping[str, Any]], ending: str) -> dict[str, float]:
-    """Return the precision promised and found over the labels of some piles, and the part of items labelled, in percent.
+    """Return in percent the precision promised and found over the labels of some piles, and the items labelled.
 
     Parameters
     ----------
@@ -73,9 +73,7 @@ def promised_and_found(records: Iterable[Mapping[str, Any]], ending: str) -> dic
         A key of `LEVELS`.
     """
     rows = [r for r in records if not np.isnan(r[f"labels_at_{ending}"])]
-    labels, expected, right = (
-        sum(r[f"{name}_at_{ending}"] for r in rows) for name in ("labels", "expected", "right")
-    )
+    labels, expected, right = (sum(r[f"{name}_at_{ending}"] for r in rows) for name in ("labels", "expected", "right"))
     items = sum(r["items"] for r in rows)
     return {
         "promised": 100 * expected / labels if labels else float("nan"),
@@ -106,7 +104,7 @@ def figures(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def tables(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return lines of Markdown: for each method and precision, all labels and the feature set that is furthest below."""
+    """Return Markdown: for each method and precision, all labels and the feature set that is furthest below."""
     rows = figures(records)
     lines = ["## Precision promised and found", "", NOTE, ""]
     for method in dict.fromkeys(row["method"] for row in rows):

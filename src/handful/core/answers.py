@@ -185,8 +185,8 @@ class Answers:
         likely_unknown = to_numpy(self.likely_unknown)
         if self.p_closest is None or not np.any(self.min_confidence):
             return np.zeros(likely_unknown.shape, bool)
-        too_unsure: np.ndarray = self.p_closest < np.asarray(self.min_confidence)[..., None]
-        return too_unsure & ~likely_unknown
+        is_set_aside: np.ndarray = (self.p_closest < np.asarray(self.min_confidence)[..., None]) & ~likely_unknown
+        return is_set_aside
 
     @property
     def class_probabilities(self) -> Array:
@@ -239,8 +239,9 @@ class Answers:
         """P(known and of the closest class): how likely a label is right. None where scores only rank."""
         if self.p_unknown is None:
             return None
-        best: np.ndarray = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
-        return best * (1 - self.p_unknown)
+        best = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
+        p: np.ndarray = best * (1 - self.p_unknown)
+        return p
 
     @property
     def expected_precision(self) -> Any:
