@@ -209,7 +209,16 @@ def describe_run(state: State) -> dict[str, Any]:
     assert run is not None
     facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
     own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
-    return own | facts | {"counts": run.counts()}
+    precision = run.answers.expected_precision
+    expected = {
+        "expected_precision": None if precision is None or np.isnan(precision) else precision,
+        "expected": [
+            {"class": number, "labels": e.labels, "right": e.right}
+            for number, e in run.expected.items()
+            if number in state.classes
+        ],
+    }
+    return own | facts | expected | {"counts": run.counts()}
 
 
 def _count_classes(codes: np.ndarray) -> dict[int, int]:
