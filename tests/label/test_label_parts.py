@@ -72,7 +72,7 @@ def labels_in(out):
 def words_of(done):
     """The sentences from the examples to how it was decided."""
     said = " ".join(done.stdout.split())
-    return re.search(r"5 classes were shown.*?(?= The \d+ unknowns fall| The labels:)", said)[0]
+    return re.search(r"5 classes were shown.*?(?= The \d+ unknowns fall| Class Labels| The labels:)", said)[0]
 
 
 def assert_alike(out, plain, sizes=SIZES):

@@ -128,7 +128,7 @@ class DomainResults:
         for method in self.methods:
             parts = [f"{TITLES[f]} {_text(_mean(list(self.by_domain(method, f).values())))}" for f in SUMMARISED]
             lines.append(f"{method}: " + ", ".join(parts))
-        return lines
+        return lines + promises.summary(self.records)
 
     def _row(self, method: str, figure: str, reference: str) -> list[str] | None:
         means = self.by_domain(method, figure)

@@ -123,6 +123,16 @@ def tables(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def summary(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each method: what was promised and found at each precision."""
+    lines: dict[str, list[str]] = {}
+    for row in figures(records):
+        if row["domain"] == "all" and row["asked"] is not None:
+            numbers = f"promised {_text(row['promised'])}, found {_text(row['found'])}"
+            lines.setdefault(row["method"], []).append(f"{100 * row['asked']:g} asked, {numbers}")
+    return [f"{method}, precision: {'; '.join(parts)}" for method, parts in lines.items()]
+
+
 def _text(value: float, sign: str = "") -> str:
     return "\N{EN DASH}" if np.isnan(value) else f"{value:{sign}.1f}"
 
