@@ -9,8 +9,8 @@ from piles import assert_refused
 
 import handful as package
 from handful.bench import domains
-from handful.bench.piles import PileRanges, Source
-from handful.bench.posterior import Shown, leave_one_out
+from handful.bench.piles import KINDS, PileRanges, Source
+from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.engines import posterior as engine
 from handful.engines.posterior import Posterior
 from handful.engines.share_statistics import TRIED_SHARES
@@ -214,6 +214,7 @@ def test_the_same_piles_for_every_method_and_paired_differences():
         (("bench", "domains", "nowhere"), "nowhere holds no feature sets"),
         (("bench", "balanced", "."), "only domains takes a folder"),
         (("bench", "domains", ".", "--seeds", "2"), "domains has one seed"),
+        (("bench", "domains", ".", "--piles", "tall"), "give one of random, equal, paper, no-class"),
     ],
 )
 def test_wrong_calls_are_told_of(arguments, sentence, handful):
@@ -225,3 +226,56 @@ def test_ranges_can_be_narrowed():
     for pile in Source(FeatureTable(*digits(), name="digits"), ranges).piles(5):
         assert (pile.ways, pile.shots, len(pile.truth)) == (3, 4, 50)
         assert pile.share == 0.5
+
+
+def test_piles_of_the_paper_are_its_balanced_tasks():
+    for pile in Source(FeatureTable(*digits(), name="digits"), KINDS["paper"]).piles(6):
+        assert (pile.ways, pile.unknown_ways, len(pile.truth), pile.share) == (5, 5, 150, 0.5)
+        np.testing.assert_array_equal(np.bincount(pile.truth[pile.truth >= 0]), [15] * 5)
+
+
+def test_piles_of_equal_classes_are_learned_from_too():
+    piles = piles_to_learn_from(FeatureTable(*digits(), name="digits"), 20, seed=3)
+    assert len(piles) == 26
+    assert all(pile.known_sizes is None and 4 <= pile.ways <= 6 for pile in piles[20:])
+
+
+def test_items_of_no_class_are_the_unknowns_and_never_known(folder, handful, tmp_path):
+    features, labels = digits()
+    names = np.where(labels == 9, "oos", labels.astype(str))
+    write(FeatureTable(features, names), folder / "scope.npz")
+    source = Source(FeatureTable(features, names, name="scope"), KINDS["no-class"])
+    for pile in source.piles(10):
+        assert "9" not in labels[pile.support_items].astype(str)
+        assert pile.share == 0 or (labels[pile.query_items] == 9).any()
+    done = handful(
+        "bench", "domains", folder, "--piles", "no-class", "--methods", "knn", "--tasks", 4, "-o", tmp_path / "out"
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "out/domains.json").read_text())
+    assert {record["domain"] for record in document["records"]} == {"scope"}
+    assert "--piles no-class" in document["command"]
+
+
+def test_no_feature_set_has_items_of_no_class(folder, handful):
+    assert_refused(handful("bench", "domains", folder, "--piles", "no-class", "--tasks", 2), "items of no class")
+
+
+def test_the_picture_has_a_row_for_each_feature_set_and_a_point_for_each_method(folder, handful, tmp_path):
+    pytest.importorskip("matplotlib")
+    from PIL import Image
+
+    done = handful("bench", "domains", folder, "--methods", "knn", "--tasks", 3, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "out/domains.png") as picture:
+        assert picture.size[0] == 1800
+    from handful.bench import domain_picture
+
+    records = [
+        {"method": m, "domain": d, "pile": 0, "auroc": a, "accuracy": a, "absolute_error": 5.0}
+        for m, d, a in [("x", "a", 70.0), ("x", "b", 90.0), ("y", "a", 60.0), ("y", "b", 80.0)]
+    ]
+    panels = domain_picture.draw(domains.DomainResults(records, 1)).axes
+    assert [text.get_text() for text in panels[0].get_yticklabels()] == ["a", "b"]
+    (line,) = [line for line in panels[0].lines if line.get_label() == "y"]
+    assert line.get_xdata().tolist() == [-10.0, -10.0]

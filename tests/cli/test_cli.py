@@ -27,7 +27,7 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     assert right <= called
     assert right > 110
     assert re.search(
-        r"KDO, without the share .* 9\d\.\d ± .* EOL, given the share .* 9\d\.\d ± .* kNN .* nearest", said
+        r"EOL \+ KDO, not told .* 9\d\.\d ± .* EOL, told the share .* 9\d\.\d ± .* kNN .* nearest", said
     )
     estimate = re.search(r"Its estimate: about (\d+) % \((.*?)\); in truth 50 %\.", said)
     assert 25 < int(estimate[1]) < 75
@@ -90,7 +90,7 @@ def test_demo_into_a_file_is_refused_in_a_sentence(tmp_path):
 def test_methods_as_a_table_and_as_json():
     said = handful("methods").stdout
     assert "simpleshot" in said
-    assert "auto, the default, is kdo." in said
+    assert "auto, the default, is eol_kdo." in said
     rows = json.loads(handful("methods", "--json").stdout)
     eol = next(row for row in rows if row["name"] == "eol")
     assert eol["paradigm"] == "transductive"

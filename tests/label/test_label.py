@@ -107,20 +107,27 @@ def test_confidence_is_that_of_the_answer(out):
 
 def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
     shown, pile = blobs
-    for method, share in (("eol", 0.4), ("auto", "auto")):
-        found = label_items(shown, pile, method=method, outlier_share=share)
-        odds = 17 / 18 * np.log(found.outlier_scores / (1 - found.outlier_scores))  # three examples a class
-        shift = np.log(found.p_unknown / (1 - found.p_unknown)) - odds
-        sure = (found.outlier_scores > 1e-5) & (found.outlier_scores < 1 - 1e-5)
-        np.testing.assert_allclose(shift[sure], shift[sure][0], atol=1e-3)
-        assert found.p_unknown.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
+    found = label_items(shown, pile, method="eol", outlier_share=0.4)
+    odds = 17 / 18 * np.log(found.outlier_scores / (1 - found.outlier_scores))  # three examples a class
+    shift = np.log(found.p_unknown / (1 - found.p_unknown)) - odds
+    sure = (found.outlier_scores > 1e-5) & (found.outlier_scores < 1 - 1e-5)
+    np.testing.assert_allclose(shift[sure], shift[sure][0], atol=1e-3)
+    assert found.p_unknown.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
+
+
+def test_p_unknown_of_the_default_is_its_score_which_averages_over_shares(blobs):
+    shown, pile = blobs
+    found = label_items(shown, pile)
+    np.testing.assert_array_equal(found.p_unknown, found.outlier_scores)
+    low, high = found.share["outlier_share_interval"]
+    assert low < found.p_unknown.mean() < high
     assert label_items(shown, pile, method="knn").p_unknown is None
 
 
 def test_items_of_the_pile_that_are_examples_are_known_and_not_calibrated_on(blobs):
     shown, pile = blobs
     given = {40 + i: "d" for i in range(5)}
-    found = label_items(shown, pile, pile_labels=given)
+    found = label_items(shown, pile, method="eol", outlier_share=0.3, pile_labels=given)
     assert found.p_unknown[40:45].tolist() == [0] * 5
     assert found.confidence[40:45].tolist() == [1] * 5
     rest = np.delete(found.p_unknown, range(40, 45))
@@ -155,7 +162,7 @@ def test_one_class_is_enough(blobs):
 
 def test_without_a_word_the_default_method_labels_and_the_share_is_estimated(blobs):
     found = label_items(*blobs)
-    assert found.model._method == "kdo"
+    assert found.model._method == "eol_kdo"
     assert found.labels.tolist() == [*"a" * 14, *"b" * 13, *"c" * 13, *["unknown"] * 20]
     share, (low, high), told = found.share.values()
     assert low < 1 / 3 < high
@@ -165,13 +172,14 @@ def test_without_a_word_the_default_method_labels_and_the_share_is_estimated(blo
     assert said + "estimated from the pile itself; --outlier-share sets it by hand." in found.sentences
 
 
-def test_where_nothing_is_unknown_the_words_say_fewer_than_two_percent(blobs):
+def test_where_nothing_is_unknown_the_words_say_that_it_may_be_nothing(blobs):
     shown, pile = blobs
     found = label_items(shown, pile.take(range(40)))
-    assert found.share["outlier_share"] < 0.02
+    assert "unknown" not in found.labels
+    assert found.share["outlier_share"] < 0.12
+    assert found.share["outlier_share_interval"][0] == 0
     (said,) = [line for line in found.sentences if "look unknown" in line]
-    assert said.startswith("Fewer than 2 % of the pile look unknown")
-    assert "between" not in said
+    assert "% of the pile look unknown (at most " in said
 
 
 @pytest.mark.parametrize("method", ["auto", "eol", "knn"])
@@ -392,7 +400,7 @@ def test_label_studio_gets_tasks_with_predictions(out, labelled):
         assert Path("/", unquote(served.partition("=")[2])) == (labelled[0] / "pile" / row["path"]).resolve()
         (prediction,) = task["predictions"]
         assert prediction["score"] == pytest.approx(float(row["confidence"]))
-        assert prediction["model_version"].endswith(", kdo")
+        assert prediction["model_version"].endswith(", eol_kdo")
         (result,) = prediction["result"]
         assert result["value"] == {"choices": [row["label"]]}
         assert (result["from_name"], result["to_name"], result["type"]) == ("label", "image", "choices")

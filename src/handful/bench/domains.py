@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from handful.bench import promises
-from handful.bench.piles import PileRanges, RandomPile, Source
-from handful.bench.posterior import Shown, leave_one_out
+from handful.bench.piles import KINDS, NEVER_KNOWN, RandomPile, Source
+from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.bench.runner import measure
 from handful.bench.settings import Contender, parse_methods, with_engine
 from handful.core.metrics import label_precision
@@ -231,7 +231,7 @@ def run(
     *,
     piles: int = 150,
     seed: int = 0,
-    ranges: PileRanges | None = None,
+    kind: str = "random",
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
     arguments: Mapping[str, Any] | None = None,
 ) -> DomainResults:
@@ -247,8 +247,9 @@ def run(
         Piles of each feature set.
     seed : int
         The seed of the piles. Posteriors are learned from piles of another seed.
-    ranges : PileRanges, optional
-        What piles are drawn from.
+    kind : str
+        A name in `handful.bench.piles.KINDS`. For "no-class", only feature sets with such items are solved. Posteriors
+        are always learned from random piles of all feature sets.
     progress : callable
         Called with what is done, the number of finished piles and of all piles.
     arguments : mapping, optional
@@ -258,15 +259,20 @@ def run(
     -------
     DomainResults
     """
-    sources = {path.stem: Source(read(path, warn=False, **(arguments or {})), ranges) for path in paths}
+    tables = {path.stem: read(path, warn=False, **(arguments or {})) for path in paths}
+    sources = {name: Source(table, KINDS[kind]) for name, table in tables.items()}
     posteriors: dict[str, Posterior | None] = dict.fromkeys(sources)
     origin = {name: name.partition("_")[0] for name in sources}
     if len(set(origin.values())) > 1:
-        shown, total = {}, piles * len(sources)
-        for name, source in sources.items():
-            shown[name] = Shown.of(list(source.piles(piles, seed + 1)))
-            progress("learning", piles * len(shown), total)
+        shown, total = {}, 2 * piles * len(sources)
+        for name, table in tables.items():
+            shown[name] = Shown.of(piles_to_learn_from(table, 2 * piles, seed + 1))
+            progress("learning", 2 * piles * len(shown), total)
         posteriors = {**leave_one_out(shown, origin)}
+    if kind == "no-class":
+        sources = {name: source for name, source in sources.items() if len(source.never_known)}
+        if not sources:
+            raise ValueError(f"no feature set has items of no class: they are labelled {', '.join(NEVER_KNOWN)}")
     records, total = [], piles * len(sources)
     for name, source in sources.items():
         with using(posteriors[name]):

@@ -19,6 +19,7 @@ from handful.features import FeatureTable
 
 MIN_CLASS_ITEMS = 4  # of a class that may be known or unknown: some examples, and some items in the pile
 MIN_PILE_ITEMS = 8
+NEVER_KNOWN = ("oos", "uncategorised", "BACKGROUND_Google")  # labels of items that belong to no class
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,23 @@ class PileRanges:
     near: float = 0.4
     known_sizes: tuple[float | None, ...] = (None, 3.0, 1.0)
     unknown_sizes: tuple[float | None, ...] = (None, 2.0, 0.7)
-    never_known: Collection[str] = ("oos", "uncategorised", "BACKGROUND_Google")
+    never_known: Collection[str] = NEVER_KNOWN
     never_known_part: float = 0.3
+
+
+EQUAL_PILES = PileRanges(  # much as in published benchmarks
+    ways=(4, 6), shots=(1, 1, 2, 5, 10), unknown_ways=(3, 8), items=(60, 200), no_unknowns=0.2, near=0.0,
+    known_sizes=(None,), unknown_sizes=(None,), never_known_part=0.0,
+)  # fmt: skip
+KINDS = {
+    "random": PileRanges(),
+    "equal": EQUAL_PILES,
+    "paper": PileRanges(  # the balanced task of the paper: 15 queries of each of 10 classes
+        ways=(5, 5), shots=(1, 5), unknown_ways=(5, 5), items=(150, 150), share=(0.5, 0.5), no_unknowns=0.0, near=0.0,
+        known_sizes=(None,), unknown_sizes=(None,), never_known_part=0.0,
+    ),
+    "no-class": PileRanges(near=0.0, never_known_part=1.0),  # unknown items that belong to no class
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,7 +149,8 @@ class Source:
     def pile(self, number: int, seed: int = 0) -> RandomPile:
         """Return one pile of a seed."""
         rng, ranges = np.random.default_rng([seed, number]), self.ranges
-        ways = int(rng.integers(ranges.ways[0], min(ranges.ways[1], len(self.classes) - 1) + 1))
+        most_ways = min(ranges.ways[1], len(self.classes) - 1)
+        ways = int(rng.integers(min(ranges.ways[0], most_ways), most_ways + 1))
         known = np.sort(rng.choice(self.classes, ways, replace=False))
         shots = min(int(rng.choice(ranges.shots)), min(len(self.members[k]) for k in known) - 2)
         unknown, is_near, has_never_known = self._unknown_classes(rng, known)

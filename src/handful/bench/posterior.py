@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from handful.bench.piles import RandomPile
+from handful.bench.piles import EQUAL_PILES, PileRanges, RandomPile, Source
 from handful.core.arrays import class_count
 from handful.core.prepare import prepare
 from handful.engines.density import densities, kernels
@@ -20,6 +20,9 @@ from handful.engines.neighbours import smooth
 from handful.engines.posterior import Posterior
 from handful.engines.share import MIN_ITEMS, PASSES, PREPARATION
 from handful.engines.share_statistics import TRIED_SHARES, columns
+from handful.features import FeatureTable
+
+EQUAL_PART = 0.3  # piles of equal classes for each other pile that is learned from
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,15 @@ class Shown:
     def learn(self) -> Posterior:
         """The posterior that fits these piles."""
         return Posterior.learn(self.columns, self.shares, np.array(TRIED_SHARES))
+
+
+def piles_to_learn_from(table: FeatureTable, count: int, seed: int, ranges: PileRanges | None = None) -> list[RandomPile]:
+    """Random piles of a feature set, and some more whose classes are of equal size.
+
+    Random piles alone teach caution that a pile with a single example of each class, of equal classes, does not need.
+    """
+    equal = Source(table, EQUAL_PILES).piles(round(EQUAL_PART * count), seed + 1)
+    return [*Source(table, ranges).piles(count, seed), *equal]
 
 
 def _columns(pile: RandomPile) -> dict[str, np.ndarray]:

@@ -46,7 +46,7 @@ class TaskOptions:
 
     PANEL: ClassVar[str] = "Tasks"
 
-    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; for share: 300.")] = None
+    tasks: Annotated[int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; domains: 150.")] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
     ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
     shots: Annotated[str | None, typer.Option(help="Examples of each class. Default: 5; for share: 1,5,10.")] = None
@@ -59,6 +59,13 @@ class TaskOptions:
         float | None,
         typer.Option(help="Classes of unequal size: a Dirichlet concentration, the smaller the more unequal."),
     ] = None
+    piles: Annotated[
+        str,
+        typer.Option(
+            help="For domains: random (of all kinds), equal (classes of equal size), paper (its balanced tasks), "
+            "no-class (unknown items that belong to no class)."
+        ),
+    ] = "random"
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ def bench(
 
     machine.check()
     if name == "domains":
-        _bench_domains(folder, output, comparison.methods, kind.tasks, kind.seeds, table, as_json)
+        _bench_domains(folder, output, comparison.methods, kind, table, as_json)
         return
     if folder is not None:
         raise ValueError(f"only domains takes a folder: {name} takes --features {folder}")
@@ -166,23 +173,34 @@ def bench(
 
 
 def _bench_domains(
-    folder: Path | None, output: Path, methods: str | None, piles: int | None, seeds: int, table: Any, as_json: bool
+    folder: Path | None, output: Path, methods: str | None, kind: TaskOptions, table: Any, as_json: bool
 ) -> None:
     """Random piles of every feature set of a folder."""
-    from handful.bench import domains
+    from handful.bench import domain_picture, domains, plots
+    from handful.bench.piles import KINDS
     from handful.bench.report import DEFAULT_PILES
+    from handful.utils.files import write_whole
 
     if folder is None:
         raise ValueError("give a folder of feature sets, as in handful bench domains FOLDER")
-    if seeds != 1:
+    if kind.seeds != 1:
         raise ValueError("domains has one seed: give more --tasks")
+    if kind.piles not in KINDS:
+        raise ValueError(f"--piles is {kind.piles}: give one of {', '.join(KINDS)}")
     paths, rows = domains.find_feature_sets(folder), domains.contenders(methods)
     words = ["handful", "bench", "domains", str(folder)] + (["--methods", methods] if methods else [])
-    words += ["--tasks", str(piles)] if piles else []
+    words += ["--piles", kind.piles] if kind.piles != "random" else []
+    words += ["--tasks", str(kind.tasks)] if kind.tasks else []
     console = console_for(as_json)
     with stoppable(console, "Nothing was written."), progress_bars(console, "piles") as progress:
-        results = domains.run(paths, rows, piles=piles or DEFAULT_PILES, progress=progress, arguments=table.arguments())
+        results = domains.run(
+            paths, rows, piles=kind.tasks or DEFAULT_PILES, kind=kind.piles, progress=progress,
+            arguments=table.arguments(),
+        )  # fmt: skip
     files = results.write(output, shlex.join(words))
+    if plots.available():
+        files["png"] = output / "domains.png"
+        write_whole(files["png"], plots.png(domain_picture.draw(results)))
     if as_json:
         typer.echo(files["json"].read_text("utf-8"), nl=False)
         return

@@ -32,6 +32,10 @@ TRIED_SHARES = (0.01, 0.03, 0.06, 0.1, 1 / 6, 0.25, 1 / 3, 0.42, 0.5, 0.58, 2 / 
 FINE_SHARES = np.concatenate([[0.01, 0.015], np.arange(0.02, 0.98, 0.01), [0.98]])  # interpolated between those
 ESTIMATE_SHARPNESS, INTERVAL_SHARPNESS = 100.0, 5.0  # the factor of the cost in the weights
 MAX_EXCESS = 6.0  # larger values of r say no more
+WEIGHED_BY_SIZE = (  # they say more with many examples and items
+    "log-odds of g", "g", "log c", "r", "first estimate - g", "low end - g", "high end - g",
+)  # fmt: skip
+USUAL_ITEMS = 90.0  # of a pile
 QUERY_LEVELS = (25, 50, 75)  # percentiles of the queries' similarity to their best class
 MAX_SIMILARITY = 0.98  # of an example to the others of its class; above it they are copies
 EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to their own class
@@ -52,7 +56,8 @@ def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndar
     Returns
     -------
     dict of arrays [B, G]
-        By name. A number of the whole task, x, comes as x and as x (g - 1/2).
+        By name. A number of the whole task, x, comes as x and as x (g - 1/2). The main numbers at a share come once
+        more divided by the shots, and once more times log(items / 90).
     """
     xp = array_namespace(kernel.h)
     g = np.array(TRIED_SHARES)
@@ -74,6 +79,9 @@ def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndar
         "low end - g": low[:, None] - g,
         "high end - g": high[:, None] - g,
     }
+    few_shots, many_items = 1 / kernel.shots, np.log(max(kernel.queries, 1) / USUAL_ITEMS)
+    at_share |= {f"{name} / shots": at_share[name] * few_shots for name in WEIGHED_BY_SIZE}
+    at_share |= {f"{name} x log items": at_share[name] * many_items for name in WEIGHED_BY_SIZE}
     of_task = _of_task(kernel, to_numpy(labels))
     for name, values in of_task.items():
         at_share[name] = np.broadcast_to(values[:, None], (batch, len(g)))

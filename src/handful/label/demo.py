@@ -25,8 +25,8 @@ from handful.utils import csv_file
 from handful.utils.shares_in_words import about, percent, span
 
 NAMES = {
-    AUTO: f"{get_solver(AUTO).info.estimator}, without the share",
-    "eol": "EOL, given the share",
+    AUTO: f"{get_solver(AUTO).info.title}, not told",
+    "eol": "EOL, told the share",
     "knn": "kNN distance",
     "simpleshot": "nearest mean",
 }
