@@ -471,7 +471,7 @@ def test_threshold_map_details_and_what_is_similar(ran):
     assert page.locator(".detail .chances li").count() >= 5
     page.keyboard.press("s")
     page.locator(".lead h2", has_text="Similar to 0030.png").wait_for()
-    until(page, "document.querySelector('[aria-posinset=\"1\"]')?.title", "0030.png")
+    until(page, "document.querySelector('.tile:not([hidden])[aria-posinset=\"1\"]')?.title", "0030.png")
 
 
 def test_errors_are_told_in_one_place_and_what_was_typed_stays(serve, visit, pile):
