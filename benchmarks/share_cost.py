@@ -22,7 +22,8 @@ DIMENSIONS = (64, 640, 1280)
 CONTENDERS = {
     "estimate of the share": lambda tasks: _estimate(tasks, None),
     "KDO, told": lambda tasks: handful.solve_task(tasks, method="kdo", outlier_share=0.5),
-    "default (KDO, not told)": lambda tasks: handful.solve_task(tasks),
+    "KDO, not told": lambda tasks: handful.solve_task(tasks, method="kdo"),
+    "default (EOL + KDO, not told)": lambda tasks: handful.solve_task(tasks),
     "EOL, told, backend array": lambda tasks: handful.solve_task(
         tasks, method="eol", outlier_share=0.5, backend="array"
     ),

@@ -258,6 +258,38 @@ TEXT = {
         p_{ij} &= \mathrm{softmax} \text{ over the } N \text{ class logits}, \qquad o_i = l_{i,N+1}
         """,
     ),
+    "gda": Words(
+        "Gaussian discriminant analysis, Mahalanobis distance",
+        """
+        Takes each class for a Gaussian around its mean, all with one covariance, and scores an item by its Mahalanobis
+        distance to the nearest mean: directions in which examples of a class differ count less. A handful of examples
+        cannot fill a covariance of a thousand dimensions, so it is drawn towards a multiple of the identity, by a
+        `shrinkage` that is computed from the examples. With one example there is no covariance, and it is the
+        plain distance to the nearest example. With more, its AUROC was half a point to one point above that of
+        kNN on random piles of eighteen feature sets. It learns nothing from the pile.
+        """,
+        r"""
+        d_{ij} &= (q_i - c_j)^\top \Sigma^{-1} (q_i - c_j), \qquad
+            \Sigma = (1 - \lambda)\, C + \lambda\, \tfrac{\mathrm{tr}\, C}{D}\, I, \quad
+            C = \tfrac1S \textstyle\sum_s (z_s - c_{y_s})(z_s - c_{y_s})^\top \\
+        p_{ij} &= \mathrm{softmax}_j(-\tfrac12 d_{ij}), \qquad o_i = \min_j d_{ij}
+        """,
+    ),
+    "relative_mahalanobis": Words(
+        "Mahalanobis distance to a class, relative to a background",
+        """
+        Subtracts from the distance of GDA the distance to one Gaussian of all examples, the background. What makes an
+        item unusual for every class alike cancels, and what makes it unusual for its own class is left. It was made for
+        unknowns that resemble the known classes, and for a background of many items. Here the background has the
+        examples alone, so a few examples fit it poorly, and unknowns that lie away from all examples lose part of their
+        distance too: on random piles of eighteen feature sets it was three points of AUROC below GDA. `shrinkage` is
+        that of both covariances. With one class it is GDA.
+        """,
+        r"""
+        o_i &= \min_j d_{ij} - (q_i - c_0)^\top \Sigma_0^{-1} (q_i - c_0), \qquad
+            c_0, \Sigma_0 \text{ of all examples}, \quad d_{ij}, p_{ij} \text{ as GDA}
+        """,
+    ),
     "snatcher_f": Words(
         "Transformation consistency, on FEAT's transformation",
         """

@@ -28,7 +28,12 @@ SEED = 1
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(" ::")[0])
     parser.add_argument("folder", type=Path, help="a folder of feature sets with labels")
-    parser.add_argument("--piles", type=int, default=500, help="random piles of each feature set (500); piles of equal classes are added")
+    parser.add_argument(
+        "--piles",
+        type=int,
+        default=500,
+        help="random piles of each feature set (500); piles of equal classes are added",
+    )
     parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
     given = parser.parse_args(arguments)
 

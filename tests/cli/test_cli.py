@@ -26,9 +26,7 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     assert of == 150
     assert right <= called
     assert right > 110
-    assert re.search(
-        r"EOL \+ KDO, not told .* 9\d\.\d ± .* EOL, told the share .* 9\d\.\d ± .* kNN .* nearest", said
-    )
+    assert re.search(r"EOL \+ KDO, not told .* 9\d\.\d ± .* EOL, told the share .* 9\d\.\d ± .* kNN .* nearest", said)
     estimate = re.search(r"Its estimate: about (\d+) % \((.*?)\); in truth 50 %\.", said)
     assert 25 < int(estimate[1]) < 75
     assert re.match(r"(between|at (least|most)) \d", estimate[2])

@@ -63,7 +63,9 @@ class Shown:
         return Posterior.learn(self.columns, self.shares, np.array(TRIED_SHARES))
 
 
-def piles_to_learn_from(table: FeatureTable, count: int, seed: int, ranges: PileRanges | None = None) -> list[RandomPile]:
+def piles_to_learn_from(
+    table: FeatureTable, count: int, seed: int, ranges: PileRanges | None = None
+) -> list[RandomPile]:
     """Random piles of a feature set, and some more whose classes are of equal size.
 
     Random piles alone teach caution that a pile with a single example of each class, of equal classes, does not need.
