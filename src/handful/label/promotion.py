@@ -71,7 +71,7 @@ def promote_groups(
     promoted = {name: list(items) for name, items in job.promoted.items()}
     for number, name in names.items():
         promoted.setdefault(name, []).extend(groups[number].items[:examples])
-    promoted_share = sum(groups[number].size for number in names) / record.unknown
+    promoted_share = sum(groups[number].size for number in names) / (record.unknown - record.set_aside)
     remaining_share = 1 - sum(min(examples, groups[number].size) for number in names) / record.items
     if remaining_share <= 0:
         raise ValueError("every item of the pile would be an example: nothing is left to label")

@@ -19,6 +19,7 @@ import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
 from handful.label.base_files import base_parameters
+from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
 from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
@@ -38,7 +39,7 @@ PIXEL_RULE = Number(-1000, 1000)  # a mean or a deviation of pixels
 DECISION_RULES = Fields(
     {
         "method": Text(200), "outlier_share": OrAuto(0, 1), "threshold": Number(optional=True),
-        "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE,
+        "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE, "precision": SHARE_RULE,
     }
 )  # fmt: skip
 BACKBONE_RULES = Fields(
@@ -72,6 +73,8 @@ RECORD_RULES = Fields(
         "outlier_share_interval": ListOf(SHARE_RULE, 2, optional=True), "outlier_share_told": Flag(),
         "groups": ListOf(GROUP_RULES), "job": JOB_RULES,
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
+        "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
+        "expected_in_words": Anything(), "decided": Anything(),
     },
     {"items", "unknown", "groups", "job"},
 )  # fmt: skip
@@ -158,6 +161,7 @@ class Record:
     groups: Mapping[int, Group]
     job: Job | None
     own: bool
+    set_aside: int = 0
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -183,6 +187,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         "handful": handful.__version__,
         "run": new_id(),
         **counts,
+        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
         **labelled.share,
         "groups": groups,
         "job": None if job is None else job_entries(job),
@@ -225,7 +230,8 @@ def read_record(folder: Path) -> Record:
     except ValueError as error:
         raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile again with `handful label`") from None
     groups = {group["number"]: Group(group["size"], _marks(group["items"])) for group in record["groups"]}
-    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own)
+    set_aside = record.get("set_aside", 0)
+    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own, set_aside)
 
 
 def _contradiction(record: Mapping[str, Any]) -> str | None:
@@ -235,7 +241,8 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
         return "the groups are not numbered 1, 2, ..."
     if any(group["size"] < 1 or group["size"] != len(group["items"]) for group in groups):
         return "a group's size is not the number of its items"
-    if not sum(group["size"] for group in groups) <= record["unknown"] <= record["items"]:
+    likely_unknown = record["unknown"] - record.get("set_aside", 0)
+    if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None
 

@@ -19,7 +19,8 @@ class Result(Answers):
     """The answers for the queries of one task, arrays [Q, ...], or of a batch of tasks, arrays [B, Q, ...].
 
     What each number means is said once, in `handful.core.answers`: `labels`, `closest`, `unknown`, `p_unknown`,
-    `confidence`, `class_probabilities`. High `outlier_scores` mean more likely unknown.
+    `confidence`, `class_probabilities`, `expected_precision`. High `outlier_scores` mean more likely unknown.
+    `result.at_precision(0.9)` keeps only as many labels as nine in ten should be right of.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Result(Answers):
     @cached_property
     def groups(self) -> list[Group]:
         """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task."""
-        return group_unknowns(self._one_task(), to_numpy(self.unknown))
+        return group_unknowns(self._one_task(), to_numpy(self.likely_unknown))  # not labels that are too unsure
 
     def promote(self, names: dict[int, Any], examples: int = 5) -> Promoted:
         """Make classes of groups: a task whose support also holds the most central items of each named group.
@@ -93,7 +94,7 @@ class Result(Answers):
         """
         task = self._one_task()
         share = None if self.outlier_share_interval is not None else float(self.outlier_share)
-        return promote(task, self.groups, to_numpy(self.unknown), names, examples, share)
+        return promote(task, self.groups, to_numpy(self.likely_unknown), names, examples, share)
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with one row for each item.
@@ -128,7 +129,7 @@ class Result(Answers):
         if not -len(self) <= index(i) < len(self):
             raise IndexError(f"there is no task {i}: there are {len(self)}, counted from 0")
         i = index(i) % len(self)
-        return Result(
+        result = Result(
             self.probabilities[i], self.outlier_scores[i], self.classes[i],
             _pick(self.threshold, i), _pick(self.outlier_share, i), task=self.task[i], made_by=self.made_by,
             state={name: value[i : i + 1] for name, value in self.state.items()},
@@ -136,6 +137,8 @@ class Result(Answers):
             outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
             is_calibrated=self.is_calibrated,
         )  # fmt: skip
+        result.min_confidence = _pick(self.min_confidence, i)
+        return result
 
     def __repr__(self) -> str:
         unknown = to_numpy(self.unknown)

@@ -209,6 +209,11 @@ def describe_run(state: State) -> dict[str, Any]:
     assert run is not None
     facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
     own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
+    precision, expected = run.answers.expected_precision, run.expected
+    own |= {
+        "expected_precision": None if precision is None or np.isnan(precision) else precision,
+        "expected": [{"class": n, **expected[n]._asdict()} for n in state.classes if n in expected],
+    }
     return own | facts | {"counts": run.counts()}
 
 

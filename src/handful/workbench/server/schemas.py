@@ -115,6 +115,14 @@ class Counts(BaseModel):
     changed: int
 
 
+class Expected(BaseModel):
+    """How many items the run gave to a class, and how many of these should be right."""
+
+    class_: Annotated[int, Field(alias="class")]
+    labels: int
+    right: float
+
+
 class Run(BaseModel):
     """The last run: its options and its result."""
 
@@ -127,6 +135,10 @@ class Run(BaseModel):
     share_high: float | None
     share_told: bool
     threshold: float
+    expected_precision: Annotated[
+        float | None, Field(description="The part of the labels that should be right; null without probabilities.")
+    ]
+    expected: list[Expected]
     counts: Counts
 
 
@@ -265,6 +277,7 @@ class Solved(BaseModel):
     classes: list[Any]
     outlier_share: float
     outlier_share_interval: list[float] | None
+    expected_precision: float | None
 
 
 class Health(BaseModel):
