@@ -107,3 +107,35 @@ def peak_memory(tasks: int) -> dict[str, float]:
     if not Path("/proc/self/status").exists():
         return {}
     return {backend: float(run(PEAK_MEMORY, backend, str(tasks))[1]) for backend in ("array", "fast")}
+
+
+LARGE_PILE = """
+import sys, time
+import numpy as np
+import handful
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+def pile(items, dimension):
+    rng = np.random.default_rng(0)
+    means = 2 * rng.standard_normal((10, dimension), dtype=np.float32)
+    of = np.r_[np.repeat(np.arange(5), 5), np.arange(items) % 10]
+    features = means[of] + rng.standard_normal((len(of), dimension), dtype=np.float32)
+    return features[:25], of[:25], features[25:]
+
+method, share, items, dimension = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+options = {} if share == "auto" else {"outlier_share": float(share)}
+handful.solve(*pile(150, dimension), method=method, **options)  # libraries and the kernel are loaded
+task = pile(items, dimension)
+before, start = peak(), time.perf_counter()
+handful.solve(*task, method=method, **options)
+print(time.perf_counter() - start, peak() - before)
+"""
+
+
+def large_pile(method: str, share: str, items: int, dimension: int) -> tuple[float, float]:
+    """Seconds and MiB at the peak of one pile in a fresh process, beyond libraries and the features."""
+    seconds, memory = run(LARGE_PILE, method, share, str(items), str(dimension))[1].split()
+    return float(seconds), float(memory)

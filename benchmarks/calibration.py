@@ -24,7 +24,7 @@ from handful.features import FeatureTable, Protocol, draw
 
 BINS = 15
 SHARES = ((30, 0), (25, 5), (20, 10), (15, 15), (10, 20), (5, 25))
-METHODS = {"auto": "Auto", "eol": "EOL", "eol_kdo": "EOL + KDO"}
+METHODS = {"auto": "EOL + KDO (default)", "kdo": "KDO", "eol": "EOL"}
 SHOTS = (1, 5, 10)
 
 Reliability = tuple[np.ndarray, np.ndarray, np.ndarray]  # of each bin: mean P, part unknown, items

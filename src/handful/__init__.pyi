@@ -39,6 +39,7 @@ from handful.estimators.classes import EOL as EOL
 from handful.estimators.classes import EOLKDO as EOLKDO
 from handful.estimators.classes import FEAT as FEAT
 from handful.estimators.classes import Finetune as Finetune
+from handful.estimators.classes import GDA as GDA
 from handful.estimators.classes import IForest as IForest
 from handful.estimators.classes import KDO as KDO
 from handful.estimators.classes import KNN as KNN
@@ -53,6 +54,7 @@ from handful.estimators.classes import POODLE as POODLE
 from handful.estimators.classes import PROSER as PROSER
 from handful.estimators.classes import PTMAP as PTMAP
 from handful.estimators.classes import RPL as RPL
+from handful.estimators.classes import RelativeMahalanobis as RelativeMahalanobis
 from handful.estimators.classes import SimpleShot as SimpleShot
 from handful.estimators.classes import SnaTCHerF as SnaTCHerF
 from handful.estimators.classes import SoftKMeans as SoftKMeans
@@ -67,6 +69,7 @@ __all__ = [
     "EOLKDO",
     "FEAT",
     "Finetune",
+    "GDA",
     "IForest",
     "Info",
     "KDO",
@@ -83,6 +86,7 @@ __all__ = [
     "PTMAP",
     "Pile",
     "RPL",
+    "RelativeMahalanobis",
     "Result",
     "SimpleShot",
     "SnaTCHerF",

@@ -182,7 +182,14 @@ def test_the_command_compares_methods_on_every_feature_set(folder, handful, tmp_
     with open(tmp_path / "out/domains.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 6 * 4
-    records = json.loads((tmp_path / "out/domains.json").read_text())["records"]
+    assert "## Precision promised and found" in text
+    assert "Auto (not told), precision: 80 asked, promised " in done.stdout
+    document = json.loads((tmp_path / "out/domains.json").read_text())
+    kept = [r for r in document["promises"] if r["method"] == "Auto (not told)" and r["domain"] == "all"]
+    assert [r["asked"] for r in kept] == [None, 0.8, 0.9, 0.95]
+    assert all(r["promised"] >= 100 * r["asked"] for r in kept[1:] if r["promised"] is not None)
+    assert not any(r["method"] == "knn" for r in document["promises"])  # its scores only rank
+    records = document["records"]
     told = [r for r in records if r["method"] == "EOL (told)"]
     assert all(abs(r["share_error"]) <= 1.0 for r in told)  # it is told a share from 1 to 99 %
     assert {r["domain"] for r in records} == {"even", "odd"}

@@ -154,7 +154,7 @@ def test_one_class_is_enough(blobs):
     found = label_items(FeatureTable(shown.features[:3], ["a"] * 3, shown.names[:3]), pile)
     assert set(found.labels) == {"a", "unknown"}
     assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
-    assert found.sentences[2].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
+    assert found.sentences[3].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
 
 
 # The share of unknowns

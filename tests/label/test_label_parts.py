@@ -72,7 +72,7 @@ def labels_in(out):
 def words_of(done):
     """The sentences from the examples to how it was decided."""
     said = " ".join(done.stdout.split())
-    return re.search(r"5 classes were shown.*?(?= The \d+ unknowns fall| The labels:)", said)[0]
+    return re.search(r"5 classes were shown.*?(?= The \d+ unknowns fall| Class Labels| The labels:)", said)[0]
 
 
 def assert_alike(out, plain, sizes=SIZES):
@@ -100,6 +100,8 @@ def assert_alike(out, plain, sizes=SIZES):
         ("--method", "eol", "--outlier-share", 0.4),
         ("--method", "eol", "--unknown-rate", 0.25),
         ("--method", "eol", "--max-false-unknown", 0.02),
+        ("--precision", 0.9),
+        ("--method", "eol", "--precision", 0.95),
         ("--method", "eol", "--threshold", 0.7),
         ("--method", "knn"),  # its scores only rank
         ("--method", "simpleshot", "--outlier-share", 0.3),

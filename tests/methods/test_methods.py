@@ -554,6 +554,49 @@ def test_knn_is_at_no_distance_from_a_copy():
     assert not result.outlier_scores.any()
 
 
+def test_gda_is_the_mahalanobis_distance_of_scikit_learns_shrunk_covariance():
+    from sklearn.covariance import OAS
+
+    support, labels, query = random_task(np.random.default_rng(13), 2, [5, 4, 6], 9, 20)
+    result = run("gda", support, labels, query, preparation="none")
+    relative = run("relative_mahalanobis", support, labels, query, preparation="none")
+    for i in range(2):
+        means = np.array(means_of(support[i], labels[i]))
+        within = OAS(assume_centered=True).fit(support[i] - means[labels[i]])
+        d = np.stack([within.mahalanobis(query[i] - mean) for mean in means], axis=1)
+        np.testing.assert_allclose(result.outlier_scores[i], d.min(axis=1), rtol=1e-9)
+        np.testing.assert_allclose(result.probabilities[i], [softmax_of(-row / 2) for row in d], atol=1e-9)
+        background = OAS().fit(support[i]).mahalanobis(query[i])
+        np.testing.assert_allclose(relative.outlier_scores[i], d.min(axis=1) - background, rtol=1e-7, atol=1e-9)
+    same(relative, run("relative_mahalanobis", support, labels, query, preparation="none", shrinkage=None))
+
+
+def test_gda_with_a_full_shrinkage_is_the_nearest_class_mean():
+    support, labels, query = random_task(np.random.default_rng(14), 1, [3, 3], 9, 6)
+    result = run("gda", support, labels, query, preparation="none", shrinkage=1.0)
+    means = np.array(means_of(support[0], labels[0]))
+    squares = ((query[0][:, None] - means) ** 2).sum(axis=-1).min(axis=1)
+    variance = ((support[0] - means[labels[0]]) ** 2).mean()
+    np.testing.assert_allclose(result.outlier_scores[0], squares / variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "shots"),
+    # A background of few copies is flat: there relative_mahalanobis has no order that could be expected.
+    [*(("gda", shots) for shots in [(1, 1, 1), (1,), (3,), (4, 4)]), ("relative_mahalanobis", (1,)),
+     ("relative_mahalanobis", (3,)), ("relative_mahalanobis", (1, 1, 1, 1))],
+)  # fmt: skip
+def test_gaussians_order_items_by_distance_also_where_examples_show_no_covariance(name, shots):
+    rng = np.random.default_rng(15)
+    centres = np.eye(8)[: len(shots)]
+    support = np.repeat(centres, shots, axis=0)[None]  # copies: no covariance within a class
+    labels = np.repeat(np.arange(len(shots)), shots)[None]
+    query = np.concatenate([centres + 0.05 * rng.normal(size=centres.shape), 2 * np.eye(8)[7:]])[None]
+    result = run(name, support, labels, query, preparation="none")
+    assert np.isfinite(result.outlier_scores).all()
+    assert result.outlier_scores[0].argmax() == len(shots)
+
+
 def test_maxprob_and_entropy_by_hand():
     p = np.array([[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]])
     np.testing.assert_array_equal(maxprob(p), [-0.5, -1.0, -0.75])

@@ -470,6 +470,21 @@ def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     assert (now["labelled"], now["unknown"]) == (before["labelled"], before["unknown"])
 
 
+def test_the_page_says_how_many_labels_should_be_right(ran):
+    page = ran()
+    said = told(page)["run"]
+    labels, right = (sum(one[name] for one in said["expected"]) for name in ("labels", "right"))
+    sentence = page.locator("#said", has_text="should be right")
+    sentence.wait_for()
+    assert f"Of {labels} labels about {right:.0f} should be right." in sentence.inner_text()
+    one = said["expected"][2]  # in the order of the classes
+    chip(page, NAMES[2]).locator(".total").click()
+    text = f", about {one['right']:.0f} of {one['labels']} labels of the last run should be right"
+    until(page, TEXT.format("expected"), text)
+    page.click("[data-view=unknown]")
+    page.locator("#expected").wait_for(state="detached")
+
+
 def test_threshold_map_details_and_what_is_similar(ran):
     page = ran()
     before = told(page)["run"]["counts"]["unknown"]
@@ -510,7 +525,7 @@ def test_threshold_map_details_and_what_is_similar(ran):
     assert page.locator(".detail .chances li").count() >= 5
     page.keyboard.press("s")
     page.locator(".lead h2", has_text="Similar to 0030.png").wait_for()
-    until(page, "document.querySelector('[aria-posinset=\"1\"]')?.title", "0030.png")
+    until(page, "document.querySelector('.tile:not([hidden])[aria-posinset=\"1\"]')?.title", "0030.png")
 
 
 def test_errors_are_told_in_one_place_and_what_was_typed_stays(serve, visit, pile):

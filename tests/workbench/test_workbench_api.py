@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import time
@@ -268,6 +269,36 @@ def test_every_change_can_be_undone_and_done_again_in_any_number_of_steps(digits
     assert (seen(), shown()) == moments[-2]
     client.post("/labels", json={"items": unsure[:1], "class": 0})
     assert client.post("/redo").status_code == 409  # a new change ends what could be done again
+    project.close()
+
+
+def test_a_run_says_how_many_labels_should_be_right(solved):
+    _, client, _, classes = solved
+    said = client.get("/project").json()["run"]
+    pile = [item for item in client.get("/items?limit=1000").json()["items"] if item["class"] is None]
+    labels = [item for item in pile if item["decision"]]
+    right = sum(item["confidence"] for item in labels)
+    assert said["expected_precision"] == pytest.approx(right / len(labels))
+    assert f"Of {len(labels)} labels about {right:.0f} should be right." in said["sentence"]
+    assert {one["class"] for one in said["expected"]} == set(classes.values())
+    for one in said["expected"]:
+        own = [item["confidence"] for item in labels if item["decision"] == one["class"]]
+        assert one["labels"] == len(own)
+        assert one["right"] == pytest.approx(sum(own))
+
+
+def test_without_labels_no_precision_is_promised(digits, tmp_path):
+    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    client = client_of(project)
+    show(client, digits[1], (0, 1, 2))
+    run(client, project)
+    nothing = client.post("/threshold", json={"threshold": -1.0}).json()
+    assert nothing["expected_precision"] is None
+    assert [one["labels"] for one in nothing["expected"]] == [0, 0, 0]
+    assert "should be right" not in nothing["sentence"]
+    every = client.post("/threshold", json={"threshold": 2.0}).json()
+    assert every["expected_precision"] < 0.7
+    assert re.search(r"Only about \d+ of \d+ labels should be right: check the least sure ones\.", every["sentence"])
     project.close()
 
 

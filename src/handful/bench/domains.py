@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.bench import promises
 from handful.bench.piles import KINDS, NEVER_KNOWN, RandomPile, Source
 from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.bench.runner import measure
@@ -109,11 +110,12 @@ class DomainResults:
         ]  # fmt: skip
         reference = TOLD if TOLD in self.methods else self.methods[0]
         for figure, title in TITLES.items():
-            rows = [self._row(method, figure, reference) for method in self.methods]
-            rows = [row for row in rows if row is not None]
+            every = [self._row(method, figure, reference) for method in self.methods]
+            rows = [row for row in every if row is not None]
             if rows:
                 head = ["Method", "Mean", f"Minus {reference}", "Worst feature set", "Its mean", "Its difference"]
                 lines += [f"## {title}", "", *_table(head, rows), ""]
+        lines += promises.tables(self.records)
         lines += ["## Where it is right, and where it is not", "", f"{AUTO}; in brackets, minus {reference}.", ""]
         for title, group in GROUPS.items():
             lines += [f"### {title}", "", *self._groups(group, reference), ""]
@@ -126,7 +128,7 @@ class DomainResults:
         for method in self.methods:
             parts = [f"{TITLES[f]} {_text(_mean(list(self.by_domain(method, f).values())))}" for f in SUMMARISED]
             lines.append(f"{method}: " + ", ".join(parts))
-        return lines
+        return lines + promises.summary(self.records)
 
     def _row(self, method: str, figure: str, reference: str) -> list[str] | None:
         means = self.by_domain(method, figure)
@@ -195,8 +197,10 @@ class DomainResults:
         writer.writeheader()
         writer.writerows(self.records)
         write_whole(files["csv"], text.getvalue().encode())
-        plain = [{k: None if v != v else v for k, v in record.items()} for record in self.records]  # NaN is no JSON
-        write_whole(files["json"], (json.dumps({"command": command, "records": plain}) + "\n").encode())
+        plain = [_without_nan(record) for record in self.records]
+        found = [_without_nan(row) for row in promises.figures(self.records)]
+        document = {"command": command, "records": plain, "promises": found}
+        write_whole(files["json"], (json.dumps(document) + "\n").encode())
         return files
 
 
@@ -288,7 +292,11 @@ def _solve(row: Contender, pile: RandomPile) -> dict[str, Any]:
     figures = {name: 100 * float(value) for name, value in measure(result, pile.truth, MEASURED).items()}
     figures["label_precision"] = 100 * float(label_precision(result.probabilities, result.unknown, pile.truth))
     figures["absolute_error"] = abs(figures["share_error"]) if not np.isnan(figures["covered"]) else np.nan
-    return {"method": row.row, **pile.facts, **figures}
+    return {"method": row.row, **pile.facts, **figures, **promises.count_labels(result, pile.truth)}
+
+
+def _without_nan(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in record.items()}  # NaN is no JSON
 
 
 def _mean(values: Sequence[float]) -> float:

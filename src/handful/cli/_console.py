@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]  # what is done, how many are done, of how many
 
 MAX_SKIPPED_LINES = 10
+MAX_TABLE_ROWS = 30
 CACHE_KEPT = "The features so far are stored: the same command will be faster."
 PARTS_KEPT = "What is embedded so far is stored: the same command continues from there."
 
@@ -111,6 +112,21 @@ def stoppable(console: Console, kept: str, journal: Path | None = None) -> Itera
         interrupts.say_last(str)  # an empty text: the sentence is printed here
         console.print(last, markup=False, soft_wrap=True)
         raise typer.Exit(interrupts.STOPPED) from None
+
+
+def print_table(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of text, the first columns to the left and numbers to the right; of many rows, the first ones."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place else "left")
+    for row in rows[:MAX_TABLE_ROWS]:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    if len(rows) > MAX_TABLE_ROWS:
+        console.print(f"and {len(rows) - MAX_TABLE_ROWS} more; --json lists all.", markup=False)
 
 
 def skipped_rows(skipped: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

@@ -23,6 +23,13 @@ OutlierShare = Annotated[
         "pile.",
     ),
 ]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        help="Keep only as many labels as this part of them should be right, between 0 and 1; the least sure ones are "
+        "called unknown.",
+    ),
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes any free port.")]
 Host = Annotated[str, typer.Option(help="The address to listen on; only addresses of this machine are allowed.")]
 
@@ -42,6 +49,7 @@ class DecisionOptions:
         float | None,
         typer.Option(help="Call at most this share of the items that belong to a class unknown, between 0 and 1."),
     ] = None
+    precision: Precision = None
     threshold: Annotated[float | None, typer.Option(help="Call items unknown whose outlier score is above this.")] = (
         None
     )

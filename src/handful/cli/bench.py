@@ -13,6 +13,7 @@ import typer
 
 from handful.cli._app import command
 from handful.cli._console import console_for, print_lines, progress_bars, stoppable
+from handful.cli._estimators import EstimatorOptions, compare_estimators
 from handful.cli._options import ClusterOptions, Json, TableOptions
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class TaskOptions:
     PANEL: ClassVar[str] = "Tasks"
 
     tasks: Annotated[
-        int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; domains: 150.")
+        int | None, typer.Option(min=1, help="Tasks per seed. Default: 1000; share: 300; random piles: 150.")
     ] = None
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
     ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
@@ -64,8 +65,8 @@ class TaskOptions:
     piles: Annotated[
         str,
         typer.Option(
-            help="For domains: random (of all kinds), equal (classes of equal size), paper (its balanced tasks), "
-            "no-class (unknown items that belong to no class)."
+            help="For domains and --estimators: random (of all kinds), equal (classes of equal size), paper (its "
+            "balanced tasks); for domains also no-class (unknown items that belong to no class)."
         ),
     ] = "random"
 
@@ -103,7 +104,10 @@ class MachineOptions(ClusterOptions):
 def bench(
     name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims, share or domains.")],
     folder: Annotated[
-        Path | None, typer.Argument(help="For domains: a folder of feature sets with labels.", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="For domains, and for share --estimators: a folder of feature sets with labels.", show_default=False
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
         "handful-bench"
@@ -113,6 +117,7 @@ def bench(
     table: TableOptions,
     comparison: ComparisonOptions,
     kind: TaskOptions,
+    estimator: EstimatorOptions,
     machine: MachineOptions,
     as_json: Json = False,
 ) -> None:
@@ -120,7 +125,7 @@ def bench(
 
     `share` measures methods that do not know the share of unknowns, at shares from none to five sixths. `domains
     FOLDER` solves random piles of every feature set of a folder, of all kinds and sizes. What is learned was learned
-    from the other feature sets.
+    from the other feature sets. `share FOLDER --estimators` compares estimators of the share on such piles.
 
     Every method sees the same tasks. Results are stored in the output folder at once: if a run is stopped, the same
     command continues, and another benchmark on the same features uses what is there. In the .csv, text that begins with
@@ -137,11 +142,21 @@ def bench(
     from handful.utils.threads import available_threads
 
     machine.check()
+    if estimator.estimators:
+        if kind.seeds != 1:
+            raise ValueError("share --estimators has one seed: give it as --seed, or more --tasks")
+        compare_estimators(
+            name, folder, data.features, data.split, comparison.methods, kind.tasks, kind.piles, estimator.seed, table,
+            output, as_json,
+        )  # fmt: skip
+        return
+    if estimator.seed is not None:
+        raise ValueError("--seed is for share --estimators: other benchmarks take --seeds")
     if name == "domains":
         _bench_domains(folder, output, comparison.methods, kind, table, as_json)
         return
     if folder is not None:
-        raise ValueError(f"only domains takes a folder: {name} takes --features {folder}")
+        raise ValueError(f"only domains takes a folder, and share --estimators: {name} takes --features {folder}")
     shots = _shots(name, kind.shots)
     protocol = Protocol(
         kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,

@@ -20,6 +20,7 @@ from handful.cli._console import (
     console_for,
     print_lines,
     print_skipped,
+    print_table,
     progress_bars,
     skipped_rows,
     stoppable,
@@ -35,6 +36,8 @@ from handful.cli._options import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from handful.label import Job, Labelled
 
 PASSES_KEPT = "What is done so far is stored: the same command continues from there."
@@ -171,6 +174,7 @@ def run(
         print_lines(console, [f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}."])
     for sentence in labelled.sentences:
         console.print(sentence, markup=False)
+    _print_expected(console, labelled.expected_precision_by_class)
     print_skipped(console, labelled.skipped)
     lines = [f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}"]
     exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
@@ -207,6 +211,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
         return
     for sentence in done.outcome.sentences:
         console.print(sentence, markup=False)
+    _print_expected(console, done.outcome.expected)
     example = shlex.join(["handful", "label", str(job.examples), f"{job.pile}/part-00000.parquet", "-o", "one-part"])
     print_lines(
         console,
@@ -215,6 +220,14 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
             f"There is no report for a pile in parts. For a report of one part: {example}",
         ],
     )
+
+
+def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> None:
+    """How many labels of each class should be right."""
+    from handful.label.expectations import EXPECTED_HEAD, expected_rows
+
+    if rows := expected_rows(expected or {}):
+        print_table(console, EXPECTED_HEAD, rows)
 
 
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
@@ -230,6 +243,7 @@ def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextMan
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
     """What --json prints."""
+    from handful.label.expectations import expected_numbers
     from handful.utils.files import printable
 
     names = [printable(name) for name in labelled.pile.names]
@@ -248,8 +262,10 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             for group in labelled.groups
         ],
         **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),
+        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
         **labelled.share,
         "threshold": labelled.model.threshold_,
+        "decided": labelled.decision,
         "columns": {
             "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
             "carried": list(labelled.pile.others),

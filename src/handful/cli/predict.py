@@ -18,7 +18,7 @@ from handful.cli._console import (
     skipped_rows,
     stoppable,
 )
-from handful.cli._options import Json, Overwrite, ReadingOptions, TableOptions
+from handful.cli._options import Json, Overwrite, Precision, ReadingOptions, TableOptions
 
 
 @command()
@@ -35,6 +35,7 @@ def predict(
         str | None,
         typer.Option(help="The backbone that the model was made with, if it is not found under its own name."),
     ] = None,
+    precision: Precision = None,
     overwrite: Overwrite = False,
     *,
     reading: ReadingOptions,
@@ -42,6 +43,9 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Label new items by a saved model: each item on its own. The model does not change.
+
+    A model that `handful label --precision` made keeps only labels that are as sure as those were. With --precision,
+    the labels of the new items decide together how sure they must be.
 
     Example: handful predict out/model.safetensors new.jpg
 
@@ -51,6 +55,7 @@ def predict(
     import handful
     from handful.backbones.pictures import shown
     from handful.label import predict_items
+    from handful.label.expectations import expected_numbers
     from handful.label.outputs import check_file, table_of, write_table
     from handful.label.prediction import read_new_items
 
@@ -63,12 +68,14 @@ def predict(
             fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache,
             table=table.arguments(),
         )  # fmt: skip
-    labelled = predict_items(fitted, new_items)
+    labelled = predict_items(fitted, new_items, precision)
     if output is not None:
         write_table(labelled, output)
     if as_json:
         rows = table_of(labelled).to_pylist()
-        typer.echo(json.dumps({"items": rows, "skipped": skipped_rows(new_items.skipped)}, indent=1))
+        expected = expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum()))
+        document = {"items": rows, **expected, "skipped": skipped_rows(new_items.skipped)}
+        typer.echo(json.dumps(document, indent=1))
         return
     if output is None:
         for row in table_of(labelled).select(["path", "label", "confidence"]).to_pylist():

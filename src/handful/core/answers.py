@@ -4,12 +4,15 @@ For an item i, with p_ij the method's probabilities of the known classes j and o
 
     class probability   p_ij / sum_j p_ij                           P(class j | known): a row sums to 1
     closest             argmax_j p_ij                               the best known class, whether or not it is known
-    unknown             o_i > threshold                             the decision
+    unknown             o_i > threshold                             the decision; also, where a precision was asked for,
+                        or P(closest) < min_confidence              items whose label is too unsure: these are set aside
     label               closest, or -1 / "unknown" where unknown
     P(unknown)          o_i calibrated (`handful.core.decide`)      only where o_i is a probability; else None
     confidence          of a known item    P(closest | known) (1 - P(unknown))
                         of an unknown one  P(unknown)
                         so that over all classes and "unknown" the numbers add up to 1
+    P(closest)          P(closest | known) (1 - P(unknown))         how likely the label is right; else None
+    expected precision  the mean of P(closest) over the labels      how many of the labels should be right
 
 Some methods give outlier scores that only rank. They have no P(unknown): the confidence of a known item is then
 P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher. Where
@@ -20,16 +23,32 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import array_namespace, device, is_torch_array
 
 from handful.core.arrays import Array, as_like, to_numpy
 from handful.core.checks import UNKNOWN, UNKNOWN_NAME
-from handful.core.decide import shift_of, shifted
+from handful.core.decide import at_precision, shift_of, shifted
 
 Some = TypeVar("Some", bound="Answers")
+
+
+class ExpectedLabels(NamedTuple):
+    """How many labels a class got, and how many of them should be right.
+
+    >>> ExpectedLabels(20, 17.0).precision
+    0.85
+    """
+
+    labels: int
+    right: float
+
+    @property
+    def precision(self) -> float:
+        """The part of the labels that should be right; nan if there are none."""
+        return self.right / self.labels if self.labels else float("nan")
 
 
 class Answers:
@@ -60,6 +79,8 @@ class Answers:
         taken in it. An empty array says that nothing is known of the pile.
     p_unknown : array [n], optional
         P(unknown) where it is already known, as for a run that was stored.
+    min_confidence : float or array [B]
+        An item whose label is right with a lower probability is set aside as unknown: see `at_precision`.
 
     Examples
     --------
@@ -83,20 +104,56 @@ class Answers:
         labelled: np.ndarray | None = None,
         pile_scores: np.ndarray | None = None,
         p_unknown: np.ndarray | None = None,
+        min_confidence: Any = 0.0,
     ) -> None:
         self.probabilities, self.outlier_scores, self.classes = probabilities, outlier_scores, classes
         self.threshold, self.is_probability, self.outlier_share = threshold, is_probability, outlier_share
         self._shots, self._shift, self._labelled, self._pile_scores = shots, shift, labelled, pile_scores
-        self._p_unknown = p_unknown
+        self._p_unknown, self.min_confidence = p_unknown, min_confidence
 
     def __len__(self) -> int:
         return len(self.outlier_scores)
 
     def at(self: Some, threshold: float) -> Some:
-        """The same answers, decided at another threshold."""
+        """The same answers, decided by another threshold alone."""
+        return self._decided(threshold, 0.0)
+
+    def at_precision(self: Some, precision: float) -> Some:
+        """The same answers with fewer labels, so that of those left the part `precision` should be right.
+
+        The least sure labels are set aside as unknown until the mean of P(closest) over the others reaches the
+        precision. Nothing gets a label that was unknown at the threshold: a precision that the labels have anyway
+        changes nothing.
+
+        Parameters
+        ----------
+        precision : float
+            The part of the labels that should be right, between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If the method gives no probabilities.
+
+        Examples
+        --------
+        >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.4]), np.array(["cat", "hen"]), 0.5,
+        ...                   is_probability=True)
+        >>> round(answers.expected_precision, 2), answers.at_precision(0.8).labels.tolist()
+        (0.6, ['cat', 'unknown'])
+        """
+        if self.p_closest is None:
+            raise ValueError("the outlier scores only rank: a precision needs a method that gives probabilities")
+        is_label = ~to_numpy(self.likely_unknown)
+        if self._labelled is not None:
+            is_label &= ~self._labelled  # they are right, and say nothing of the other labels
+        return self._decided(self.threshold, at_precision(self.p_closest, precision, is_label))
+
+    def _decided(self: Some, threshold: Any, min_confidence: Any) -> Some:
         other = copy(self)
-        other.threshold = threshold
-        other.__dict__.pop("unknown", None)  # it was computed for the old threshold
+        other.threshold, other.min_confidence = threshold, min_confidence
+        for name in ("unknown", "groups"):  # computed for the old decision
+            other.__dict__.pop(name, None)
         return other
 
     def take(self, rows: Any) -> Answers:
@@ -105,14 +162,31 @@ class Answers:
             self.probabilities[rows], self.outlier_scores[rows], self.classes, self.threshold,
             is_probability=self.is_probability, outlier_share=self.outlier_share,
             pile_scores=self.outlier_scores if self._pile_scores is None else self._pile_scores,
-            p_unknown=None if self.p_unknown is None else self.p_unknown[rows],
+            p_unknown=None if self.p_unknown is None else self.p_unknown[rows], min_confidence=self.min_confidence,
         )  # fmt: skip
 
     @cached_property
     def unknown(self) -> Array:
         """Whether each item is called unknown: [n] or [B, n] bool."""
+        if not np.any(self.min_confidence):
+            return self.likely_unknown
+        xp = array_namespace(self.outlier_scores)
+        return self.likely_unknown | xp.asarray(self.set_aside, device=device(self.outlier_scores))
+
+    @property
+    def likely_unknown(self) -> Array:
+        """Whether the outlier score of each item is above the threshold, whatever precision was asked for."""
         limit = self.threshold[..., None] if getattr(self.threshold, "ndim", 0) else self.threshold
         return self.outlier_scores > limit
+
+    @property
+    def set_aside(self) -> np.ndarray:
+        """Items that are called unknown only because their label is too unsure for the precision asked for."""
+        likely_unknown = to_numpy(self.likely_unknown)
+        if self.p_closest is None or not np.any(self.min_confidence):
+            return np.zeros(likely_unknown.shape, bool)
+        is_set_aside: np.ndarray = (self.p_closest < np.asarray(self.min_confidence)[..., None]) & ~likely_unknown
+        return is_set_aside
 
     @property
     def class_probabilities(self) -> Array:
@@ -159,6 +233,49 @@ class Answers:
         if self._labelled is not None:
             p[self._labelled] = 0.0
         return p
+
+    @cached_property
+    def p_closest(self) -> np.ndarray | None:
+        """P(known and of the closest class): how likely a label is right. None where scores only rank."""
+        if self.p_unknown is None:
+            return None
+        best = to_numpy(self.class_probabilities).max(axis=-1).astype(np.float64)
+        p: np.ndarray = best * (1 - self.p_unknown)
+        return p
+
+    @property
+    def expected_precision(self) -> Any:
+        """The part of the labels that should be right, a number or [B]: nan without labels, None without probabilities.
+
+        Items whose class was given do not count.
+        """
+        if self.p_closest is None:
+            return None
+        is_label = self._is_own_label
+        labels = is_label.sum(axis=-1)
+        right = np.where(is_label, self.p_closest, 0.0).sum(axis=-1)
+        mean = np.where(labels > 0, right / np.maximum(labels, 1), np.nan)
+        return mean if mean.ndim else float(mean)
+
+    @property
+    def expected_precision_by_class(self) -> dict[Any, ExpectedLabels] | None:
+        """For each class, how many items got its label and how many of these should be right. Of one task."""
+        if np.ndim(self.outlier_scores) == 2:
+            raise ValueError("the precision by class is of one task: take result[i] of a batch first")
+        if self.p_closest is None:
+            return None
+        is_label = self._is_own_label
+        code = to_numpy(array_namespace(self.probabilities).argmax(self.probabilities, axis=-1))[is_label]
+        labels = np.bincount(code, minlength=len(self.classes))
+        right = np.bincount(code, weights=self.p_closest[is_label], minlength=len(self.classes))
+        rows = zip(self.classes.tolist(), labels.tolist(), right.tolist(), strict=True)
+        return {name: ExpectedLabels(*numbers) for name, *numbers in rows}
+
+    @property
+    def _is_own_label(self) -> np.ndarray:
+        """Whether the method gave each item a label: not where it is unknown, nor where its class was given."""
+        is_label = ~to_numpy(self.unknown)
+        return is_label if self._labelled is None else is_label & ~self._labelled
 
     @property
     def confidence(self) -> Array:

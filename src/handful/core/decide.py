@@ -20,6 +20,7 @@ from handful.core.arrays import Array, sigmoid, to_numpy
 
 MIN_PILE_ITEMS = 20  # a share can be seen in a pile of this size
 MIN_PROBABILITY = 1e-7  # no answer is surer than this
+ROUNDING = 1e-9  # a mean may be below a precision by so much
 
 
 def calibrate(scores: Array, share: Any, shots: Any) -> np.ndarray:
@@ -107,3 +108,47 @@ def at_false_unknown(p_unknown: np.ndarray, rate: float) -> float:
     count = int(np.searchsorted(knowns, rate * knowns[-1], side="right")) if len(p) else 0  # may be called unknown
     edges = np.concatenate([[1.0], p, [0.0]])
     return float((edges[count] + edges[count + 1]) / 2)
+
+
+def at_precision(p_right: Any, precision: float, is_label: Any = None) -> Any:
+    """How likely a label must be right, at least, so that of all labels the part `precision` is expected to be right.
+
+    Labels are ordered by the probability that they are right. The longest beginning of that order is kept whose mean
+    is not below `precision`; labels of one probability are kept or set aside together. If no label can be kept, the
+    answer is `precision` itself, which every further label would have to reach alone.
+
+    Parameters
+    ----------
+    p_right : array [n] or [B, n]
+        The probability that the label of each item is right.
+    precision : float
+        The part of the labels that should be right, between 0 and 1.
+    is_label : bool array [n] or [B, n], optional
+        The items that may get a label; all by default.
+
+    Returns
+    -------
+    float or array [B]
+        Keep the labels whose probability is not below it.
+
+    Examples
+    --------
+    >>> at_precision(np.array([0.95, 0.6, 0.85, 0.4]), 0.8)  # the mean of the best three is 0.8
+    0.5
+    """
+    if not 0 <= precision <= 1:
+        raise ValueError(f"the precision is {precision}: give a number between 0 and 1, as in 0.9")
+    p = np.asarray(p_right, np.float64)
+    single, p = p.ndim == 1, np.atleast_2d(p)
+    allowed = np.ones(p.shape, bool) if is_label is None else np.broadcast_to(is_label, p.shape)
+    ordered = -np.sort(np.where(allowed, -p, 1.0), axis=1)  # those that may get no label come last, as -1
+    edges = np.pad(ordered, ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, -1.0)))
+    rank = np.arange(1, p.shape[1] + 1)
+    is_end = (ordered >= 0) & (ordered > edges[:, 2:])  # labels of one probability are not parted
+    is_end &= np.cumsum(ordered, axis=1) >= (precision - ROUNDING) * rank
+    count = np.max(is_end * rank, axis=1, initial=0)
+    task = np.arange(len(p))
+    last, following = edges[task, count], edges[task, count + 1]
+    middle = np.where(following >= 0, (last + following) / 2, 0.0)
+    lowest = np.where(count > 0, np.where(middle > following, middle, last), precision)
+    return float(lowest[0]) if single else lowest

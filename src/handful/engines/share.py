@@ -62,13 +62,14 @@ class Share:
     @property
     def estimate(self) -> np.ndarray:
         """The median of the posterior, [B]: the true share is as likely above as below it."""
-        return np.clip(self.quantiles([0.5])[:, 0], TRIED_SHARES[0], TRIED_SHARES[-1])
+        median: np.ndarray = np.clip(self.quantiles([0.5])[:, 0], TRIED_SHARES[0], TRIED_SHARES[-1])
+        return median
 
     @property
     def interval(self) -> np.ndarray:
         """The interval that should hold the true share four times in five, [B, 2]."""
         ends = self.quantiles([0.1, 0.9])
-        return np.where(ends < LOW, 0.0, np.where(ends > HIGH, 1.0, ends))
+        return np.asarray(np.where(ends < LOW, 0.0, np.where(ends > HIGH, 1.0, ends)))
 
 
 def of_task(support: Array, labels: Array, query: Array) -> Share:

@@ -8,6 +8,7 @@ EOL = estimator_class("eol")
 EOLKDO = estimator_class("eol_kdo")
 FEAT = estimator_class("feat")
 Finetune = estimator_class("finetune")
+GDA = estimator_class("gda")
 IForest = estimator_class("iforest")
 KDO = estimator_class("kdo")
 KNN = estimator_class("knn")
@@ -21,6 +22,7 @@ PEELER = estimator_class("peeler")
 POODLE = estimator_class("poodle")
 PROSER = estimator_class("proser")
 PTMAP = estimator_class("pt_map")
+RelativeMahalanobis = estimator_class("relative_mahalanobis")
 RPL = estimator_class("rpl")
 SimpleShot = estimator_class("simpleshot")
 SnaTCHerF = estimator_class("snatcher_f")
@@ -33,6 +35,7 @@ __all__ = [
     "EOL",
     "EOLKDO",
     "FEAT",
+    "GDA",
     "KDO",
     "KNN",
     "OCSVM",
@@ -49,6 +52,7 @@ __all__ = [
     "IForest",
     "LaplacianShot",
     "OpenMax",
+    "RelativeMahalanobis",
     "SimpleShot",
     "SnaTCHerF",
     "SoftKMeans",

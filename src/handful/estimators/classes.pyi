@@ -389,6 +389,62 @@ class Finetune(FewShotClassifier):
         backend: str = "auto",
     ) -> None: ...
 
+class GDA(FewShotClassifier):
+    """Gaussian discriminant analysis.
+
+    Classes are Gaussians with one shrunk covariance. Outlier score: the smallest Mahalanobis distance.
+
+    It is inductive and made for the open-set setting. New items are scored by the stored examples. Lee, Lee, Lee, Shin: A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks (NeurIPS 2018), 2018.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    shrinkage : float, optional
+        How far the covariance is drawn towards a multiple of the identity, from 0 to 1. By default it is computed
+        from the examples. Values below 0.001 count as 0.001.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        shrinkage: Any = None,
+    ) -> None: ...
+
 class IForest(FewShotClassifier):
     """Isolation forest.
 
@@ -1186,6 +1242,62 @@ class PTMAP(FewShotClassifier):
         rounds: int = 10,
         rate: float = 0.2,
         sharpness: float = 10.0,
+    ) -> None: ...
+
+class RelativeMahalanobis(FewShotClassifier):
+    """Relative Mahalanobis distance.
+
+    Outlier score: the Mahalanobis distance to the nearest class minus that to one Gaussian of all examples.
+
+    It is inductive and made for the open-set setting. New items are scored by the stored examples. Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan: A Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection (arXiv 2106.09022), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    shrinkage : float, optional
+        How far both covariances are drawn towards a multiple of the identity, from 0 to 1. By default it is computed
+        from the examples. Values below 0.001 count as 0.001.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        shrinkage: Any = None,
     ) -> None: ...
 
 class RPL(FewShotClassifier):

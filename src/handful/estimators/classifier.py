@@ -58,7 +58,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by; base_: the
     `handful.Base` of a method that needs one. What P(unknown) and the confidence of new items need: shots_, examples
     per class on average; shift_, the shift of the calibration (None where scores only rank); pile_scores_, the outlier
-    scores of the pile in order, or quantiles of them (None where the score is a probability).
+    scores of the pile in order, or quantiles of them (None where the score is a probability). min_confidence_: an item
+    whose label is right with a lower probability is called unknown; 0 unless `handful label` was asked for a precision.
     """
 
     _method = ""
@@ -70,6 +71,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     shots_: float | None  # None where scores are not corrected, and in a model of 0.1.0, as are the next two
     shift_: float | None
     pile_scores_: np.ndarray | None
+    min_confidence_: float
 
     @property
     def _solver(self) -> Solver:
@@ -154,7 +156,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
         if self._solver.info.needs == "base":
             self.base_ = read_base(self.base)
-        self.threshold_ = float(result.threshold)
+        self.threshold_, self.min_confidence_ = float(result.threshold), 0.0
         self._take_share(result.outlier_share, result.outlier_share_interval)
         self.n_iter_ = max(1, result.made_by["steps"])
 
@@ -184,10 +186,15 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         self.label_distributions_ = np.empty((len(X), len(self.classes_)))
         self.label_distributions_[pile] = conditional(probabilities)
         self.label_distributions_[~pile] = np.eye(len(self.classes_))[codes[~pile]]
-        self.unknown_ = pile & (self.outlier_scores_ > self.threshold_)
-        closest = self.classes_[self.label_distributions_.argmax(axis=1)]
-        self.transduction_ = mark_unknown(closest, self.unknown_)
         self._take_pile(int((~pile).sum()), self.outlier_scores_[pile])
+        return self._decide(self.threshold_, self.min_confidence_)
+
+    def _decide(self, threshold: float, min_confidence: float) -> FewShotClassifier:
+        """Decide what is unknown among the items that it was fitted to, and from now on among new ones."""
+        self.threshold_, self.min_confidence_ = float(threshold), float(min_confidence)
+        answers = self.answers_
+        self.unknown_ = (self.given_ == UNKNOWN) & answers.unknown
+        self.transduction_ = mark_unknown(answers.closest, self.unknown_)
         return self
 
     def _take_pile(self, examples: int, scores: np.ndarray) -> None:
@@ -235,12 +242,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             "classes": self.classes_, "threshold": self.threshold_, "is_probability": self._is_probability,
             "outlier_share": self.outlier_share_, "shots": self.shots_, "shift": self.shift_,
             "pile_scores": np.empty(0) if self.pile_scores_ is None else self.pile_scores_,
+            "min_confidence": self.min_confidence_,
         }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of new items, -1 (or "unknown") where unknown."""
-        probabilities, scores = self._score(self._check_new(X))
-        return mark_unknown(self.classes_[probabilities.argmax(axis=1)], scores > self.threshold_)
+        return self.answer(X).labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(class | known) of new items, [n, N]; whether they are known is for `score_samples` to say."""

@@ -47,13 +47,13 @@ MADE_FROM: dict[str, Rule] = {  # what made the features; other entries are for 
 }  # fmt: skip
 HEADER: dict[str, Rule] = {
     "format": COUNT, "handful": Text(), "method": Text(), "parameters": Object(), "used": Object(),
-    "threshold": Limit(), "outlier_share": Number(0, 1, closed=True),
+    "threshold": Limit(), "min_confidence": Number(0, 1, closed=True), "outlier_share": Number(0, 1, closed=True),
     "outlier_share_interval": Interval(0, 1, closed=True, optional=True), "n_iter": COUNT,
     "shots": Number(1, closed=True, optional=True), "shift": Number(-20, 20, closed=True, optional=True),
     "n_whole": Number(0, closed=True, whole=True, optional=True), "n_features": FEATURES,
     "feature_names": Text(many=True), "made_from": Object(), "base": Object(optional=True), "tensors": Text(many=True),
 }  # fmt: skip
-OPTIONAL = ("handful", "outlier_share_interval", "shots", "shift", "n_whole", "made_from", "base")
+OPTIONAL = ("handful", "min_confidence", "outlier_share_interval", "shots", "shift", "n_whole", "made_from", "base")
 # Estimators' own parameters, beside those of the method
 SHARED: dict[str, Rule] = {"threshold": OPTIONS["threshold"], "dtype": OPTIONS["dtype"], "outlier_share": SHARE}
 

@@ -92,6 +92,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.state_, model.classes_ = state, classes
     model.parameters_ = {**solver.defaults, **used}
     model.threshold_, model.outlier_share_ = float(about["threshold"]), float(about["outlier_share"])
+    model.min_confidence_ = float(about.get("min_confidence", 0))
     interval = about.get("outlier_share_interval")
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
     model.shots_, model.shift_, model.pile_scores_ = about.get("shots"), about.get("shift"), arrays.get("pile_scores")

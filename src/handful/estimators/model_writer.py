@@ -51,6 +51,7 @@ def save_model(model: Any, path: str | Path, items: bool = False) -> Path:
         "classes": model.classes_.tolist(),
         "used": model.parameters_,
         "threshold": model.threshold_,
+        "min_confidence": model.min_confidence_,
         "outlier_share": model.outlier_share_,
         "outlier_share_interval": model.outlier_share_interval_,
         "shots": model.shots_,

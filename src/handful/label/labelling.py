@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.core import decide
-from handful.core.answers import Answers, mark_unknown
+from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
@@ -20,6 +20,7 @@ from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
 from handful.label.comparison import Comparison
+from handful.label.expectations import precision_in_words
 from handful.label.items import check_twins
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
@@ -102,10 +103,11 @@ class Labelled(Answers):
         """The same, coarser (detail down to -2) or finer (up to 2)."""
         if self.examples is None:
             return []
-        is_context = ~self.unknown
+        unknown = self.likely_unknown  # a label that is too unsure is of a known class all the same
+        is_context = ~unknown
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
-        return make_groups(self.pile.features[self.unknown], np.flatnonzero(self.unknown), context, detail)
+        return make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
 
     @property
     def nearest(self) -> np.ndarray | None:
@@ -122,8 +124,9 @@ class Labelled(Answers):
         """What happened, in words."""
         counts = Counter(self.labels[~self.unknown].tolist())
         lines = Outcome(
-            self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels, self.is_share_kept
-        ).sentences
+            self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels,
+            self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept,
+        ).sentences  # fmt: skip
         if self.groups:
             lines.append(self._groups_in_words())
             lines += [
@@ -146,7 +149,7 @@ class Labelled(Answers):
 
     def _groups_in_words(self) -> str:
         sizes = [group.size for group in self.groups]
-        unknown = int(self.unknown.sum())
+        unknown = int(self.likely_unknown.sum())
         listed = in_words(sizes)
         if len(sizes) > MAX_LISTED_GROUPS:
             listed = f"{sizes[-1]} to {sizes[0]}"
@@ -180,14 +183,15 @@ def label_items(
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
+    precision: float | None = None,
     pile_labels: Mapping[int, str] | None = None,
     group_detail: float = 0.0,
     **parameters: Any,
 ) -> Labelled:
     """Label a pile from a few examples of each class.
 
-    At most one of `threshold`, `unknown_rate` and `max_false_unknown` may be given. Without them, the method's own
-    threshold decides.
+    At most one of `threshold`, `unknown_rate`, `max_false_unknown` and `precision` may be given. Without them, the
+    method's own threshold decides.
 
     Parameters
     ----------
@@ -205,6 +209,9 @@ def label_items(
         Call this share of the pile unknown.
     max_false_unknown : float, optional
         Call at most this share of the known items unknown, by P(unknown).
+    precision : float, optional
+        Keep only as many labels as this part of them should be right, by their probabilities; the least sure ones are
+        called unknown, beside those that the method's own threshold calls unknown.
     pile_labels : mapping of int to str, optional
         The class of each item of the pile that is an example too, by its row.
     group_detail : float
@@ -227,7 +234,7 @@ def label_items(
     >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
     ['cat', 'hen', 'unknown']
     """
-    check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown, group_detail)
+    check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown, precision, group_detail)
     check_classes(examples)
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
@@ -241,7 +248,10 @@ def label_items(
     pile_scores = model.outlier_scores_[is_pile]
     limit, decision = find_threshold(model, pile_scores, threshold, unknown_rate, max_false_unknown)
     if limit != model.threshold_:
-        _decide(model, is_pile, limit)
+        model._decide(limit, 0.0)
+    if precision is not None:
+        answers = model.answers_.take(is_pile)
+        decision += " " + _keep_sure_labels(answers, precision, model)
     model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
     scores, probabilities = pile_scores, model.label_distributions_[is_pile]
     if pile_labels:
@@ -257,7 +267,14 @@ def label_items(
     )
 
 
-def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
+def _keep_sure_labels(answers: Answers, precision: float, model: FewShotClassifier) -> str:
+    """Let the fitted model keep only labels that are sure enough; return what that does, in words."""
+    assert answers.p_closest is not None
+    model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
+    return precision_in_words(precision, model.min_confidence_, answers.p_closest[~answers.likely_unknown])
+
+
+def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
     """Label new items with a model that was fitted before: each item separately; the model does not change.
 
     Parameters
@@ -266,6 +283,8 @@ def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
         A fitted model, as `handful.load` gives it.
     items : FeatureTable
         The items, from the backbone that the model was fitted with.
+    precision : float, optional
+        Keep only as many labels as this part of them should be right, instead of what the model does.
 
     Returns
     -------
@@ -288,9 +307,18 @@ def predict_items(model: FewShotClassifier, items: FeatureTable) -> Labelled:
             "they must come from the same backbone"
         )
     answers = model.answer(items.features)
-    limit = f"{model.threshold_:.3g}, as the model was saved"
-    decision = f"An item is called unknown when its outlier score is above {limit}."
-    return Labelled(items, None, model, answers.probabilities, answers.outlier_scores, decision)
+    limit = f"{model.threshold_:.3g}"
+    if model.min_confidence_ and precision is None:
+        limit += f" or its label is right with a probability below {percent(model.min_confidence_)}"
+    decision = f"An item is called unknown when its outlier score is above {limit}, as the model was saved."
+    labelled = Labelled(items, None, model, answers.probabilities, answers.outlier_scores, decision)
+    if precision is None:
+        return labelled
+    labelled = labelled.at_precision(precision)
+    assert labelled.p_closest is not None
+    p_right = labelled.p_closest[~labelled.likely_unknown]
+    labelled.decision += " " + precision_in_words(precision, labelled.min_confidence, p_right)
+    return labelled
 
 
 def find_threshold(
@@ -340,23 +368,24 @@ def check_decision(
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
+    precision: float | None = None,
     group_detail: float = 0.0,
 ) -> None:
     """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
     check_detail(group_detail)
-    options = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
-    names = [name for name, value in options.items() if value is not None]
+    parts = {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown, "precision": precision}
+    names = [name for name, value in ({"threshold": threshold} | parts).items() if value is not None]
     if len(names) > 1:
         raise ValueError(f"{names[0]} and {names[1]} both say what is unknown: give one of them")
     if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < float(outlier_share) < 1):
         raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
-    for name, share in {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}.items():
+    for name, share in parts.items():
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"{name} is {share}: give a number between 0 and 1")
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
-    if get_solver(method).info.score != "probability" and max_false_unknown is not None:
-        raise ValueError(f"{method} gives no probabilities, which max_false_unknown needs: use unknown_rate, or auto")
+    if get_solver(method).info.score != "probability" and names in (["max_false_unknown"], ["precision"]):
+        raise ValueError(f"{method} gives no probabilities, which {names[0]} needs: use unknown_rate, or auto")
 
 
 def check_classes(examples: FeatureTable) -> None:
@@ -381,11 +410,3 @@ def _move(
     if not len(rest):
         raise ValueError("every item of the pile is an example: nothing is left to label")
     return more_examples, rest
-
-
-def _decide(model: FewShotClassifier, is_pile: np.ndarray, threshold: float) -> None:
-    """Give the fitted model another threshold."""
-    model.threshold_ = float(threshold)
-    model.unknown_ = is_pile & (model.outlier_scores_ > threshold)
-    closest = model.classes_[model.label_distributions_.argmax(axis=1)]
-    model.transduction_ = mark_unknown(closest, model.unknown_)

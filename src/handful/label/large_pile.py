@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 import handful
-from handful.core.answers import Answers
+from handful.core import decide
+from handful.core.answers import Answers, ExpectedLabels
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -33,6 +34,7 @@ from handful.features.parquet_file import check_flat, check_pages, open_parquet,
 from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.features.table import free_name, row_names
 from handful.label.base_files import base_parameters
+from handful.label.expectations import expected_numbers, precision_in_words
 from handful.label.items import check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
@@ -81,6 +83,34 @@ class Solved:
         """The answers for some rows, calibrated to the whole pile."""
         probabilities = self.probabilities[start:stop].astype(np.float64)
         return Answers(probabilities, self.scores[start:stop], **self.model.answer_options)
+
+    def keep_sure_labels(self, precision: float) -> str:
+        """Let the model keep only labels that are sure enough; return what that does, in words."""
+        starts = range(0, len(self.scores), ROWS_PER_BLOCK)
+        p_right = np.concatenate([np.empty(0), *(self.answers(i, i + ROWS_PER_BLOCK).p_closest for i in starts)])
+        p_right = p_right[self.scores <= self.model.threshold_]
+        self.model.min_confidence_ = decide.at_precision(p_right, precision)
+        return precision_in_words(precision, self.model.min_confidence_, p_right)
+
+
+@dataclass
+class Tally:
+    """What is counted while labels are written."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # items by class
+    expected: dict[Any, ExpectedLabels] | None = None  # None where the method gives no probabilities
+    set_aside: int = 0
+
+    def add(self, answers: Answers) -> None:
+        """Count the answers for some items."""
+        self.counts.update(answers.labels[~answers.unknown].tolist())
+        self.set_aside += int(answers.set_aside.sum())
+        if (expected := answers.expected_precision_by_class) is not None:
+            before = self.expected or dict.fromkeys(expected, ExpectedLabels(0, 0.0))
+            self.expected = {
+                name: ExpectedLabels(before[name].labels + e.labels, before[name].right + e.right)
+                for name, e in expected.items()
+            }
 
 
 def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
@@ -154,6 +184,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     means = () if job.base is not None else (examples.base_mean, base_mean)
     options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
     limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
+    precision = options.pop("precision", None)
     scratch = output / f"{SCRATCH_PREFIX}{_mark(examples, parts, options)}"
     new = not output.exists()
     try:
@@ -162,13 +193,18 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         model = solved.model
         model.made_from_ = {"features": str(job.pile)}
         model.threshold_, decision = find_threshold(model, solved.scores, options.get("threshold"), **limits)
+        if precision is not None:
+            decision += " " + solved.keep_sure_labels(precision)
         unfinished = scratch / "made"
         rmtree(unfinished, ignore_errors=True)
         try:
             (unfinished / LABEL_FOLDER).mkdir(parents=True)
             labels = unfinished / LABEL_FOLDER
-            counts = _write_labels(solved, parts, labels, lambda n: progress("writing", n, len(parts)))
-            outcome = Outcome(model, examples, decision, len(solved.scores), counts)
+            tally = _write_labels(solved, parts, labels, lambda n: progress("writing", n, len(parts)))
+            outcome = Outcome(
+                model, examples, decision, len(solved.scores), tally.counts, expected=tally.expected,
+                set_aside=tally.set_aside,
+            )  # fmt: skip
             model.save(unfinished / MODEL_FILE)
             write_json(_record(outcome, job), unfinished / RECORD)
             files = _move(unfinished, output)
@@ -233,10 +269,8 @@ def _solve(
     return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64))
 
 
-def _write_labels(
-    solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]
-) -> Counter[str]:
-    """Write a file of the same name for each part; return the number of items of each class."""
+def _write_labels(solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]) -> Tally:
+    """Write a file of the same name for each part; return what was counted."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -245,7 +279,7 @@ def _write_labels(
     schema = table_of_answers(solved.answers(0, 0), []).schema
     own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]
     schema = pa.schema([*schema, *own], note)
-    counts, at = Counter[str](), 0
+    tally, at = Tally(), 0
     for done, part in enumerate(parts):
         progress(done)
         with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
@@ -257,12 +291,12 @@ def _write_labels(
                 for field, column in zip(own, others, strict=True):
                     table = table.append_column(field, column)
                 writer.write_table(table.replace_schema_metadata(note))
-                counts.update(answers.labels[~answers.unknown].tolist())
+                tally.add(answers)
                 at += len(names)
     if at < len(solved.scores):
         raise OSError(f"{parts[0].parent} has changed while it was labelled: run the same command again")
     progress(len(parts))
-    return counts
+    return tally
 
 
 def _carried(parts: Sequence[Path]) -> list[Any]:
@@ -326,8 +360,10 @@ def numbers_of(outcome: Outcome) -> dict[str, Any]:
         "items": outcome.size,
         "unknown": outcome.unknown,
         "labels": {str(name): outcome.counts.get(name, 0) for name in outcome.model.classes_.tolist()},
+        **expected_numbers(outcome.expected, outcome.set_aside),
         **share_of(outcome.model),
         "threshold": outcome.model.threshold_,
+        "decided": outcome.decision,
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from handful import report
 from handful.core.arrays import at_usual_scale, unit
 from handful.features import FeatureTable
+from handful.label.expectations import EXPECTED_HEAD, expected_rows
 from handful.label.labelling import Labelled
 
 MAX_MAP_ROWS = 2000  # rows from which the axes of the map are computed, without UMAP
@@ -31,9 +32,17 @@ def write_report(labelled: Labelled, path: Path, title: str, progress: Progress)
         groups=labelled.groups,
         skipped=labelled.skipped,
         made_by=labelled.made_by,
+        tables=_tables(labelled),
         progress=progress,
     )
     report.write(path, contents)
+
+
+def _tables(labelled: Labelled) -> list[report.Figures]:
+    """How many labels of each class should be right; nothing where the method gives no probabilities."""
+    rows = expected_rows(labelled.expected_precision_by_class or {})
+    note = "By the probabilities of the labels, at the threshold that they were made with."
+    return [report.Figures("How many labels should be right", EXPECTED_HEAD, rows, note)] if rows else []
 
 
 def gallery(items: FeatureTable) -> report.Gallery:

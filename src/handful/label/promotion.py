@@ -82,7 +82,7 @@ def promote_groups(
         own = named[key].examples(examples)
         promoted.setdefault(name, []).extend(own)
         example_total += len(own)
-    promoted_share = sum(group.size for group in named.values()) / record.unknown
+    promoted_share = sum(group.size for group in named.values()) / (record.unknown - record.set_aside)
     remaining_share = 1 - example_total / record.items
     if remaining_share <= 0:
         raise ValueError("every item of the pile would be an example: nothing is left to label")

@@ -19,6 +19,7 @@ import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
 from handful.label.base_files import base_parameters
+from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
 from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
@@ -40,7 +41,7 @@ PIXEL_RULE = Number(-1000, 1000)  # a mean or a deviation of pixels
 DECISION_RULES = Fields(
     {
         "method": Text(200), "outlier_share": OrAuto(0, 1), "threshold": Number(optional=True),
-        "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE,
+        "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE, "precision": SHARE_RULE,
         "group_detail": Number(-MAX_DETAIL, MAX_DETAIL, closed=True),
     }
 )  # fmt: skip
@@ -79,6 +80,8 @@ RECORD_RULES = Fields(
         "groups": ListOf(GROUP_RULES), "job": JOB_RULES,
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
         "comparison": Anything(),  # with the results before, for people
+        "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
+        "expected_in_words": Anything(), "decided": Anything(),
     },
     {"items", "unknown", "groups", "job"},
 )  # fmt: skip
@@ -173,6 +176,7 @@ class Record:
     groups: Mapping[int, Group]
     job: Job | None
     own: bool
+    set_aside: int = 0
     estimated_share: float | None = None  # of unknowns; None if the user set it
 
 
@@ -201,6 +205,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         "handful": handful.__version__,
         "run": new_id(),
         **counts,
+        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
         **labelled.share,
         "groups": groups,
         "job": None if job is None else job_entries(job),
@@ -252,7 +257,9 @@ def read_record(folder: Path) -> Record:
         raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile again with `handful label`") from None
     groups = {group["number"]: _group(group) for group in record["groups"]}
     share = record.get("outlier_share") if record.get("outlier_share_interval") else None
-    return Record(path, record["items"], record["unknown"], groups, _job(record["job"]), own, share)
+    return Record(
+        path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share
+    )
 
 
 def _group(entries: Mapping[str, Any]) -> Group:
@@ -277,7 +284,8 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
                 return f"the {name} of a group are not items of it"
         if parts and (len(parts) < 2 or not all(parts) or len(places) != group["size"]):
             return "the parts of a group are not all of it"
-    if not sum(group["size"] for group in groups) <= record["unknown"] <= record["items"]:
+    likely_unknown = record["unknown"] - record.get("set_aside", 0)
+    if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None
 

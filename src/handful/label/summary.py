@@ -11,11 +11,12 @@ from typing import Any
 
 import handful
 from handful.core import decide
-from handful.core.answers import Answers
+from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.features import FeatureTable
+from handful.label.expectations import expected_in_words
 from handful.utils.shares_in_words import about, percent, span
 
 
@@ -35,6 +36,8 @@ class Outcome:
     size: int
     counts: Mapping[Any, int]  # items by class
     pile_labels: Mapping[int, str] = field(default_factory=dict)  # the class of items that are examples too, by row
+    expected: Mapping[Any, ExpectedLabels] | None = None  # by class; None where the method gives no probabilities
+    set_aside: int = 0  # items that are unknown only because their label is too unsure
     is_share_kept: bool = False  # the share is that of earlier results, less promoted groups
 
     @property
@@ -52,7 +55,12 @@ class Outcome:
             lines = self._examples_in_words(Counter(name for name in self.examples.label_names if name is not None))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
-        lines.append(f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}).")
+        unsure = f", {self.set_aside} of them because their label is too unsure" if self.set_aside else ""
+        lines.append(
+            f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}){unsure}."
+        )
+        if expected := expected_in_words(self.expected or {}, bool(self.pile_labels)):
+            lines.append(expected)
         if share := self._share_in_words():
             lines.append(share)
         return [*lines, self.decision]
@@ -121,6 +129,7 @@ def made_by(model: FewShotClassifier, source: Mapping[str, Any]) -> dict[str, An
         "method": model._method,
         "parameters": {k: v for k, v in model.parameters_.items() if k != "history"},
         "threshold": model.threshold_,
+        **({"min_confidence": model.min_confidence_} if model.min_confidence_ else {}),
         **share_of(model),
         **source,
     }

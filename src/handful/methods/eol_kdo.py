@@ -23,7 +23,8 @@ from handful.core.parameters import Number, OneOf
 from handful.engines.density import kernels
 from handful.engines.infomax import BACKENDS
 from handful.engines.neighbours import smooth
-from handful.engines.share import MAX_QUERIES, TRIED_SHARES
+from handful.engines.share import MAX_QUERIES
+from handful.engines.share_statistics import TRIED_SHARES
 from handful.methods import eol, kdo
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -57,7 +58,8 @@ EOL_LEVELS = (0.2, 0.8)  # of the posterior: the shares that EOL is solved at
 
 def _mean(answers: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     """The mean of several answers: of P(outlier), and of P(class | known)."""
-    classes, outlier = 0.0, 0.0
+    classes: Array = 0.0
+    outlier: Array = 0.0
     for p, o in answers:
         known = array_namespace(p).sum(p, axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
         classes = classes + p / at_least(known, FLOOR) / len(answers)

@@ -20,7 +20,8 @@ class Result(Answers):
     """The answers for the queries of one task, arrays [Q, ...], or of a batch of tasks, arrays [B, Q, ...].
 
     What each number means is said once, in `handful.core.answers`: `labels`, `closest`, `unknown`, `p_unknown`,
-    `confidence`, `class_probabilities`. High `outlier_scores` mean more likely unknown.
+    `confidence`, `class_probabilities`, `expected_precision`. High `outlier_scores` mean more likely unknown.
+    `result.at_precision(0.9)` keeps only as many labels as nine in ten should be right of.
 
     Attributes
     ----------
@@ -91,7 +92,8 @@ class Result(Answers):
         >>> [group.size for group in result.find_groups(detail=-1)]
         [20]
         """
-        return group_unknowns(self._one_task(), to_numpy(self.unknown), detail)
+        unknown = to_numpy(self.likely_unknown)  # not labels that are too unsure
+        return group_unknowns(self._one_task(), unknown, detail)
 
     def promote(
         self,
@@ -127,7 +129,7 @@ class Result(Answers):
         """
         task, share = self._one_task(), float(self.outlier_share)
         groups = self.groups if groups is None else groups
-        return promote(task, groups, to_numpy(self.unknown), names, examples, share, join)
+        return promote(task, groups, to_numpy(self.likely_unknown), names, examples, share, join)
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with one row for each item.
@@ -162,7 +164,7 @@ class Result(Answers):
         if not -len(self) <= index(i) < len(self):
             raise IndexError(f"there is no task {i}: there are {len(self)}, counted from 0")
         i = index(i) % len(self)
-        return Result(
+        result = Result(
             self.probabilities[i], self.outlier_scores[i], self.classes[i],
             _pick(self.threshold, i), _pick(self.outlier_share, i), task=self.task[i], made_by=self.made_by,
             state={name: value[i : i + 1] for name, value in self.state.items()},
@@ -170,6 +172,8 @@ class Result(Answers):
             outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
             is_calibrated=self.is_calibrated,
         )  # fmt: skip
+        result.min_confidence = _pick(self.min_confidence, i)
+        return result
 
     def __repr__(self) -> str:
         unknown = to_numpy(self.unknown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+LOW_PRECISION = 0.7  # labels of which a smaller part should be right need a warning
 MIN_SHARE = 0.02  # an estimate cannot distinguish a smaller share from 0
 
 
@@ -38,3 +39,26 @@ def span(share: float, interval: Sequence[float]) -> str:
     if low == 0:
         return "" if high == 100 else f" (at most {high} %)"
     return f" (at least {low} %)" if high == 100 else f" (between {low} and {high} %)"
+
+
+def right_in_words(labels: int, right: float) -> str:
+    """Return how many labels should be right, without a full stop; "" if there is no label.
+
+    >>> right_in_words(105, 95.2), right_in_words(105, 60)
+    ('Of 105 labels about 95 should be right', 'Only about 60 of 105 labels should be right')
+    >>> right_in_words(40, 39.8)
+    'Of 40 labels nearly all should be right'
+    """
+    if not labels:
+        return ""
+    if labels == 1:
+        return f"The only label is right with a probability of {percent(right)}"
+    if is_low(labels, right):
+        return f"Only about {round(right):,} of {labels:,} labels should be right"
+    count = "nearly all" if round(right) == labels else f"about {round(right):,}"
+    return f"Of {labels:,} labels {count} should be right"
+
+
+def is_low(labels: int, right: float) -> bool:
+    """Whether so few labels should be right that somebody must check them."""
+    return right < LOW_PRECISION * labels

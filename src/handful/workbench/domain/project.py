@@ -214,6 +214,11 @@ def describe_run(state: State) -> dict[str, Any]:
     facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
     own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
     own |= {"group_detail": run.facts["detail"], "notice": run.facts["notice"]}
+    precision, expected = run.answers.expected_precision, run.expected
+    own |= {
+        "expected_precision": None if precision is None or np.isnan(precision) else precision,
+        "expected": [{"class": n, **expected[n]._asdict()} for n in state.classes if n in expected],
+    }
     return own | facts | {"counts": run.counts()}
 
 

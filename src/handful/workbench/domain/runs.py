@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.answers import Answers
+from handful.core.answers import Answers, ExpectedLabels
 from handful.core.decide import MIN_PILE_ITEMS
-from handful.utils.shares_in_words import about, percent, span
+from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.run_arrays import pack, read_facts, unpack
 
@@ -95,12 +95,20 @@ class Run:
         unknown = int(self.answers.unknown.sum())
         return {"labelled": len(self.ids) - unknown, "unknown": unknown, "changed": int(self.changed.sum())}
 
+    @property
+    def expected(self) -> dict[int, ExpectedLabels]:
+        """By the number of the class, how many items got it and how many of these should be right; else empty."""
+        return self.answers.expected_precision_by_class or {}
+
     def sentence(self) -> str:
         """The result in words."""
         count, facts = self.counts(), self.facts
         parts = [f"{count['labelled']:,} labelled, {count['unknown']:,} unknown"]
         if facts["again"]:
             parts[0] += f", {count['changed']:,} changed since the last run"
+        total = [sum(numbers) for numbers in zip(*self.expected.values(), strict=True)]
+        if total and total[0]:
+            parts.append(right_in_words(*total) + ": check the least sure ones" * is_low(*total))
         share, interval = facts["share"], (facts["share_low"], facts["share_high"])
         if facts["share_told"]:
             parts.append(f"You said that {about(share)} of the pile are unknown")

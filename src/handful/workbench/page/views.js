@@ -37,6 +37,13 @@ function drawNav() {
 
 // ---- Heading -------------------------------------------------------------------------------------------------------
 
+// As the sentence of a run says it of all classes.
+function rightOf({ labels, right }) {
+  if (labels === 1) return `the label of the last run is right with a probability of ${Math.round(100 * right)} %`;
+  const few = Math.round(right) === labels ? "nearly all" : `about ${count(Math.round(right))}`;
+  return `${few} of ${count(labels)} labels of the last run should be right`;
+}
+
 async function drawLead() {
   const { view, search, similar, project } = state;
   const [kind, number] = view.split(":");
@@ -56,6 +63,8 @@ async function drawLead() {
   } else title.append(VIEWS.find(([one]) => one === view)?.[1] ?? view);
   if (search) title.append(make("small", {}, " with ", isolate(`“${search}”`), " in the name"));
   if (inGrid()) title.append(make("small", { class: "note", id: "found" }, ` ${pictures(state.order.length)}`));
+  const expected = kind === "class" && similar === null && project?.run?.expected.find((one) => one.class === Number(number));
+  if (expected && expected.labels) title.append(make("small", { class: "note", id: "expected" }, `, ${rightOf(expected)}`));
   const held = lead.contains(document.activeElement) ? document.activeElement.id : null;
   if (held === "rename" && byId("rename").value !== byId("rename").defaultValue) return; // a half-typed name stays
   lead.replaceChildren(make("div", { class: "title" }, title, make("div", { class: "extra" }, ...extra)), coach(project) ?? "");

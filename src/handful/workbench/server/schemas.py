@@ -131,6 +131,14 @@ class Counts(BaseModel):
     changed: int
 
 
+class Expected(BaseModel):
+    """How many items the run gave to a class, and how many of these should be right."""
+
+    class_: Annotated[int, Field(alias="class")]
+    labels: int
+    right: float
+
+
 class Run(BaseModel):
     """The last run: its options and its result."""
 
@@ -145,6 +153,10 @@ class Run(BaseModel):
     threshold: float
     group_detail: float
     notice: Annotated[str, Field(description="After a promotion: what changed more than it explains; or empty.")]
+    expected_precision: Annotated[
+        float | None, Field(description="The part of the labels that should be right; null without probabilities.")
+    ]
+    expected: list[Expected]
     counts: Counts
 
 
@@ -285,6 +297,7 @@ class Solved(BaseModel):
     classes: list[Any]
     outlier_share: float
     outlier_share_interval: list[float] | None
+    expected_precision: float | None
 
 
 class Health(BaseModel):

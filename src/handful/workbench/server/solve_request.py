@@ -49,7 +49,7 @@ def answer_of(kind: str, body: bytes) -> tuple[int, str]:
 def solved(options: SolveOptions, support: np.ndarray, query: np.ndarray) -> dict[str, Any]:
     """Solve a task; return the answers for JSON."""
     result = handful.solve(support, options.labels, query, method=options.method, outlier_share=options.outlier_share)
-    interval = result.outlier_share_interval
+    interval, precision = result.outlier_share_interval, result.expected_precision
     return {
         "labels": result.labels.tolist(),
         "unknown": to_numpy(result.unknown).tolist(),
@@ -59,6 +59,7 @@ def solved(options: SolveOptions, support: np.ndarray, query: np.ndarray) -> dic
         "classes": result.classes.tolist(),
         "outlier_share": float(result.outlier_share),
         "outlier_share_interval": None if interval is None else np.ravel(interval).tolist(),
+        "expected_precision": None if precision is None or np.isnan(precision) else precision,
     }
 
 

@@ -1,0 +1,75 @@
+"""Gaussian discriminant analysis: each class is a Gaussian, all with one covariance. Inductive, open-set.
+
+Lee, Lee, Lee, Shin: "A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
+2018, without the part that learns from outliers. With c_j the class means of the support, and Sigma the covariance of
+the examples around them, shrunk as `handful.engines.gaussian` says::
+
+    d_ij = (q_i - c_j)^T Sigma^-1 (q_i - c_j),    p_ij = softmax_j(-d_ij / 2),    o_i = min_j d_ij
+
+One example of each class shows no covariance. Then Sigma is a multiple of the identity: half of the variance of all
+examples is taken to be that within a class.
+"""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from handful.core.arrays import FLOOR, Array, class_count, class_means, one_hot, softmax
+from handful.core.parameters import Number
+from handful.engines.gaussian import Gaussian
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+INFO = Info(
+    name="gda",
+    estimator="GDA",
+    title="Gaussian discriminant analysis",
+    authors="Lee, Lee, Lee, Shin",
+    year=2018,
+    paper="A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks (NeurIPS 2018)",
+    paradigm="inductive",
+    setting="open-set",
+    preparation=("base", "l2"),
+    score="rank",
+    summary="Classes are Gaussians with one shrunk covariance. Outlier score: the smallest Mahalanobis distance.",
+    new_items="by the stored examples",
+    state={"support": "1 S D", "labels": "1 S"},
+)
+
+RULES = {"shrinkage": Number(0, 1, closed=True, optional=True)}
+
+
+@register(INFO, rules=RULES)
+def gda(support: Array, labels: Array, query: Array, *, shrinkage: float | None = None) -> Solution:
+    """Score queries by their Mahalanobis distance to the class means.
+
+    Parameters
+    ----------
+    support : array [B, S, D]
+        Prepared features of the examples.
+    labels : array of int [B, S]
+        The class of each example, from 0 to N - 1.
+    query : array [B, Q, D]
+        Prepared features of the pile.
+    shrinkage : float, optional
+        How far the covariance is drawn towards a multiple of the identity, from 0 to 1. By default it is computed
+        from the examples. Values below 0.001 count as 0.001.
+
+    Returns
+    -------
+    Solution
+        Class probabilities, outlier scores, and what scores new items.
+    """
+    distances = class_distances(support, labels, query, shrinkage)
+    return Solution(softmax(-distances / 2), array_namespace(query).min(distances, axis=-1))
+
+
+def class_distances(support: Array, labels: Array, query: Array, shrinkage: float | None) -> Array:
+    """Squared Mahalanobis distances of the queries to the classes, [B, Q, N]."""
+    xp = array_namespace(support)
+    onehot = one_hot(labels, class_count(labels), like=support)
+    means = class_means(support, onehot)
+    around = support - xp.mean(support, axis=1, keepdims=True)
+    spread = xp.mean(around * around, axis=(1, 2))[:, None, None] / 2
+    spread = xp.where(spread > FLOOR, spread, xp.ones_like(spread))  # all examples are one point
+    return Gaussian.fit(support - onehot @ means, shrinkage, spread).distances(query, means)

@@ -1,0 +1,170 @@
+"""Labels at a precision: which are kept, and how many of them should be right."""
+
+import numpy as np
+import pytest
+
+import handful
+from handful.core.answers import Answers, ExpectedLabels
+from handful.core.decide import at_precision
+from handful.features import Protocol, digits, draw
+
+
+def kept(p, precision, **options):
+    p = np.asarray(p, float)
+    return sorted(p[p >= at_precision(p, precision, **options)].tolist())
+
+
+def test_the_longest_beginning_is_kept_whose_mean_reaches_the_precision():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        p, precision = rng.random(rng.integers(1, 30)) ** 0.3, rng.random()
+        ordered = np.sort(p)[::-1]
+        counts = [n for n in range(1, len(p) + 1) if ordered[:n].mean() >= precision]  # by trying every number
+        assert len(kept(p, precision)) == max(counts, default=0)
+
+
+def test_without_labels_each_further_one_has_to_reach_it_alone():
+    assert at_precision(np.empty(0), 0.9) == 0.9
+    assert at_precision(np.array([0.95, 0.99]), 0.9, [False, False]) == 0.9
+
+
+def test_nothing_is_kept_where_nothing_reaches_it():
+    assert kept([0.5, 0.85, 0.7], 0.9) == []
+    assert at_precision(np.array([0.5, 0.85]), 0.9) == 0.9
+
+
+def test_everything_is_kept_where_all_together_reach_it():
+    assert kept([0.99, 0.99, 0.75], 0.9) == [0.75, 0.99, 0.99]
+    assert at_precision(np.array([0.99, 0.75]), 0.8) == 0.0
+    assert kept([0.2, 0.0], 0.0) == [0.0, 0.2]
+    assert kept([1.0, 1.0, 0.5], 1.0) == [1.0, 1.0]
+
+
+def test_labels_of_one_probability_are_kept_or_set_aside_together():
+    assert kept([0.95, 0.8, 0.8], 0.87) == [0.95]  # one of the two alone would do
+    assert kept([0.95, 0.8, 0.8], 0.85) == [0.8, 0.8, 0.95]
+    assert kept([0.9] * 7, 0.9) == [0.9] * 7  # a mean of equal numbers is not below them by rounding
+
+
+def test_neighbouring_numbers_are_told_apart():
+    low = 0.5
+    high = np.nextafter(low, 1)  # nothing lies between them
+    assert kept([1.0, high, low], 0.7) == [high, 1.0]
+
+
+def test_items_that_may_get_no_label_do_not_count():
+    p, is_label = np.array([0.99, 0.7, 0.9, 0.6]), np.array([False, True, True, True])
+    assert at_precision(p, 0.79, is_label) == pytest.approx(0.65)  # between 0.7 and 0.6
+    assert at_precision(p, 0.79) == 0.0  # with the first, all together reach it
+
+
+def test_a_batch_is_decided_task_by_task():
+    rng = np.random.default_rng(1)
+    p, is_label = rng.random((6, 20)), rng.random((6, 20)) > 0.3
+    one_by_one = [at_precision(*row) for row in zip(p, [0.7] * 6, is_label, strict=True)]
+    np.testing.assert_array_equal(at_precision(p, 0.7, is_label), one_by_one)
+
+
+@pytest.mark.parametrize("precision", [-0.1, 1.01, 90, float("nan")])
+def test_a_precision_is_between_0_and_1(precision):
+    with pytest.raises(ValueError, match="give a number between 0 and 1"):
+        at_precision(np.array([0.5]), precision)
+
+
+# Answers and results
+
+
+@pytest.fixture(scope="module")
+def task():
+    return draw(*digits(), Protocol(queries=12, outlier_queries=8), seed=0, tasks=[0, 1, 2]).task
+
+
+@pytest.fixture(scope="module")
+def result(task):
+    return handful.solve_task(task[0])
+
+
+def test_the_expected_precision_is_the_mean_confidence_of_the_labels(result):
+    assert result.expected_precision == pytest.approx(result.confidence[~result.unknown].mean())
+    by_class = result.expected_precision_by_class
+    assert list(by_class) == result.classes.tolist()
+    for name, expected in by_class.items():
+        own = result.labels == name
+        assert expected.labels == own.sum()
+        assert expected.right == pytest.approx(result.confidence[own].sum())
+    total = sum(expected.right for expected in by_class.values()) / sum(e.labels for e in by_class.values())
+    assert total == pytest.approx(result.expected_precision)
+
+
+def test_a_precision_sets_the_least_sure_labels_aside(result):
+    strict = result.at_precision(0.95)
+    assert strict.expected_precision >= 0.95 > result.expected_precision
+    assert 0 < (~strict.unknown).sum() < (~result.unknown).sum()
+    assert strict.p_closest[~strict.unknown].min() > strict.p_closest[strict.set_aside].max()
+    assert not (strict.set_aside & strict.likely_unknown).any()
+    np.testing.assert_array_equal(strict.unknown, strict.likely_unknown | strict.set_aside)
+    np.testing.assert_array_equal(result.unknown, strict.likely_unknown)  # the old one is as it was
+    assert (strict.labels[strict.set_aside] == -1).all()
+    np.testing.assert_allclose(strict.confidence[strict.set_aside], strict.p_unknown[strict.set_aside])
+
+
+def test_a_precision_never_labels_what_is_more_likely_unknown(result):
+    lenient = result.at_precision(0.1)
+    np.testing.assert_array_equal(lenient.unknown, result.unknown)
+    np.testing.assert_array_equal(result.at_precision(0.99).at_precision(0.1).unknown, result.unknown)
+
+
+def test_another_threshold_decides_alone(result):
+    again = result.at_precision(0.99).at(result.threshold)
+    np.testing.assert_array_equal(again.unknown, result.unknown)
+
+
+def test_groups_are_of_items_that_are_likely_unknown(result):
+    assert [g.items.tolist() for g in result.at_precision(0.95).groups] == [g.items.tolist() for g in result.groups]
+
+
+def test_a_batch_has_a_precision_for_each_task(task):
+    batch = handful.solve_task(task)
+    assert batch.expected_precision.shape == (3,)
+    strict = batch.at_precision(0.9)
+    for i in range(3):
+        alone = batch[i].at_precision(0.9)
+        np.testing.assert_array_equal(strict[i].unknown, alone.unknown)
+        np.testing.assert_array_equal(strict.unknown[i], alone.unknown)
+        assert strict.expected_precision[i] == pytest.approx(alone.expected_precision)
+    with pytest.raises(ValueError, match=r"take result\[i\]"):
+        batch.expected_precision_by_class  # noqa: B018
+
+
+def test_torch_answers_are_decided_alike(torch, task, result):
+    tensors = [torch.tensor(np.asarray(x)) for x in (task.support[0], task.query[0])]
+    labels = task[0].labels[0]
+    strict = handful.solve(tensors[0], labels, tensors[1], method="eol", dtype="float64").at_precision(0.9)
+    plain = handful.solve(task.support[0], labels, task.query[0], method="eol", dtype="float64").at_precision(0.9)
+    np.testing.assert_array_equal(np.asarray(strict.unknown), plain.unknown)
+
+
+def test_ranks_promise_nothing(task):
+    ranked = handful.solve_task(task[0], method="knn")
+    assert ranked.expected_precision is None
+    assert ranked.expected_precision_by_class is None
+    assert not ranked.set_aside.any()
+    with pytest.raises(ValueError, match="a precision needs a method that gives probabilities"):
+        ranked.at_precision(0.9)
+
+
+def test_without_labels_there_is_no_precision():
+    answers = Answers(np.array([[0.2, 0.1]]), np.array([0.9]), np.array(["cat", "hen"]), 0.5, is_probability=True)
+    assert np.isnan(answers.expected_precision)
+    assert answers.expected_precision_by_class == {"cat": (0, 0.0), "hen": (0, 0.0)}
+    assert np.isnan(ExpectedLabels(0, 0.0).precision)
+
+
+def test_items_whose_class_was_given_promise_nothing_of_the_others():
+    answers = Answers(
+        np.array([[1.0, 0.0], [0.6, 0.2], [0.1, 0.7]]), np.array([0.0, 0.2, 0.2]), np.array(["cat", "hen"]), 0.5,
+        is_probability=True, labelled=np.array([True, False, False]),
+    )  # fmt: skip
+    assert answers.expected_precision == pytest.approx((0.6 + 0.7) / 2)
+    assert answers.expected_precision_by_class["cat"].labels == 1
+    assert answers.at_precision(0.69).labels.tolist() == ["cat", "unknown", "hen"]
