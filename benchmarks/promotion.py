@@ -11,11 +11,13 @@ in turn, named by the true class of most of its items, and the pile is solved ag
 An item is right if it is labelled with its true class, or as unknown if its class is not known. Where a group is mixed,
 the items of every class that is at least a fifth of it are right with the name of the new class too. A group is pure if
 there is one such class; it joins a class where most of its items are of a known one. "before" and "after" are the share
-of the pile that is right, in percent. "all named": every group that is mostly of that class gets the name, as a person
-would do who looks at all groups. "if no more" is the change if the items of the group got the name and no other label
-changed: it falls where items of the new class are in another group or in none, because these were right as unknown.
-"found" is the share of the group that has the name after, examples among them. "5 central": the five most central
-items as examples, and the share estimated again. "kinds > 1" is how often a group is said to be several kinds.
+of the pile that is right, in percent. "judged alike" is the change if the labels before are judged by the classes
+after, so that an unknown item of the new class was wrong. "all named": every group that is mostly of that class gets
+the name, as a person would do who looks at all groups. "if no more" is the change if the items of the group got the
+name and no other label changed: it falls where items of the new class are in another group or in none, because these
+were right as unknown. "found" is the share of the group that has the name after, examples among them. "5 central": the
+five most central items as examples, and the share estimated again. "kinds > 1" is how often a group is said to be
+several kinds.
 """
 
 from __future__ import annotations
@@ -120,7 +122,8 @@ def of_group(
     now_known = np.append(known, name)
     before = right(labels, truth, known)
     figures = {key: right(x, truth, now_known, made_of, name) for key, x in
-               (("after", after), ("every", every), ("no_more", no_more), ("earlier", earlier))}  # fmt: skip
+               (("judged_alike", labels), ("after", after),
+                ("every", every), ("no_more", no_more), ("earlier", earlier))}  # fmt: skip
     kind = "joins" if name in known else "pure" if len(made_of) == 1 else "mixed"
     return {
         "group": group.number, "size": group.size, "kind": kind,
@@ -143,7 +146,9 @@ def row_of(title: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     several = f"{100 * np.mean(values['kinds'] > 1):.0f} %"
     return (
         title, str(len(rows)), f"{values['before'].mean():.1f}", f"{values['after'].mean():.1f}",
-        f"{change.mean():+.1f}", f"{change.min():+.1f}", str(falls), f"{every.mean():+.1f}", f"{every.min():+.1f}",
+        f"{change.mean():+.1f}", f"{change.min():+.1f}", str(falls),
+        f"{(values['after'] - values['judged_alike']).mean():+.1f}",
+        f"{(values['after'] - values['judged_alike']).min():+.1f}", f"{every.mean():+.1f}", f"{every.min():+.1f}",
         str(int((every < -MAX_FALL).sum())), f"{(values['no_more'] - values['before']).mean():+.1f}",
         f"{(values['earlier'] - values['before']).mean():+.1f}", f"{(values['earlier'] - values['before']).min():+.1f}",
         f"{values['found'].mean():.0f}", f"{values['earlier_found'].mean():.0f}", several,
@@ -162,7 +167,8 @@ def main() -> None:
     console = Console()
     rows: list[dict[str, Any]] = []
     sections = []
-    header = ("", "groups", "before", "after", "change", "worst", f"below -{MAX_FALL:g}", "all named", "worst",
+    header = ("", "groups", "before", "after", "change", "worst", f"below -{MAX_FALL:g}",
+              "judged alike", "worst", "all named", "worst",
               f"below -{MAX_FALL:g}", "if no more", "5 central",
               "worst", "found", "5 central", "kinds > 1", "warned")  # fmt: skip
     sets = [_open(parser, path, console) for path in given.features] or [FeatureTable(*digits(), name="digits")]
