@@ -118,12 +118,12 @@ TEXT = {
     "eol_kdo": Words(
         "EOL and KDO, averaged",
         """
-        This is the default method. It combines two methods that fail in different places. EOL learns a scale and a
+        This is the default. It combines two methods that fail in different places. EOL learns a scale and a
         shift for each class, which classes that look alike need; KDO compares each item with a density of the unknowns,
         which keeps prototypes from drifting onto clusters of them. Nobody has to know the share of unknowns: both
         methods are solved at [shares that may be true](outlier-share.md), and averaged by how probable these are. So an
         item is called unknown with confidence only if it is unknown at most of them. It takes the time of KDO and of
-        two runs of EOL. Of a pile of more than 2,000 items it solves a sample and scores the rest by its result.
+        two runs of EOL. Of more than 2,000 items it solves a sample and scores the rest by its result.
         """,
         r"""
         o_i &= \tfrac12 \textstyle\sum_g w(g)\, o_i^{\mathrm{KDO}}(g) +

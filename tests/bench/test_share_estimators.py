@@ -40,7 +40,7 @@ def test_clusters_far_apart_show_their_share(name, share):
     assert np.abs(errors).max() <= (WIDE if name == "km2" else 0.05)
 
 
-@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"km2"}))  # it needs more examples for shares as small as this
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"km2"}))  # it needs more examples for so small a share
 def test_a_small_share_is_seen_with_five_examples(name):
     assert estimate(name, pile(share=0.1)) == pytest.approx(0.1, abs=0.05)
 

@@ -146,13 +146,13 @@ def test_labels_that_are_mostly_wrong_come_with_a_warning(handful, tmp_path):
 
 def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(folder, handful, plain):
     said = words(label(handful, "--precision", 0.9999).stdout)
-    assert "0 were labelled" in said
+    assert " 0 were labelled" in said
     surest = plain.p_closest[~plain.unknown].max()
     assert f"the surest is right with a probability of {100 * surest:.0f} %, so nothing is labelled" in said
     assert "Give more examples of each class, or ask for less, as in --precision 0." in said
     assert set(parquet.read_table(folder / "out/labels.parquet")["label"].to_pylist()) == {"unknown"}
     less = said.split("as in --precision ")[1].split()[0].rstrip(".")
-    assert "0 were labelled" not in words(label(handful, "--precision", less, out="less").stdout)
+    assert " 0 were labelled" not in words(label(handful, "--precision", less, out="less").stdout)
 
 
 # Models, records and parts

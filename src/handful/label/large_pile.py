@@ -185,6 +185,8 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
     limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
     precision = options.pop("precision", None)
+    if options.pop("group_detail", 0.0):
+        raise ValueError("a pile that is labelled in parts is not grouped: leave --group-detail out")
     scratch = output / f"{SCRATCH_PREFIX}{_mark(examples, parts, options)}"
     new = not output.exists()
     try:

@@ -81,8 +81,8 @@ class Group:
         >>> rng = np.random.default_rng(0)
         >>> hens = rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[0]
         >>> group = make_groups(hens, np.arange(20), rng.normal(size=(30, 8)))[0]
-        >>> len(group.exemplars()), len(group.exemplars(3))
-        (7, 3)
+        >>> len(group.exemplars(3)), len(group.exemplars(100))
+        (3, 20)
         """
         span = self.items[:0] if self.span is None else self.span
         rest = self.items[~np.isin(self.items, span)]

@@ -87,7 +87,7 @@ class Result(Answers):
         >>> import handful
         >>> rng = np.random.default_rng(0)
         >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-        >>> support, pile = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([dogs, hens])
+        >>> support, pile = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([cats[5:], dogs[5:], hens])
         >>> result = handful.solve(support, [0] * 5 + [1] * 5, pile)
         >>> [group.size for group in result.find_groups(detail=-1)]
         [20]
