@@ -87,7 +87,9 @@ def fit_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     values = np.asarray(labels, dtype=object) if isinstance(labels, list | tuple) else labels
     if isinstance(values, np.ndarray) and values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat):
-        is_marked = np.array([not isinstance(v, str) and v is not None and v == NONE_OF_THESE for v in values.flat], bool)
+        is_marked = np.array(
+            [not isinstance(v, str) and v is not None and v == NONE_OF_THESE for v in values.flat], bool
+        )
         labels = np.where(is_marked.reshape(values.shape), UNKNOWN_NAME, values)  # texts and a number cannot be mixed
     values = label_array(labels)
     if values.dtype.kind in "iuf":
