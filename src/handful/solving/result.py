@@ -12,6 +12,7 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
 from handful.core.task import Task
+from handful.solving.ask import belief, worth_asking
 from handful.solving.groups import Group, group_unknowns
 from handful.solving.promotion import Promoted, promote
 
@@ -130,6 +131,29 @@ class Result(Answers):
         task, share = self._one_task(), float(self.outlier_share)
         groups = self.groups if groups is None else groups
         return promote(task, groups, to_numpy(self.likely_unknown), names, examples, share, join)
+
+    def ask(self, count: int = 5) -> np.ndarray:
+        """The items that are most worth an answer from a person, by their place in the pile. Of one task.
+
+        Add the answers to the examples, or to `unknown` if an item belongs to no class, and solve again.
+
+        Parameters
+        ----------
+        count : int
+            How many items, at most.
+
+        Examples
+        --------
+        >>> import handful
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.5, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> support, pile = np.concatenate([cats[:2], dogs[:2]]), np.concatenate([cats[2:], dogs[2:], hens])
+        >>> len(handful.solve(support, [0, 0, 1, 1], pile).ask(3))
+        3
+        """
+        task = self._one_task()
+        groups = [group.items for group in self.groups]
+        return worth_asking(to_numpy(task.query[0]), belief(self), count, groups=groups)
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with one row for each item.
