@@ -1,9 +1,11 @@
-"""The answers in a folder of results, read from its table of labels. Anyone may have written it: all of it is checked."""
+"""The answers in a folder of results, read from its table of labels. Anyone may have written it: it is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
-from handful.features.parquet_file import read_columns
+from handful.features.parquet_file import read_columns, values_of
 from handful.label.outputs import LABEL_FOLDER, holds_labels
 from handful.label.record import Record, read_record
 from handful.utils.files import in_brief, printable
@@ -79,16 +81,17 @@ def _stored(record: Record, table: Any) -> StoredAnswers:
     else:
         threshold = outlier_scores[~is_unknown].max(initial=-np.inf)
     examples = _examples(record)
+    is_example = np.array([name in examples for name in names], bool)
     answers = Answers(
         probabilities, outlier_scores, np.array(classes, dtype=object), threshold,
-        is_probability=p_unknown is not None, p_unknown=p_unknown,
-        labelled=np.array([name in examples for name in names], bool),
+        is_probability=p_unknown is not None, p_unknown=p_unknown, labelled=is_example & ~is_unknown,
+        of_no_class=is_example & is_unknown,
     )  # fmt: skip
-    if [str(label) for label in answers.labels] != labels:
+    if answers.labels.tolist() != labels:
         raise ValueError("its labels are not those that its probabilities say")
     used = {*FIRST_COLUMNS, *(f"p_{name}" for name in classes)}
     others = [name for name in columns if name not in used and not name.startswith("nearest_")]
-    return StoredAnswers(record, names, answers, {name: columns[name].to_pylist() for name in others})
+    return StoredAnswers(record, names, answers, {name: values_of(columns[name]) for name in others})
 
 
 def _examples(record: Record) -> set[str]:
@@ -100,16 +103,29 @@ def _examples(record: Record) -> set[str]:
 def _class_columns(columns: Mapping[str, Any]) -> tuple[list[str], np.ndarray]:
     """The classes and P(class | known) [n, N]: the columns p_<class> that follow the first ones and sum to 1."""
     start = max((place for place, name in enumerate(columns) if name in FIRST_COLUMNS or name.startswith("nearest_")))
-    rest, names = list(columns)[start + 1 :], []
-    for name in rest:
-        if not name.startswith("p_"):
-            break
-        names.append(name)
+    names = list(takewhile(lambda name: name.startswith("p_"), list(columns)[start + 1 :]))
     while names:
-        arrays = [_numbers(columns, name, 0, 1, check=False) for name in names]
-        if all(array is not None for array in arrays):
-            probabilities = np.stack(arrays, axis=1)
+        with suppress(ValueError):  # the last ones may be columns of the items' own table
+            probabilities = np.stack([_numbers(columns, name, 0, 1) for name in names], axis=1)
             if (abs(probabilities.sum(axis=1) - 1) < SUM_TOLERANCE).all():
                 return [name.removeprefix("p_") for name in names], probabilities
-        names.pop()  # it may be a column of the items' own table
+        names.pop()
     raise ValueError("it has no columns p_<class> that sum to 1")
+
+
+def _texts(columns: Mapping[str, Any], name: str) -> list[str]:
+    if name not in columns:
+        raise ValueError(f"it has no column {name}")
+    texts = values_of(columns[name])
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"its column {name} is not text")
+    return texts
+
+
+def _numbers(columns: Mapping[str, Any], name: str, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
+    if name not in columns:
+        raise ValueError(f"it has no column {name}")
+    values = values_of(columns[name])
+    if not all(isinstance(value, float) and low - SUM_TOLERANCE <= value <= high + SUM_TOLERANCE for value in values):
+        raise ValueError(f"its column {name} is not of numbers from {low:g} to {high:g}")
+    return np.array(values, np.float64)
