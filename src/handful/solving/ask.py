@@ -1,6 +1,6 @@
 """What to ask next: a few different items whose answers change most.
 
-With p_i the probabilities of the classes and of unknown, K of them, and x the features about their mean, of unit length::
+With p_i the K probabilities of the classes and of unknown, and x the features about their mean, of unit length::
 
     h_i  = entropy of p_i / log K                                   how open an item is, from 0 to 1
     k_ij = exp(12 (x_i . x_j - 1))                                  how much an answer about i says about j
