@@ -11,7 +11,7 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
-from handful.report.contents import Figures, Group, Item, Report
+from handful.report.contents import Expected, Figures, Group, Item, Report, Run
 
 MAX_REPORT_ITEMS = 5000
 MAX_CENTRAL_ITEMS = 40  # of each group, whatever their confidence
@@ -72,6 +72,8 @@ def make_report(
     made_by: Mapping[str, object] | None = None,
     tables: Sequence[Figures] = (),
     can_promote: bool = True,
+    expected: Expected | None = None,
+    run: Run | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """The report of a labelled pile.
@@ -105,7 +107,12 @@ def make_report(
     tables : sequence of Figures
         Figures to show above the items.
     can_promote : bool
-        Whether `handful promote` can make classes of the groups: the page then says how.
+        Whether `handful promote` can make classes of the groups, and `handful label` take corrections: the page then
+        says how.
+    expected : Expected, optional
+        How many labels should be right.
+    run : Run, optional
+        The run that made the answers, and the commands that go on from it.
     progress : callable
         Called with "report", how many items are done, and of how many.
 
@@ -144,6 +151,8 @@ def make_report(
         [_group(group, place_of) for group in groups],
         tables,
         can_promote,
+        expected or Expected(),
+        run or Run(),
     )
 
 

@@ -14,11 +14,14 @@ function makeGroup(name, k) {
   const cards = make("ul", { role: "list", class: "cards" });
   const strip = make("ul", { role: "list", class: "examples", "aria-label": `Examples of ${name}` });
   const empty = make("p", { class: "nothing" }, `No ${thing} here at this threshold.`);
-  const heading = make("h2", { id: `h${k}` }, make("bdi", {}, name), " ", total);
+  const trust = unknown ? null : trustOf(k);
+  const right = make("small", { class: "right" }, trust ? `${trust.kind === "measured" ? "measured: " : ""}${trust.words}` : "");
+  const marks = trust?.doubtful ? [" ", doubtMark()] : [];
+  const heading = make("h2", { id: `h${k}` }, make("bdi", {}, name), " ", total, ...(trust ? [" ", right] : []), ...marks);
   const section = make("section", { id: `g${k}`, class: unknown ? "unknown" : "known", "aria-labelledby": `h${k}` });
   section.append(heading, ...(examples.length ? [strip] : []), ...(unknown ? [kinds] : []), cards, empty);
   const sum = make("b");
-  const link = make("li", { class: section.className }, make("a", { href: `#g${k}` }, make("bdi", {}, name), " ", sum));
+  const link = make("li", { class: section.className }, make("a", { href: `#g${k}` }, make("bdi", {}, name), " ", ...(marks.length ? [doubtMark(), " "] : []), sum));
   if (!unknown) {
     const { hue, tier } = classTone(k, data.classes.length);
     for (const node of [section, link]) {
@@ -34,7 +37,7 @@ function makeGroup(name, k) {
   }
   byId("groups").append(section);
   byId("links").append(link);
-  return { k, section, cards, strip, empty, total, sum, examples, size: 0, grid: new CardList(cards, cardOf) };
+  return { k, section, cards, strip, empty, total, right, sum, examples, size: 0, grid: new CardList(cards, cardOf) };
 }
 
 // ---- The map -------------------------------------------------------------------------------------------------------
@@ -168,6 +171,7 @@ function refresh() {
     group.total.textContent = filtered ? `${count(visible)} of ${things(group.size)}` : things(group.size);
     if (group === aside) group.total.append(" set aside");
     else if (group.examples.length) group.total.append(`, ${count(group.examples.length)} example${group.examples.length === 1 ? "" : "s"}`);
+    group.right.hidden = now.threshold !== firstThreshold; // it is said of the labels as they were made
     group.section.hidden = filtered && !visible;
     group.empty.hidden = visible > 0;
     group.grid.measure(size.columns, size.pitch, size.gap);
@@ -280,6 +284,7 @@ addEventListener("beforeprint", () => { // on paper there are all cards
   }
 });
 addEventListener("afterprint", drawCards);
+if (measured) showMeasured();
 measure();
 refresh();
 document.documentElement.dataset.ready = "";
