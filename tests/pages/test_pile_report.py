@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from handful.report import Group, Item, Report, png, render, write
+from handful.utils.csv_file import unescape
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]
@@ -342,7 +343,8 @@ def test_download_holds_the_labels_at_this_threshold(visit):
     page = visit(a_report(odd + PILE[30:] + EXAMPLES))
     head, *rows = downloaded(page)
     assert head == ["path", "label", "closest", "confidence", "outlier_score"]
-    assert [row[0] for row in rows] == [*NASTY, "0001.jpg", *(i.name for i in PILE[30:])]
+    assert [unescape(row[0]) for row in rows] == [*NASTY, "0001.jpg", *(i.name for i in PILE[30:])]
+    assert rows[NASTY.index("=1+1,2.jpg")][0] == "'=1+1,2.jpg"  # no spreadsheet computes it
     assert [row[1] for row in rows] == ["cat"] * len(NASTY) + ["dog"] + ["unknown"] * 10
     assert rows[len(NASTY)] == ["0001.jpg", "dog", "dog", "0.6", repr(1 / 3)]
     drag(page, 0.2)

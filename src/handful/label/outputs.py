@@ -115,7 +115,8 @@ def write_outputs(
                 if labelled.examples is not None:
                     labelled.model.save(unfinished / "model.safetensors")
                 run = run_of(record["run"], None if job is None else folder)
-                write_report(labelled, unfinished / "report.html", title, progress, run)
+                place = None if sort == "move" else folder  # pictures that will be moved get no link
+                write_report(labelled, unfinished / "report.html", title, progress, run, place)
                 for name in formats:
                     file, content = exports.FORMATS[name](
                         labelled.pile, labelled, labelled.model._method, places=places if sort == "move" else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
@@ -23,16 +25,26 @@ MAX_MAP_ROWS = 2000  # rows from which the axes of the map are computed, without
 Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 
 
-def write_report(labelled: Labelled, path: Path, title: str, progress: Progress, run: report.Run | None = None) -> None:
-    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups."""
+def write_report(
+    labelled: Labelled,
+    path: Path,
+    title: str,
+    progress: Progress,
+    run: report.Run | None = None,
+    folder: Path | None = None,
+) -> None:
+    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups.
+
+    folder: where the page will be in the end, so that it can link to the pictures; without it there are no links.
+    """
     pile, examples = labelled.pile, labelled.examples
     expected = _expected(labelled)
     contents = report.make_report(
         labelled,
-        gallery(pile),
+        gallery(pile, folder),
         title=title,
         sentences=[sentence for sentence in labelled.sentences if sentence != expected.sentence],
-        examples=None if examples is None else gallery(examples),
+        examples=None if examples is None else gallery(examples, folder),
         places=partial(flat_map, pile, examples),
         nearest=labelled.nearest,
         groups=labelled.groups,
@@ -77,10 +89,20 @@ def _tables(labelled: Labelled) -> list[report.Figures]:
     return [report.Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
 
 
-def gallery(items: FeatureTable) -> report.Gallery:
-    """The names, pictures and labels of items."""
+def gallery(items: FeatureTable, folder: Path | None = None) -> report.Gallery:
+    """The names, pictures and labels of items. folder: where the page is that links to the pictures."""
     labels = [label or "" for label in items.label_names] if items.labels is not None else ()
-    return report.Gallery(items.names, partial(_thumbnail, items), labels)
+    return report.Gallery(items.names, partial(_thumbnail, items), labels, partial(_address, items, folder))
+
+
+def _address(items: FeatureTable, folder: Path | None, i: int) -> str:
+    """The address of a picture, relative to a folder."""
+    if items.files is None or folder is None:
+        return ""
+    try:
+        return quote(os.fsencode(os.path.relpath(items.files[i], folder).replace(os.sep, "/")))
+    except ValueError:  # on another drive of Windows
+        return ""
 
 
 def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:

@@ -50,12 +50,15 @@ class Gallery:
     thumbnail : callable
         Gives the picture of the i-th item, a small JPEG or PNG; or None.
     labels : sequence of str
-        For examples: the class of each.
+        For examples: the class of each; "unknown" for an example of none of the classes.
+    file : callable
+        Gives the address of the i-th item's file, relative to the page; or "".
     """
 
     names: Sequence[str]
     thumbnail: Callable[[int], bytes | None] = lambda i: None
     labels: Sequence[str] = ()
+    file: Callable[[int], str] = lambda i: ""
 
 
 def make_report(
@@ -198,6 +201,7 @@ def _pile_items(
                 () if nearest is None else [example_names[k] for k in nearest[i]],
                 alternative_confidence=float(alternative[i]),
                 p_unknown=math.nan if p_unknown is None else float(p_unknown[i]),
+                file=pile.file(i),
             )
         )
     progress("report", len(rows), len(rows))
@@ -208,6 +212,6 @@ def _example_items(examples: Gallery | None, on_map: Sequence[Place]) -> list[It
     if examples is None:
         return []
     return [
-        Item(examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True)
+        Item(examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True, file=examples.file(k))
         for k, label in enumerate(examples.labels)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
@@ -23,7 +24,7 @@ class Item:
     label : str
         `closest` or "unknown"; for an example its class.
     closest : str
-        Its most probable class.
+        Its most probable class; for an example of none of the classes "unknown".
     confidence : float
         How sure the label is; nan if that is not known.
     score : float
@@ -40,6 +41,8 @@ class Item:
         The calibrated probability that it is unknown; nan if there is none.
     note : str
         A remark.
+    file : str
+        The address of its file, relative to the page: the page links to it.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Item:
     alternative_confidence: float = math.nan
     p_unknown: float = math.nan
     note: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,10 @@ class Report:
         if math.isnan(self.threshold):
             raise ValueError("threshold is nan: give the outlier score above which an item is unknown")
         for item in self.items:
+            if urlsplit(item.file).scheme or item.file.startswith("//"):
+                raise ValueError(f"item {item.name!r}: its file {item.file!r} must be an address relative to the page")
+            if item.example and item.label == item.closest == UNKNOWN_NAME:
+                continue
             if item.closest not in self.classes:
                 raise ValueError(f"item {item.name!r}: {item.closest!r} is not one of the classes {list(self.classes)}")
             if item.label not in (item.closest, UNKNOWN_NAME):

@@ -25,10 +25,14 @@ from handful.report.contents import Group, Item, Report
 from handful.report.html_text import DOUBTFUL_MARK, escape, facts, paragraphs, printable, safe_json, table
 from handful.utils.files import write_whole
 from handful.utils.shares_in_words import is_low, percent
+from handful.utils.version import __version__
 
 # One style sheet and one script, made of these files in this order.
-STYLES = ("base.css", "tools.css", "cards.css", "layout.css")
-SCRIPTS = ("data.js", "trust.js", "plots.js", "cards.js", "groups.js", "doubts.js", "page.js")
+STYLES = ("base.css", "tools.css", "cards.css", "detail.css", "corrections.css", "layout.css")
+SCRIPTS = (
+    "data.js", "trust.js", "plots.js", "cards.js", "corrections.js", "chooser.js", "detail.js", "groups.js",
+    "doubts.js", "page.js",
+)  # fmt: skip
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
 
@@ -109,7 +113,7 @@ def _joined(names: tuple[str, ...]) -> str:
 
 def _data(report: Report) -> dict[str, Any]:
     """What the script reads: one row per item, with classes and nearest examples by their number."""
-    classes = {name: n for n, name in enumerate(report.classes)}
+    classes = {name: n for n, name in enumerate([*report.classes, UNKNOWN_NAME])}
     examples: dict[str, int] = {}
     for n, item in enumerate(report.items):
         if item.example:
@@ -122,6 +126,9 @@ def _data(report: Report) -> dict[str, Any]:
         "items": [_row(item, classes, examples) for item in report.items],
         "groups": [_group(group) for group in report.groups],
         "promote": bool(report.can_promote),
+        "handful": __version__,
+        "run": report.run.id or sha256(repr(report.items).encode("utf-8", "replace")).hexdigest()[:32],
+        "command": printable(report.run.corrections_command),
         "expected": [_expected(report.expected.by_class.get(name)) for name in report.classes],
     }
 
@@ -157,7 +164,7 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
     nearest = [examples.get(name, printable(name)) for name in item.nearest]
     return [
         printable(item.name), kind, classes[item.closest], *map(_number, numbers), nearest, _number(item.p_unknown),
-        printable(item.note),
+        printable(item.note), item.file,
     ]  # fmt: skip
 
 

@@ -62,8 +62,11 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the page reads: the document, and in words how many labels are right and which of them are doubtful."""
     try:
         sentences = [str(sentence) for sentence in document["sentences"]]
-        estimates = {printable(str(name)): _estimate(entry) for name, entry in document["by_class"].items()}
-        estimates = {name: estimate for name, estimate in estimates.items() if estimate is not None}
+        estimates = {
+            printable(str(name)): estimate
+            for name, entry in document["by_class"].items()
+            if (estimate := _estimate(entry)) is not None
+        }
         total = _estimate(document["precision"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"what was measured is not complete ({error!r}): check the labels again") from None
