@@ -5,13 +5,14 @@ A method is a function ::
     solve(support, labels, query, **parameters) -> Solution
 
 of prepared features [B, S, D], codes [B, S] and prepared features [B, Q, D]. It sees nothing else: no argument can
-carry the truth about the queries into it.
+carry the truth about the queries into it. A method that can use examples of no class takes them as a fourth argument,
+`unknown`, prepared features [B, U, D]; for all others they enter by a margin (`handful.methods.margin`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -23,6 +24,7 @@ from handful.core.arrays import Array
 from handful.core.base_arrays import BaseArrays
 from handful.core.parameters import Rule
 from handful.core.prepare import as_dtype, replay
+from handful.methods import margin
 
 BY_SHOTS: Any = None  # the default of a parameter whose value depends on the number of shots
 FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
@@ -169,6 +171,16 @@ class Method:
         parameters = inspect.signature(self.solve).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
+    @cached_property
+    def takes_unknown(self) -> bool:
+        """Whether it takes examples of no class itself."""
+        return "unknown" in inspect.signature(self.solve).parameters
+
+    def axes(self, names: Iterable[str]) -> Mapping[str, str]:
+        """The axes of its state arrays, where these names are in the state; none if the method declares none."""
+        has_margin = bool(self.info.state) and any(name in margin.STATE for name in names)
+        return {**self.info.state, **margin.STATE} if has_margin else self.info.state
+
     def with_base(self, parameters: Mapping[str, Any], state: Mapping[str, Array], like: Array) -> Mapping[str, Any]:
         """The parameters with `base` replaced by the arrays of it that the method takes, of the type of `like`."""
         if self.info.base_part is None:
@@ -180,9 +192,11 @@ class Method:
         items = as_dtype(replay(state, items), dtype)
         parameters = self.with_base(parameters, state, items)
         if self.score_new is not None:
-            return self.score_new(state, items, **parameters)
-        solution = self.solve(state["support"], state["labels"], items, **parameters)
-        return solution.probabilities, solution.outlier_scores
+            probabilities, scores = self.score_new(state, items, **parameters)
+        else:
+            solution = self.solve(state["support"], state["labels"], items, **parameters)
+            probabilities, scores = solution.probabilities, solution.outlier_scores
+        return probabilities, margin.add_margin(state, scores, items)
 
 
 def defaults_by_shots(info: Info, shots: float) -> dict[str, Any]:
