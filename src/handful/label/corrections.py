@@ -17,7 +17,7 @@ from handful.label.record_schema import Fields, ListOf, Text, find_fault, read_j
 from handful.utils.csv_file import unescape
 from handful.utils.files import class_name, in_brief
 
-MAX_CORRECTIONS_BYTES = 2**25
+MAX_CORRECTIONS_BYTES = 2**24
 MAX_CORRECTIONS = 100_000
 MAX_CLASS_NAME_LENGTH = 200  # characters
 CSV_COLUMNS = ("path", "label")

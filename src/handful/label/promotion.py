@@ -12,7 +12,7 @@ from handful.features import FeatureTable
 from handful.label.items import of_pictures
 from handful.label.provenance import Agree, refuse
 from handful.label.record import Group, Job, Mark, Record, marks, read_record
-from handful.label.results_job import job_of_results, without_marks
+from handful.label.results_job import trusted_job, without_marks
 from handful.solving.promotion import check_examples, check_names, lower_share
 from handful.utils.files import class_name, in_brief
 
@@ -55,9 +55,10 @@ def promote_groups(
     Job
         The new job. `Job.read` reads its items.
     """
-    record, job = job_of_results(folder, agree)
-    if not record.groups:
+    record = read_record(folder)
+    if record.job is not None and not record.groups:
         raise ValueError(f"the unknowns of {in_brief(folder)} form no groups: there is no group to make a class of")
+    job = trusted_job(record, agree)
     check_examples(examples)
     named = named_groups(record, names, _classes(job), join)
     in_groups = {mark for group in named.values() for mark in group.items}

@@ -25,23 +25,17 @@ def is_results(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
-def job_of_results(folder: Path, agree: Agree = refuse) -> tuple[Record, Job]:
-    """Read the record in a folder of results and the job that it names.
+def trusted_job(record: Record, agree: Agree = refuse) -> Job:
+    """The job that a record names, whose files are there.
 
     Parameters
     ----------
-    folder : Path
+    record : Record
         What `handful label` or `handful promote` wrote.
     agree : callable
-        Called before a file outside of `folder` is read, unless one of the user's own runs wrote the record.
-
-    Returns
-    -------
-    tuple of Record and Job
-        The job's files are there.
+        Called before a file outside of its folder is read, unless one of the user's own runs wrote the record.
     """
-    record = read_record(folder)
-    job = record.job
+    job, folder = record.job, record.path.parent
     if job is None:
         raise ValueError(f"{in_brief(record.path)} does not say what was labelled: use `handful label` first")
     if not record.own and (outside_paths := list(_outside_paths(job, folder))):
@@ -54,7 +48,7 @@ def job_of_results(folder: Path, agree: Agree = refuse) -> tuple[Record, Job]:
     for path in filter(None, (job.examples, job.pile, job.base, job.unknown)):
         if not path.exists():
             raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
-    return record, job
+    return job
 
 
 def job_again(
@@ -81,9 +75,9 @@ def job_again(
     unknown : Path, optional
         Examples of no class; by default those of before.
     agree : callable
-        As for `job_of_results`.
+        As for `trusted_job`.
     """
-    _, job = job_of_results(folder, agree)
+    job = trusted_job(read_record(folder), agree)
     return replace(
         job, results=[*job.results, output], formats=formats or job.formats, sort=sort, unknown=unknown or job.unknown
     )
