@@ -22,7 +22,7 @@ function fillChooser(box, item, after) {
   };
   const choice = (name, text, key, tone) => {
     const button = make("button", { type: "button", class: "choice", "aria-pressed": name === now, "data-choice": name });
-    button.append(make("bdi", {}, text), ...(key ? [make("kbd", {}, key)] : []));
+    button.append(make("bdi", {}, text), ...(key ? [" ", make("kbd", {}, key)] : []));
     if (tone) setTone(button, tone);
     button.classList.add(tone ? "known" : "unknown");
     button.addEventListener("click", () => choose(name));
@@ -57,14 +57,22 @@ function openChooser(item, beside, naming = false) {
   };
   sheet.replaceChildren(make("p", { class: "about-item", dir: "auto" }, ...wrapping(item.name)), makeChooser(item, close));
   sheet.showPopover();
-  const place = beside.getBoundingClientRect();
+  opener = beside;
+  placeSheet();
+  (naming ? sheet.querySelector("input") : sheet.querySelector("[aria-pressed=true]") ?? sheet.querySelector("button")).focus({ preventScroll: true });
+}
+
+let opener = null; // what the sheet belongs to
+function placeSheet() {
+  if (!sheet.matches(":popover-open")) return;
+  const place = opener.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = sheet;
   const within = (value, most) => Math.max(8, Math.min(value, most - 8));
+  const top = place.bottom + 6 + height > innerHeight ? place.top - height - 6 : place.bottom + 6;
   sheet.style.setProperty("left", `${within(place.left, innerWidth - width)}px`);
-  sheet.style.setProperty("top", `${within(place.bottom + 6 + height > innerHeight ? place.top - height - 6 : place.bottom + 6, innerHeight - height)}px`);
-  (naming ? sheet.querySelector("input") : sheet.querySelector("[aria-pressed=true]") ?? sheet.querySelector("button")).focus();
+  sheet.style.setProperty("top", `${within(top, innerHeight - height)}px`);
 }
-addEventListener("scroll", () => sheet.matches(":popover-open") && sheet.hidePopover(), { passive: true });
+for (const event of ["scroll", "resize"]) addEventListener(event, placeSheet, { passive: true });
 
 // Keys while a card, or the sheet of an item, has the focus.
 addEventListener("keydown", (event) => {
