@@ -288,7 +288,7 @@ def test_page_can_be_read_without_eyes(visit, pets):
     assert set(labelled_by) <= set(ids)
     card = page.locator("#g2 .card")
     assert card.locator("button").first.get_attribute("aria-label") == "a.png"
-    assert card.text_content().startswith("worth a look: least knowna.pnghenconfidence 90%outlier score ")
+    assert card.text_content().startswith("worth a look: least known✎a.pnghenconfidence 90%outlier score ")
     scopes = page.evaluate("[...document.querySelectorAll('th')].map(th => th.scope)")
     assert set(scopes) == {"col", "row"}
 

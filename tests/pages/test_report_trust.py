@@ -113,12 +113,19 @@ def test_a_name_in_a_report_cannot_pass_for_the_block(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"precision": 1}, {"by_class": None}, {"sentences": 3}, {"by_class": {"cat": {"value": "x"}}}]
+    "changes", [{"precision": {"value": 1}}, {"by_class": None}, {"sentences": 3}, {"by_class": {"cat": {"value": "x"}}}]
 )
 def test_what_is_not_a_measurement_is_refused(tmp_path, changes):
     path = write(tmp_path / "report.html", a_report())
     with pytest.raises(ValueError, match="what was measured is not complete"):
         write_measured(path, MEASURED | changes)
+
+
+def test_a_class_of_which_nothing_is_known_is_left_out(tmp_path):
+    path = write(tmp_path / "report.html", a_report())
+    nothing = {"value": float("nan"), "low": 0.0, "high": 1.0}
+    write_measured(path, MEASURED | {"by_class": {"cat": nothing}, "precision": nothing})
+    assert '"by_class":{}' in path.read_text()
 
 
 def test_the_report_of_a_pile_says_once_how_many_labels_should_be_right(tmp_path):

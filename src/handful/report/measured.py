@@ -67,15 +67,16 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
             for name, entry in document["by_class"].items()
             if (estimate := _estimate(entry)) is not None
         }
-        total = _estimate(document["precision"])
+        totals = {name: _estimate(document.get(name)) for name in ("precision", "share", "missed")}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"what was measured is not complete ({error!r}): check the labels again") from None
     words = {name: f"{percent(value)} are right{span(value, ends)}" for name, (value, *ends) in estimates.items()}
+    precision = totals["precision"]
     return {
-        **{name: document.get(name) for name in ("answers", "items", "share", "missed", "made")},
-        "precision": document["precision"],
+        **{name: document.get(name) for name in ("answers", "items", "made")},
+        **totals,
         "sentences": sentences,
-        "is_low": total is not None and is_low(1, total[0]),
+        "is_low": precision is not None and is_low(1, precision[0]),
         "by_class": {name: [words[name], is_low(1, estimate[0])] for name, estimate in estimates.items()},
     }
 
