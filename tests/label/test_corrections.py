@@ -104,7 +104,7 @@ def test_labels_that_are_only_called_wrong_are_left_out(tmp_path):
 
 def test_cells_that_would_be_formulas_and_names_with_quotes_are_read_as_they_were(tmp_path):
     path = tmp_path / "c.csv"
-    path.write_text("\ufeffpath,label,note\n'=1+1.png,'-cat,x\n\"two\nlines, and \"\"\",  cafe\u0301 ,y\n", "utf-8")
+    path.write_text('\ufeffpath,label,note\n\'=1+1.png,\'-cat,x\n"two\nlines, and """,  cafe\u0301 ,y\n', "utf-8")
     assert read_corrections([path]) == {"=1+1.png": "-cat", 'two\nlines, and "': "caf\u00e9"}
 
 

@@ -146,4 +146,5 @@ def test_one_class_and_examples_of_no_class_are_said_in_words():
     cats, owls = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
     examples = FeatureTable(np.concatenate([cats[:3], owls[:1]]), ["cat"] * 3 + ["Unknown"])
     labelled = label_items(examples, FeatureTable(np.concatenate([cats[3:], owls[1:]])))
-    assert labelled.sentences[0] == "1 class was shown by 3 examples, and 1 example of other things; the pile holds 36 items."
+    said = "1 class was shown by 3 examples, and 1 example of other things; the pile holds 36 items."
+    assert labelled.sentences[0] == said

@@ -113,7 +113,8 @@ def test_a_name_in_a_report_cannot_pass_for_the_block(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"precision": {"value": 1}}, {"by_class": None}, {"sentences": 3}, {"by_class": {"cat": {"value": "x"}}}]
+    "changes",
+    [{"precision": {"value": 1}}, {"by_class": None}, {"sentences": 3}, {"by_class": {"cat": {"value": "x"}}}],
 )
 def test_what_is_not_a_measurement_is_refused(tmp_path, changes):
     path = write(tmp_path / "report.html", a_report())

@@ -193,8 +193,8 @@ def _check_options_again(
     given += [field.name for group in options for field in fields(group) if getattr(group, field.name) != field.default]
     if given:
         raise ValueError(
-            f"--{given[0].replace('_', '-')}: the pile of {str(folder)!r} is labelled again with the options of before; "
-            "leave it out, or name the examples and the pile"
+            f"--{given[0].replace('_', '-')}: the pile of {str(folder)!r} is labelled again with the options of "
+            "before; leave it out, or name the examples and the pile"
         )
 
 

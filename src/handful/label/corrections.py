@@ -34,7 +34,7 @@ CORRECTIONS_RULES = Fields(
 
 
 def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
-    """Read files of corrections.
+    r"""Read files of corrections.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
     --------
     >>> from tempfile import mkdtemp
     >>> path = Path(mkdtemp()) / "corrections.csv"
-    >>> _ = path.write_text("path,label\\na.png,cat\\nb.png,Unknown\\n")
+    >>> _ = path.write_text("path,label\na.png,cat\nb.png,Unknown\n")
     >>> read_corrections([path])
     {'a.png': 'cat', 'b.png': 'unknown'}
     """

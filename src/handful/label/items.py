@@ -88,7 +88,8 @@ def add_unknown(
 ) -> FeatureTable:
     """Add examples that belong to none of the classes: the pictures below a folder, or the rows of a table.
 
-    source: where the other examples are from. backbone, reading: as for `read_pile`, for pictures. options: as for `read_table`, for tables.
+    source: where the other examples are from. backbone, reading: as for `read_pile`, for pictures. options: as for
+    `read_table`, for tables.
     """
     if place is None:
         return examples

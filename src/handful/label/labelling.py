@@ -13,7 +13,6 @@ import numpy as np
 from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
-from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator

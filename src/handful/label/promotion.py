@@ -16,6 +16,7 @@ from handful.label.results_job import trusted_job, without_marks
 from handful.solving.promotion import check_examples, check_names, lower_share
 from handful.utils.files import class_name, in_brief
 
+
 def promote_groups(
     folder: Path,
     names: Mapping[int | str, str],

@@ -122,9 +122,7 @@ def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> 
             return f"{where} has an unknown entry {in_brief(extra_names[0], 40)}"
         if missing_names := sorted(rule.needed - value.keys()):
             return f"{where} has no {missing_names[0]}"
-        parts = [
-            (entry, rule.rules[name], f"{where}.{name}") for name, entry in value.items() if name in rule.rules
-        ]
+        parts = [(entry, rule.rules[name], f"{where}.{name}") for name, entry in value.items() if name in rule.rules]
     elif isinstance(rule, ListOf):
         if not isinstance(value, list) or len(value) > rule.max_length:
             return f"{where} must be a list of at most {rule.max_length:,} entries"

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from handful.features import FeatureTable
 from handful.label.provenance import Agree, Request, refuse
 from handful.label.record import RECORD, Job, Mark, Record, marks, read_record
-from handful.features import FeatureTable
 from handful.utils.files import in_brief, printable
 
 MAX_LISTED_PATHS = 20  # paths that the question to the user lists

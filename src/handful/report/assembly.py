@@ -212,6 +212,9 @@ def _example_items(examples: Gallery | None, on_map: Sequence[Place]) -> list[It
     if examples is None:
         return []
     return [
-        Item(examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True, file=examples.file(k))
+        Item(
+            examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True,
+            file=examples.file(k),
+        )
         for k, label in enumerate(examples.labels)
-    ]
+    ]  # fmt: skip
