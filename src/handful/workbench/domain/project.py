@@ -1,4 +1,7 @@
-"""A project: the opened folder or table, and the runs over it. It knows nothing of HTTP; `Edits` makes the changes."""
+"""A project: the opened folder or table, and the runs over it. It knows nothing of HTTP.
+
+`Edits` and `Checking` make the changes, `Undoable` undoes them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.utils.files import printable
+from handful.workbench.domain.checking import Checking
+from handful.workbench.domain.checks import Checks
 from handful.workbench.domain.database import explained
-from handful.workbench.domain.edits import KEYS, Edits
+from handful.workbench.domain.edits import KEYS
 from handful.workbench.domain.embedding import embed_missing
 from handful.workbench.domain.notices import notice_of
 from handful.workbench.domain.pile import EXPORT_PREFIX, PILE, UPLOAD_PREFIX, UPLOADS, Pile, Source, read_table
@@ -22,6 +27,7 @@ from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run, check_enough, solve_pile
 from handful.workbench.domain.state import State
 from handful.workbench.domain.store import Store, add_items, next_class
+from handful.workbench.domain.summary import describe_state
 from handful.workbench.domain.trust import Agree, Model, is_agreed, model_of, refuse, remember
 from handful.workbench.domain.worker import Job, Worker
 
@@ -34,7 +40,7 @@ def default_folder(opened: Path) -> Path:
     return opened.parent / f"{opened.stem}.workbench" if opened.is_file() else opened / FOLDER
 
 
-class Project(Edits):
+class Project(Checking):
     """An opened folder of pictures, or table of embeddings, with its classes, labels and runs."""
 
     def __init__(
@@ -116,14 +122,11 @@ class Project(Edits):
         )  # fmt: skip
         solved = solved.grouped({}, notice=notice_of(state, solved, promotions))
         with self._lock:
-            self._promotions = self._promotions[len(promotions) :]
             number = self.store.add_run(solved.made, solved.threshold, solved.facts, solved.packed())
             run = replace(solved, id=number)
-            row_answers = RowAnswers.of(run, self._state.pile, self._state.classes)
-            undo, redo = self.store.steps()
-            self._state = replace(self._state, run=run, row_answers=row_answers, undo=undo, redo=redo)
-            self._publish()
-        job.done, job.message = len(STEPS), run.sentence()  # it is stored: too late to cancel
+            self._mirror([], run, self.store.steps())
+        words = f"{run.sentence()} {run.expected_in_words()}".strip()
+        job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
 
     def _embed(self, job: Job) -> None:
         embed_missing(self, job)
@@ -174,20 +177,9 @@ class Project(Edits):
 
     def summary(self) -> dict[str, Any]:
         """The body of GET /project."""
-        state, job = self.state, self.worker.job
-        usable, labels = state.pile.usable, state.labels
-        examples, counts = _count_classes(labels[usable]), _count_classes(_settled(state)[usable])
-        return {
-            "name": self.source.opened.resolve().name,
-            "items": int(usable.sum()), "ready": int((state.pile.ready & usable).sum()), "skipped": len(state.skipped),
-            "classes": [
-                {"id": i, "name": name, "key": key, "examples": examples.get(i, 0), "count": counts.get(i, 0)}
-                for i, (name, key) in state.classes.items()
-            ],
-            "run": None if state.run is None else describe_run(state),
-            "job": None if job is None else job.summary(),
-            "undo": state.undo, "redo": state.redo,
-        }  # fmt: skip
+        job = self.worker.job
+        about = {"name": self.source.opened.resolve().name, "job": None if job is None else job.summary()}
+        return about | describe_state(self.state)
 
 
 def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:
@@ -205,32 +197,6 @@ def _remove_leftovers(folder: Path) -> None:
     for pattern in (f"{UPLOADS}/{UPLOAD_PREFIX}*", f"exports/{EXPORT_PREFIX}*"):
         for leftover in folder.glob(pattern):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def describe_run(state: State) -> dict[str, Any]:
-    """Return the facts of the last run for JSON."""
-    run = state.run
-    assert run is not None
-    facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
-    own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
-    own |= {"group_detail": run.facts["detail"], "notice": run.facts["notice"]}
-    precision, expected = run.answers.expected_precision, run.expected
-    own |= {
-        "expected_precision": None if precision is None or np.isnan(precision) else precision,
-        "expected": [{"class": n, **expected[n]._asdict()} for n in state.classes if n in expected],
-    }
-    return own | facts | {"counts": run.counts()}
-
-
-def _count_classes(codes: np.ndarray) -> dict[int, int]:
-    """The number of items of each class, without UNKNOWN and NONE."""
-    numbers, counts = np.unique(codes[codes > UNKNOWN], return_counts=True)
-    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-
-
-def _settled(state: State) -> np.ndarray:
-    """The class of each item: its label, or the decision of the run."""
-    return np.where(state.labels != NONE, state.labels, state.row_answers.decision)
 
 
 def _load(store: Store, source: Source, table: Any, first: bool) -> State:
@@ -252,10 +218,13 @@ def _load(store: Store, source: Source, table: Any, first: bool) -> State:
     for item, code in store.labels():
         if item in pile.row:
             labels[pile.row[item]] = code
-    classes, last = store.classes(), store.last_run()
-    run = None if last is None else Run.unpacked(*last)
+    classes, shown = store.classes(), store.run()
+    run = None if shown is None else Run.unpacked(*shown)
     skipped_files = tuple((printable(name), reason) for name, reason in skipped)
-    return State(pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, *store.steps())
+    checks = None if run is None else Checks(run, store.checks(run.id))
+    return State(
+        pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, checks, store.steps()
+    )  # fmt: skip
 
 
 def _import(store: Store, items: list[int], labels: Sequence[str | None]) -> None:

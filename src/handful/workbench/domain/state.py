@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from handful.workbench.domain.checks import Checks
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.runs import RowAnswers, Run
+from handful.workbench.domain.store import Steps
 
 Class = tuple[str, int | None]  # name and key
 
@@ -22,5 +24,5 @@ class State:
     run: Run | None
     row_answers: RowAnswers
     skipped: tuple[tuple[str, str], ...]
-    undo: str | None
-    redo: str | None
+    checks: Checks | None  # of the run
+    steps: Steps

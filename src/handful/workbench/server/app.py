@@ -9,8 +9,10 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.workbench.domain import views
-from handful.workbench.domain.project import Project, describe_run
+from handful.workbench.domain.checks import FIRST_SAMPLE
+from handful.workbench.domain.project import Project
 from handful.workbench.domain.refusal import Refusal
+from handful.workbench.domain.summary import describe_run
 from handful.workbench.server import schemas as of
 from handful.workbench.server.events import Events
 from handful.workbench.server.serve import ERRORS, guarded, new_app, solving
@@ -37,6 +39,7 @@ def make_app(project: Project, *, token: str, port: int) -> Any:
     write = WriteQueue(project)
     app.include_router(_labels(project, write))
     app.include_router(_runs(project, write))
+    app.include_router(_checks(project, write))
     app.include_router(solving())
     _page(app)
     return guarded(app, token=token, port=port)
@@ -150,6 +153,11 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
     async def redo() -> Any:
         return {"text": await write(project.redo)}
 
+    @api.post("/take-back", response_model=of.Text)
+    async def take_back() -> Any:
+        """Undo the last run and the promotion before it."""
+        return {"text": await write(project.take_back)}
+
     @api.post("/groups/{number}/promote", response_model=of.Class)
     async def promote(number: Id, body: of.Promotion) -> Any:
         """Items that stand for a group become examples of a new class, or of a class that exists."""
@@ -226,6 +234,28 @@ def _runs(project: Project, write: WriteQueue) -> APIRouter:
     @api.get("/events", response_class=StreamingResponse)
     async def get_events() -> StreamingResponse:
         return StreamingResponse(events.stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    return api
+
+
+def _checks(project: Project, write: WriteQueue) -> APIRouter:
+    api = _router()
+
+    @api.get("/check", response_model=of.Check)
+    def get_check(count: Annotated[int, Query(ge=1, le=MAX_PAGE_ITEMS)] = FIRST_SAMPLE) -> Any:
+        """Items of the run that a person should look at, to find out how many labels are right."""
+        return JSONResponse(project.check(count))
+
+    @api.post("/check", response_model=of.Run)
+    async def answer(body: of.CheckAnswer) -> Any:
+        """Store one answer. It is no label, and belongs to this run."""
+        await write(project.answer, body.run, body.item, body.answer)
+        return describe_run(project.state)
+
+    @api.post("/check/use", response_model=of.Changed)
+    async def use_answers() -> Any:
+        """The answers become labels, in one step."""
+        return JSONResponse({"changed": await write(project.use_answers)})
 
     return api
 

@@ -86,6 +86,17 @@ class JoinRequest(Body):
     other: Id
 
 
+class CheckAnswer(Body):
+    """What a person says of the label of an item."""
+
+    run: Id
+    item: Id
+    answer: Annotated[
+        Id | Literal["right", "wrong"] | None,
+        Field(description="A class; 0: none of them; right or wrong: the label of the run is; null: no answer."),
+    ]
+
+
 class ExportRequest(Body):
     """The formats to export."""
 
@@ -139,8 +150,28 @@ class Expected(BaseModel):
     right: float
 
 
+class ClassTrust(BaseModel):
+    """The part of a class's labels that are right by the check, with its interval."""
+
+    class_: Annotated[int, Field(alias="class")]
+    value: float
+    low: float
+    high: float
+
+
+class Trust(BaseModel):
+    """How many labels should be right; after a check, how many are right."""
+
+    sentence: str
+    is_measured: bool
+    checked: Annotated[int, Field(description="How many answers a person gave.")]
+    details: list[str]
+    more_to_halve: Annotated[int, Field(description="Further answers that would about halve the interval.")]
+    classes: list[ClassTrust]
+
+
 class Run(BaseModel):
-    """The last run: its options and its result."""
+    """The run that is shown: its options and its result."""
 
     id: int
     made: str
@@ -153,10 +184,13 @@ class Run(BaseModel):
     threshold: float
     group_detail: float
     notice: Annotated[str, Field(description="After a promotion: what changed more than it explains; or empty.")]
+    can_take_back: Annotated[bool, Field(description="Whether POST /take-back undoes that promotion and this run.")]
+    outdated: Annotated[str, Field(description="What has changed since the run, in words; or empty.")]
     expected_precision: Annotated[
         float | None, Field(description="The part of the labels that should be right; null without probabilities.")
     ]
     expected: list[Expected]
+    trust: Trust
     counts: Counts
 
 
@@ -178,6 +212,7 @@ class Project(BaseModel):
     ready: int
     skipped: int
     classes: list[Class]
+    unknown_examples: Annotated[int, Field(description="Items that a person marked as none of the classes.")]
     run: Run | None
     job: Job | None
     undo: str | None
@@ -241,6 +276,22 @@ class Skipped(BaseModel):
 
     name: str
     reason: str
+
+
+class CheckedItem(BaseModel):
+    """An answer: a class, 0 for none of them, or -1 for a wrong label."""
+
+    item: int
+    answer: int
+
+
+class Check(BaseModel):
+    """The items to look at, in the order in which to ask, and all answers so far."""
+
+    run: int
+    order: list[int]
+    answers: list[CheckedItem]
+    usable: Annotated[int, Field(description="How many answers POST /check/use would make labels of.")]
 
 
 class Histogram(BaseModel):
