@@ -272,10 +272,15 @@ class Answers:
         return {name: ExpectedLabels(*numbers) for name, *numbers in rows}
 
     @property
+    def is_given(self) -> np.ndarray:
+        """Whether the class of each item was given: such items are examples, and no part of the pile."""
+        return np.zeros(np.shape(self.outlier_scores), bool) if self._labelled is None else self._labelled
+
+    @property
     def _is_own_label(self) -> np.ndarray:
         """Whether the method gave each item a label: not where it is unknown, nor where its class was given."""
-        is_label = ~to_numpy(self.unknown)
-        return is_label if self._labelled is None else is_label & ~self._labelled
+        is_label: np.ndarray = ~to_numpy(self.unknown) & ~self.is_given
+        return is_label
 
     @property
     def confidence(self) -> Array:
