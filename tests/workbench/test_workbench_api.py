@@ -299,7 +299,8 @@ def test_without_labels_no_precision_is_promised(digits, tmp_path):
     assert nothing["trust"]["sentence"] == ""
     every = client.post("/threshold", json={"threshold": 2.0}).json()
     assert every["expected_precision"] < 0.7
-    assert re.search(r"Only about \d+ of \d+ labels should be right: check the least sure ones\.", every["trust"]["sentence"])
+    words = r"Only about \d+ of \d+ labels should be right: check the least sure ones\."
+    assert re.fullmatch(words, every["trust"]["sentence"])
     project.close()
 
 
