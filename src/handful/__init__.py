@@ -18,7 +18,7 @@ from handful.utils.version import __version__
 # type checkers read `__init__.pyi`, which `scripts/stubs.py` writes.
 _HOMES = {
     "handful.core.base": ("Base",),
-    "handful.core.checks": ("UNKNOWN", "UNKNOWN_NAME"),
+    "handful.core.checks": ("NONE_OF_THESE", "UNKNOWN", "UNKNOWN_NAME"),
     "handful.core.task": ("Task",),
     "handful.methods": ("Info", "Solution", "register"),
     "handful.solving.check": ("Checked", "WRONG"),

@@ -6,6 +6,7 @@ For an item i, with p_ij the method's probabilities of the known classes j and o
     closest             argmax_j p_ij                               the best known class, whether or not it is known
     unknown             o_i > threshold                             the decision; also, where a precision was asked for,
                         or P(closest) < min_confidence              items whose label is too unsure: these are set aside
+                        or an example of no class
     label               closest, or -1 / "unknown" where unknown
     P(unknown)          o_i calibrated (`handful.core.decide`)      only where o_i is a probability; else None
     confidence          of a known item    P(closest | known) (1 - P(unknown))
@@ -74,6 +75,8 @@ class Answers:
         The shift of the calibration where it is already known, as for a few items of a larger pile.
     labelled : bool array [n], optional
         Items whose class was given: they are no part of the pile that is calibrated, and P(unknown) is 0.
+    of_no_class : bool array [n], optional
+        Items that were given as examples of no class: they are unknown, and P(unknown) is 1.
     pile_scores : array [m], optional
         The outlier scores of the whole pile, or quantiles of them, where these items are only a part of it: ranks are
         taken in it. An empty array says that nothing is known of the pile.
@@ -102,6 +105,7 @@ class Answers:
         shots: Any = None,
         shift: Any = None,
         labelled: np.ndarray | None = None,
+        of_no_class: np.ndarray | None = None,
         pile_scores: np.ndarray | None = None,
         p_unknown: np.ndarray | None = None,
         min_confidence: Any = 0.0,
@@ -109,7 +113,7 @@ class Answers:
         self.probabilities, self.outlier_scores, self.classes = probabilities, outlier_scores, classes
         self.threshold, self.is_probability, self.outlier_share = threshold, is_probability, outlier_share
         self._shots, self._shift, self._labelled, self._pile_scores = shots, shift, labelled, pile_scores
-        self._p_unknown, self.min_confidence = p_unknown, min_confidence
+        self._p_unknown, self.min_confidence, self._of_no_class = p_unknown, min_confidence, of_no_class
 
     def __len__(self) -> int:
         return len(self.outlier_scores)
@@ -163,6 +167,7 @@ class Answers:
             is_probability=self.is_probability, outlier_share=self.outlier_share,
             pile_scores=self.outlier_scores if self._pile_scores is None else self._pile_scores,
             p_unknown=None if self.p_unknown is None else self.p_unknown[rows], min_confidence=self.min_confidence,
+            of_no_class=None if self._of_no_class is None else self._of_no_class[rows],
         )  # fmt: skip
 
     @cached_property
@@ -175,9 +180,10 @@ class Answers:
 
     @property
     def likely_unknown(self) -> Array:
-        """Whether the outlier score of each item is above the threshold, whatever precision was asked for."""
+        """Whether each item is unknown, whatever precision was asked for: by the threshold, or as it was given."""
         limit = self.threshold[..., None] if getattr(self.threshold, "ndim", 0) else self.threshold
-        return self.outlier_scores > limit
+        is_above = self.outlier_scores > limit
+        return is_above if self._of_no_class is None else is_above | self._of_no_class
 
     @property
     def set_aside(self) -> np.ndarray:
@@ -226,13 +232,21 @@ class Answers:
             p = scores.astype(np.float64)  # a copy
         else:
             rows = scores if scores.ndim == 2 else scores[None]
-            pile = rows if self._labelled is None else rows[:, ~self._labelled]
+            pile = rows if self._is_given is None else rows[:, ~self._is_given]
             shift = shift_of(pile, self.outlier_share, self._shots) if self._shift is None else self._shift
             p = shifted(rows, self._shots, shift)
             p = p if scores.ndim == 2 else p[0]
         if self._labelled is not None:
             p[self._labelled] = 0.0
+        if self._of_no_class is not None:
+            p[self._of_no_class] = 1.0
         return p
+
+    @property
+    def _is_given(self) -> np.ndarray | None:
+        """Items that are examples, of a class or of none: they are no part of the pile that is calibrated."""
+        masks = [mask for mask in (self._labelled, self._of_no_class) if mask is not None]
+        return np.any(masks, axis=0) if masks else None
 
     @cached_property
     def p_closest(self) -> np.ndarray | None:

@@ -79,6 +79,19 @@ def one_hot(labels: Array, ways: int, like: Array) -> Array:
     return array_namespace(like).matrix_transpose(as_like(is_class, like))
 
 
+def with_unknown(support: Array, labels: Array, unknown: Array | None) -> tuple[Array, Array]:
+    """The examples of the classes, followed by those of no class, whose code is N: [B, S + U, D] and [B, S + U].
+
+    >>> support, labels, unknown = np.zeros((1, 2, 3)), np.array([[0, 1]]), np.ones((1, 1, 3))
+    >>> with_unknown(support, labels, unknown)[1].tolist()
+    [[0, 1, 2]]
+    """
+    if unknown is None or not unknown.shape[1]:
+        return support, labels
+    codes = np.full(unknown.shape[:2], class_count(labels))
+    return array_namespace(support).concat([support, unknown], axis=1), np.concatenate([labels, codes], axis=1)
+
+
 def class_means(support: Array, onehot: Array) -> Array:
     """Mean feature of each class: [B, S, D] and [B, S, N] to [B, N, D]."""
     xp = array_namespace(support)

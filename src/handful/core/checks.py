@@ -15,6 +15,7 @@ from handful.utils.text import shortened as shortened  # other rooms still impor
 
 UNKNOWN = -1  # the label of an unknown item among integer labels
 UNKNOWN_NAME = "unknown"  # and among string labels
+NONE_OF_THESE = -2  # in the y of `fit`: an example of no class; among strings, "unknown" means the same
 
 
 def as_features(x: Any, name: str) -> Array:
@@ -64,7 +65,7 @@ def as_labels(labels: Any) -> np.ndarray:
     """Support labels as an array of ints, floats or strings; no entry may be missing."""
     values = label_array(labels)
     if values.dtype.kind in "iuf":
-        missing = np.argwhere(~np.isfinite(values) | (values == UNKNOWN))
+        missing = np.argwhere(~np.isfinite(values) | (values == UNKNOWN) | (values == NONE_OF_THESE))
     else:
         missing = np.argwhere(is_missing(values) | (values == UNKNOWN_NAME))
     if len(missing):
@@ -72,9 +73,27 @@ def as_labels(labels: Any) -> np.ndarray:
         raise ValueError(
             f"support label {at[-1]}{f' of task {at[0]}' if len(at) == 2 else ''} is "
             f"{values.item(*at)!r}, which means unlabelled or unknown: every support item needs a class "
-            f"({UNKNOWN}, None and {UNKNOWN_NAME!r} cannot be names of classes)"
+            f"({UNKNOWN}, {NONE_OF_THESE}, None and {UNKNOWN_NAME!r} cannot be names of classes; examples of no class are "
+            "given as unknown=)"
         )
     return values if values.dtype.kind in "iuf" else values.astype(str)
+
+
+def fit_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The y of `fit` as an array, and where it marks an example of no class: `NONE_OF_THESE`, or "unknown" in texts.
+
+    >>> fit_labels(["cat", None, NONE_OF_THESE, "unknown"])
+    (array(['cat', None, 'unknown', 'unknown'], dtype=object), array([False, False,  True,  True]))
+    """
+    values = np.asarray(labels, dtype=object) if isinstance(labels, list | tuple) else labels
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat):
+        is_marked = np.array([not isinstance(v, str) and v is not None and v == NONE_OF_THESE for v in values.flat], bool)
+        labels = np.where(is_marked.reshape(values.shape), UNKNOWN_NAME, values)  # texts and a number cannot be mixed
+    values = label_array(labels)
+    if values.dtype.kind in "iuf":
+        return values, values == NONE_OF_THESE
+    is_no_class = np.asarray((values == UNKNOWN_NAME) | (values == str(NONE_OF_THESE)), bool)
+    return np.where(is_no_class, UNKNOWN_NAME, values), is_no_class
 
 
 def label_array(labels: Any) -> np.ndarray:

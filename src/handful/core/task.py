@@ -1,8 +1,8 @@
 """What goes into a method: a `Task`.
 
 A task is a support set (features and labels of a handful of examples per class) and a query set
-(features of the pile). Inside, everything is batched: support [B, S, D], labels [B, S] as codes
-0 .. N-1, query [B, Q, D]; a single task is a batch of one. Everything is checked here, once; code
+(features of the pile); it may also have examples that belong to none of the classes. Inside, everything is batched:
+support [B, S, D], labels [B, S] as codes 0 .. N-1, query [B, Q, D], unknown [B, U, D]; a single task is a batch of one. Everything is checked here, once; code
 behind it can trust its input.
 """
 
@@ -31,14 +31,15 @@ class Task:
 
     support: [S, D] or [B, S, D]; labels: [S] or [B, S], ints or strings in any order, shots may
     be unequal; query: [Q, D] or [B, Q, D]. NumPy arrays, lists, pandas or polars frames, torch tensors
-    (torch in means torch out). Columns of results follow `classes`, sorted.
+    (torch in means torch out). Columns of results follow `classes`, sorted. unknown: [U, D] or [B, U, D], examples
+    that belong to none of the classes.
 
     >>> task = Task([[0.0, 1.0], [1.0, 0.0]], ["hen", "cat"], [[0.9, 0.2]])
     >>> task.ways, task.classes.tolist(), task.labels.tolist()
     (2, ['cat', 'hen'], [[1, 0]])
     """
 
-    def __init__(self, support: Any, labels: Any, query: Any, *, classes: Any = None):
+    def __init__(self, support: Any, labels: Any, query: Any, *, classes: Any = None, unknown: Any = None):
         support, query = as_features(support, "support"), as_features(query, "query")
         self.single = support.ndim == 2
         if support.ndim != query.ndim or (support.ndim == 3 and support.shape[0] != query.shape[0]):
@@ -69,18 +70,35 @@ class Task:
         self.support: Array = xp.astype(support, dtype, copy=False)
         self.query: Array = xp.astype(query, dtype, copy=False)
         self._classes, self.labels = _encode(names, classes)  # [B, N] names, [B, S] codes
+        self.unknown: Array = self.support[:, :0] if unknown is None else self._check_unknown(unknown)
+
+    def _check_unknown(self, unknown: Any) -> Array:
+        """Examples of no class as [B, U, D], of the same kind as the support."""
+        if np.ndim(unknown) and not len(unknown):
+            return self.support[:, :0]
+        rows = as_features(unknown, "unknown")
+        if is_torch_array(rows) != is_torch_array(self.support):
+            raise TypeError("support and unknown must both be torch tensors, or neither")
+        rows = rows[None] if self.single and rows.ndim == 2 else rows
+        if rows.ndim != 3 or (rows.shape[0], rows.shape[2]) != (self.batch, self.support.shape[2]):
+            needed = "[U, D]" if self.single else f"[{self.batch}, U, D]"
+            raise ValueError(
+                f"unknown has shape {tuple(np.shape(unknown))}: give examples of no class as {needed}, with the "
+                f"{self.support.shape[2]} features per item that the support has"
+            )
+        return array_namespace(rows).astype(rows, self.support.dtype, copy=False)
 
     @classmethod
-    def of_examples(cls, support: Any, labels: Any) -> Task:
+    def of_examples(cls, support: Any, labels: Any, unknown: Any = None) -> Task:
         """A task with no pile: nothing to label, but a method can learn its classes from it."""
-        task = cls(support, labels, support)
+        task = cls(support, labels, support, unknown=unknown)
         task.query = task.query[:, :0]
         return task
 
     @classmethod
-    def with_large_pile(cls, support: Any, labels: Any, pile: LargePile) -> Task:
+    def with_large_pile(cls, support: Any, labels: Any, pile: LargePile, unknown: Any = None) -> Task:
         """One task whose pile is read block by block; the pile is checked as it is read."""
-        task = cls.of_examples(support, labels)
+        task = cls.of_examples(support, labels, unknown)
         if is_torch_array(task.support):
             raise TypeError("support is a torch tensor and the pile is not in memory: give NumPy arrays")
         if not task.single:
@@ -131,7 +149,7 @@ class Task:
         if not isinstance(tasks, slice):
             i = _number(tasks, self.batch)
             tasks = slice(i, i + 1)
-        part.support, part.query = self.support[tasks], self.query[tasks]
+        part.support, part.query, part.unknown = self.support[tasks], self.query[tasks], self.unknown[tasks]
         part.labels, part._classes = self.labels[tasks], self._classes[tasks]
         part.is_extreme = self.is_extreme  # all parts of a batch are prepared by the same steps
         return part
@@ -144,6 +162,7 @@ class Task:
         whole.single = False
         whole.support = xp.concat([t.support for t in tasks], axis=0)
         whole.query = xp.concat([t.query for t in tasks], axis=0)
+        whole.unknown = xp.concat([t.unknown for t in tasks], axis=0)
         whole.labels = np.concatenate([t.labels for t in tasks])
         whole._classes = np.concatenate([t._classes for t in tasks])
         return whole
@@ -152,8 +171,9 @@ class Task:
         many = "" if self.single else f"{self.batch} tasks of "
         (shots,) = {tuple(x) for x in self.shots[:1].tolist()}
         examples = f"{shots[0]}" if len(set(shots)) == 1 else f"{min(shots)} to {max(shots)}"
+        of_no_class = f"{self.unknown.shape[1]} examples of no class, " if self.unknown.shape[1] else ""
         return (
-            f"<Task: {many}{self.ways} classes with {examples} examples each, "
+            f"<Task: {many}{self.ways} classes with {examples} examples each, {of_no_class}"
             f"{self.query.shape[1]} queries, {self.query.shape[2]} features>"
         )
 

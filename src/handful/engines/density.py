@@ -94,7 +94,7 @@ def kernels(neighbours: Neighbours, labels: Array, ways: int) -> Kernels:
     neighbours : Neighbours
         The smoothed items of a batch of tasks.
     labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
+        The class of each example, from 0 to N - 1; N for an example of no class.
     ways : int
         N, the number of known classes.
 
@@ -115,10 +115,11 @@ def kernels(neighbours: Neighbours, labels: Array, ways: int) -> Kernels:
     e = xp.exp(beta[:, None, None] * (h[:, n_support:] - 1))  # [B, Q, n]
     query = xp.arange(n_query)
     e[:, query, n_support + query] = 0
-    onehot = one_hot(labels, ways + 1, like=y)  # [B, S, N + 1], never an outlier
+    onehot = one_hot(labels, ways + 1, like=y)  # [B, S, N + 1], examples of no class in the last column
     shots = at_least(xp.sum(onehot, axis=1, keepdims=True), 1.0)
+    n_examples = int((labels[0] < ways).sum())  # of the classes; every task of a batch has as many
     support_weights = xp.matrix_transpose(onehot * (2 + 4 / shots))
-    return Kernels(h, e, beta, _usual_kernel(h, e, beta, n_support), nearest, support_weights, n_support / ways)
+    return Kernels(h, e, beta, _usual_kernel(h, e, beta, n_support), nearest, support_weights, n_examples / ways)
 
 
 def _usual_kernel(h: Array, e: Array, beta: Array, n_support: int) -> Array:

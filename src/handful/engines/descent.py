@@ -28,7 +28,7 @@ from pathlib import Path
 
 from array_api_compat import array_namespace, is_numpy_array
 
-from handful.core.arrays import FLOOR, Array, at_least, class_means, cosine_to, norms, one_hot, unit
+from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, norms, one_hot, unit
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
 
 
@@ -38,6 +38,7 @@ def descend(
     query: Array,
     head: Head,
     *,
+    ways: int | None = None,
     temperature: float = 10.0,
     steps: int = 50,
     learning_rate: float = 0.01,
@@ -53,11 +54,13 @@ def descend(
     support : array [B, S, D]
         Prepared features of the examples.
     labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
+        The class of each example, from 0 to N - 1; N for an example of no class, if the head has an outlier logit.
     query : array [B, Q, D]
         Prepared features of the pile.
     head : Head
         Computes the loss and its slopes.
+    ways : int, optional
+        N, the number of classes. By default it follows from the labels, none of which is N then.
     temperature : float
         The temperature tau.
     steps, learning_rate : int, float
@@ -82,7 +85,7 @@ def descend(
     ValueError
         If the fused kernel is asked for and cannot do this.
     """
-    ways = int(labels.max()) + 1
+    ways = class_count(labels) if ways is None else ways
     needs_arrays = history or not is_numpy_array(support) or not isinstance(head, InfoMax)
     if backend == "auto":
         backend = "array" if needs_arrays else choose_backend(*_sizes(support, query), ways, steps)
@@ -101,7 +104,7 @@ def descend(
     from handful.engines import descent_numba  # numba is imported only where it is used
 
     return descent_numba.descend(
-        support, labels, query, head,
+        support, labels, query, head, ways=ways,
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
     )  # fmt: skip
 

@@ -32,12 +32,12 @@ entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
 
-def descend(support, labels, query, head: InfoMax, *, temperature, steps, learning_rate, learn, refine) -> Descent:
+def descend(support, labels, query, head: InfoMax, *, ways, temperature, steps, learning_rate, learn, refine) -> Descent:
     """Do what `handful.engines.descent.descend` does, for NumPy arrays and an `InfoMax` head."""
     support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)
     batch, n_support, dimension = support.shape
-    ways, dtype = int(labels.max()) + 1, support.dtype
+    dtype = support.dtype
     kind = NO_OUTLIER if head.outlier is None else MINUS_MEAN if isinstance(head.outlier, str) else CONSTANT
     outputs = ways + (kind != NO_OUTLIER)
 
@@ -194,8 +194,9 @@ def _gather(support, labels, query, x, norm, c, ways):
     dimension = support.shape[1]
     c[:] = 0
     for i in range(len(support)):
-        for d in range(dimension):
-            c[labels[i], d] += support[i, d]
+        if labels[i] < ways:  # else it is an example of no class
+            for d in range(dimension):
+                c[labels[i], d] += support[i, d]
         norm[i] = _normalise(support[i], x[i])
     for i in range(len(query)):
         norm[len(support) + i] = _normalise(query[i], x[len(support) + i])

@@ -78,10 +78,12 @@ class InfoMax:
 
         p = self.probabilities(support)  # [B, S, K]
         ways, count = support.shape[-1], support.shape[-2]
-        of_true = xp.sum(p[..., :ways] * onehot, axis=-1, keepdims=True)  # [B, S, 1]
+        target = onehot
+        if self.outlier is not None:  # an example of no class has a row of zeros
+            target = xp.concat([onehot, 1 - xp.sum(onehot, axis=-1, keepdims=True)], axis=-1)
+        of_true = xp.sum(p * target, axis=-1, keepdims=True)  # [B, S, 1]
         loss = -self.ce * xp.mean(xp.log(of_true + FLOOR), axis=(-2, -1))
         pull = (self.ce / count) * of_true / (of_true + FLOOR)
-        target = onehot if self.outlier is None else xp.concat([onehot, xp.zeros_like(of_true)], axis=-1)
         slope_support = pull * (p - target)
 
         if query.shape[-2]:

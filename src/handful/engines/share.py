@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.arrays import Array, as_like, class_count
+from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.prepare import prepare
 from handful.engines.density import Densities, Kernels, densities, kernels
 from handful.engines.neighbours import smooth
@@ -72,7 +72,7 @@ class Share:
         return np.asarray(np.where(ends < LOW, 0.0, np.where(ends > HIGH, 1.0, ends)))
 
 
-def of_task(support: Array, labels: Array, query: Array) -> Share:
+def of_task(support: Array, labels: Array, query: Array, unknown: Array | None = None) -> Share:
     """Estimate the outlier share of each task of a batch.
 
     Parameters
@@ -83,6 +83,8 @@ def of_task(support: Array, labels: Array, query: Array) -> Share:
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Features of the pile, not prepared. Of a pile with more than `MAX_QUERIES` items a sample is used.
+    unknown : array [B, U, D], optional
+        Features of examples of no class, not prepared.
 
     Returns
     -------
@@ -99,8 +101,10 @@ def of_task(support: Array, labels: Array, query: Array) -> Share:
     True
     """
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
+    ways = class_count(labels)
+    support, labels = with_unknown(support, labels, unknown)
     prepared = prepare(support, query, PREPARATION)
-    return estimate(kernels(smooth(prepared.support, prepared.query), labels, class_count(labels)), labels)
+    return estimate(kernels(smooth(prepared.support, prepared.query), labels, ways), labels)
 
 
 def sample(n: int, size: int) -> np.ndarray:

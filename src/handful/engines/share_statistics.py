@@ -49,7 +49,7 @@ def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndar
     kernel : Kernels
         The kernels of a batch of tasks.
     labels : array of int [B, S]
-        The class of each example.
+        The class of each example; N for an example of no class.
     end : Densities
         The densities at `TRIED_SHARES`.
 
@@ -132,7 +132,7 @@ def _queries_above(
     example say nothing, and are not compared. The second array says which examples are, [B, S]; without any, it is 0.
     """
     to_own = ((examples @ member) * member).sum(axis=-1)  # with itself, [B, S]
-    of_class = (member @ count[..., None])[..., 0]  # examples in the own class, [B, S]
+    of_class = np.maximum((member @ count[..., None])[..., 0], 1)  # examples in the own class, [B, S]; 1 without one
     others = to_own - np.diagonal(examples, axis1=1, axis2=2)
     length = np.maximum((member @ own[..., None])[..., 0] - 2 * to_own + 1, FLOOR)  # of the others' sum, squared
     fewer = np.maximum(of_class - 1, 1)

@@ -1,7 +1,8 @@
 """The scikit-learn face of every method.
 
 `fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do: y is -1
-(or None among strings) where an item has no label. What the method says of them is in `transduction_`,
+(or None among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among strings) where
+it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
 `outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
 learned, without refitting: an item alone and the same item in a crowd get the same answer.
 
@@ -31,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from handful.core.answers import Answers, mark_unknown
 from handful.core.arrays import to_numpy
 from handful.core.base import Base, read_base
-from handful.core.checks import UNKNOWN, as_features, is_missing, label_array
+from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels, is_missing, label_array
 from handful.core.decide import shift_of
 from handful.core.parameters import is_auto
 from handful.core.task import Task
@@ -54,7 +55,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     classes_: [N], sorted; transduction_: [n] labels, -1 or "unknown" where unknown, given ones kept;
     label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
     scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
-    threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, or -1,
+    threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, -1
+    where there is none, -2 for an example of no class,
     and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by; base_: the
     `handful.Base` of a method that needs one. What P(unknown) and the confidence of new items need: shots_, examples
     per class on average; shift_, the shift of the calibration (None where scores only rank); pile_scores_, the outlier
@@ -79,13 +81,16 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     def fit(self, X: Any, y: Any) -> FewShotClassifier:
         """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
-        X, y = self._check_both(X, y)
+        X, y, is_no_class = self._check_both(X, y)
         pile = _unlabelled(y)
+        is_example = ~pile & ~is_no_class
         if pile.all():
             raise ValueError("y is -1 (or None) everywhere: give every class at least one labelled example")
-        if not pile.any() and len(np.unique(y)) == 1:
+        if not is_example.any():
+            raise ValueError("y has only examples of no class: give every class at least one labelled example")
+        if not pile.any() and not is_no_class.any() and len(np.unique(y)) == 1:
             raise ValueError("y has only one class and no unlabelled item: add a pile (y of -1) to tell the class from")
-        return self._fit_whole(X, y[~pile], pile)
+        return self._fit_whole(X, y[is_example], pile, is_no_class)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FewShotClassifier:
         """Take in more items, and go on from what was learned: the attributes of `fit` then speak of all items so far.
@@ -108,23 +113,22 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
                 "this model was read from a file that does not hold the items it was fitted to, so it cannot grow: fit "
                 "again with all items, or save models that shall grow with save(path, items=True)"
             )
-        X, y = self._check_both(X, np.full(np.shape(X)[:1], UNKNOWN) if y is None else y, reset=False)
+        y = np.full(np.shape(X)[:1], UNKNOWN) if y is None else y
+        X, y, is_no_class = self._check_both(X, y, reset=False)
         self._codes([] if classes is None else label_array(classes))
-        pile = _unlabelled(y)
-        codes = np.full(len(X), UNKNOWN)
-        codes[~pile] = self._codes(y[~pile])
+        codes = self._given_codes(y, is_no_class)
 
         solver, before = self._solver, self.given_ == UNKNOWN
         X, codes = np.concatenate([self.items_, X]), np.concatenate([self.given_, codes])
-        pile = codes == UNKNOWN
-        names = self.classes_[codes[~pile]]
-        if pile.sum() >= REFIT_FACTOR * self.n_whole_:
-            return self._fit_whole(X, names, pile)
+        pile, is_no_class = codes == UNKNOWN, codes == NONE_OF_THESE
+        names = self.classes_[codes[codes >= 0]]
+        if pile.sum() >= REFIT_FACTOR * self.n_whole_ or is_no_class.any():
+            return self._fit_whole(X, names, pile, is_no_class)
         counts = int((~before).sum()), int(before.sum())
         task = Task(X[~pile], names, X[pile])
         growth = Growth(task, self.state_, *counts, self.dtype, self._kept)
         if not solver.can_grow:
-            return self._fit_whole(X, names, pile, growth)
+            return self._fit_whole(X, names, pile, is_no_class, growth)
         solution = solver.grow(growth, self.parameters_)
         self.state_, self._kept = solution.state, solution.kept
         self._take_share(solution.outlier_share, solution.share_interval)
@@ -132,10 +136,19 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self._say(X, codes, solution.probabilities[0], solution.outlier_scores[0])
 
     def _fit_whole(
-        self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, growth: Growth | None = None
+        self,
+        X: np.ndarray,
+        names: np.ndarray,
+        pile: np.ndarray,
+        is_no_class: np.ndarray,
+        growth: Growth | None = None,
     ) -> FewShotClassifier:
-        """Fit to items, of which those that are not in the pile have these labels; growth: following the share."""
-        task = Task(X[~pile], names, X[pile]) if pile.any() else Task.of_examples(X[~pile], names)
+        """Fit to items. Those that are in no pile and not of no class have these labels; growth: following the share."""
+        support, unknown = X[~pile & ~is_no_class], X[is_no_class]
+        if pile.any():
+            task = Task(support, names, X[pile], unknown=unknown)
+        else:
+            task = Task.of_examples(support, names, unknown)
         parameters, found, kept = self.get_params(deep=False), None, {}
         estimated = is_auto(self.outlier_share) and not self._solver.estimates_share
         if growth is not None and estimated and self.outlier_share_interval_ is not None:
@@ -147,8 +160,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             self._take_share(result.outlier_share, found.interval)
         self._kept = kept
         self.n_whole_ = int(pile.sum()) if found is None else self.n_whole_
-        codes = np.full(len(X), UNKNOWN)
-        codes[~pile] = task.labels[0]
+        codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
+        codes[~pile & ~is_no_class] = task.labels[0]
         return self._say(X, codes, result.probabilities, result.outlier_scores)
 
     def _take(self, result: Result) -> None:
@@ -165,10 +178,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
         For new items that is all it takes; it cannot grow, as the pile is not with it.
         """
-        X, y = self._check_both(X, y)
+        X, y, is_no_class = self._check_both(X, y)
         self._take(result)
-        self._say(X, np.array(self._codes(y)), np.empty((0, len(self.classes_))), np.empty(0))
-        self._take_pile(len(y), to_numpy(result.outlier_scores))
+        self._say(X, self._given_codes(y, is_no_class), np.empty((0, len(self.classes_))), np.empty(0))
+        self._take_pile(int((~is_no_class).sum()), to_numpy(result.outlier_scores))
         del self.items_, self.given_
         return self
 
@@ -182,18 +195,19 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         self.items_, self.given_ = X, codes
         self.outlier_scores_ = np.empty(len(X))
         self.outlier_scores_[pile] = scores
-        self.outlier_scores_[~pile] = self._score(X[~pile])[1]
+        of_examples, self.outlier_scores_[~pile] = self._score(X[~pile])
         self.label_distributions_ = np.empty((len(X), len(self.classes_)))
         self.label_distributions_[pile] = conditional(probabilities)
-        self.label_distributions_[~pile] = np.eye(len(self.classes_))[codes[~pile]]
-        self._take_pile(int((~pile).sum()), self.outlier_scores_[pile])
+        self.label_distributions_[~pile] = conditional(of_examples)
+        self.label_distributions_[codes >= 0] = np.eye(len(self.classes_))[codes[codes >= 0]]
+        self._take_pile(int((codes >= 0).sum()), self.outlier_scores_[pile])
         return self._decide(self.threshold_, self.min_confidence_)
 
     def _decide(self, threshold: float, min_confidence: float) -> FewShotClassifier:
         """Decide what is unknown among the items that it was fitted to, and from now on among new ones."""
         self.threshold_, self.min_confidence_ = float(threshold), float(min_confidence)
         answers = self.answers_
-        self.unknown_ = (self.given_ == UNKNOWN) & answers.unknown
+        self.unknown_ = (self.given_ < 0) & answers.unknown
         self.transduction_ = mark_unknown(answers.closest, self.unknown_)
         return self
 
@@ -222,8 +236,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         if not hasattr(self, "given_"):
             raise AttributeError("this model was read from a file without its items: it has answers for new items only")
-        labelled = self.given_ != UNKNOWN
-        own = {"labelled": labelled, "pile_scores": self.outlier_scores_[~labelled]}
+        own = {
+            "labelled": self.given_ >= 0, "of_no_class": self.given_ == NONE_OF_THESE,
+            "pile_scores": self.outlier_scores_[self.given_ == UNKNOWN],
+        }  # fmt: skip
         return Answers(self.label_distributions_, self.outlier_scores_, **(self.answer_options | own))
 
     def answer(self, X: Any) -> Answers:
@@ -270,8 +286,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the items that y labels; one wrongly called unknown is an error."""
-        y = label_array(y)
-        labelled = ~_unlabelled(y)
+        y, is_no_class = fit_labels(y)
+        labelled = ~_unlabelled(y) & ~is_no_class
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average((self.predict(X) == y)[labelled], weights=weight))
 
@@ -300,15 +316,23 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
                 )
         return [known[name] for name in names]
 
-    def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def _given_codes(self, y: np.ndarray, is_no_class: np.ndarray) -> np.ndarray:
+        """`given_` of items with these labels, -1 (or None) for those without."""
+        codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
+        is_example = ~_unlabelled(y) & ~is_no_class
+        codes[is_example] = self._codes(y[is_example])
+        return codes
+
+    def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """X, y, and where y marks an example of no class."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         X = validate_data(self, X, reset=reset, **_CHECKS)
-        X, y = as_features(X, "X"), label_array(y)
+        X, (y, is_no_class) = as_features(X, "X"), fit_labels(y)
         if y.ndim == 2 and y.shape[1] == 1:
             message = "A column-vector y was passed when a 1d array was expected: it is read as y.ravel()"
             warnings.warn(message, DataConversionWarning, stacklevel=3)
-            y = y.ravel()
+            y, is_no_class = y.ravel(), is_no_class.ravel()
         if y.shape != (len(X),):
             raise ValueError(f"X has {len(X)} items and y has shape {y.shape}: one label for each, -1 if unlabelled")
         if y.dtype.kind == "f":
@@ -316,7 +340,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
                 raise ValueError("y contains infinity: labels are integers or strings")
             y = np.where(np.isnan(y), UNKNOWN, y)
             check_classification_targets(y)
-        return X, y
+        return X, y, is_no_class
 
     def _check_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -2,7 +2,7 @@
 
 A file may come from anyone. Its header is checked entry by entry, its arrays against the classes, the features and the
 axes that the method declares in its `Info`, where letters stand for: N classes, M classes and one more, D features
-as prepared, S examples, Q items of the pile, I items of both, R rounds.
+as prepared, S examples, Q items of the pile, I items of both, R rounds, T examples of the classes and U of none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN, as_labels, shortened
+from handful.core.checks import NONE_OF_THESE, as_labels, shortened
 from handful.core.parameters import SHARE, Interval, Limit, Number, Object, Rule, Text, check
 from handful.core.prepare import POWERS, SCALE, STEPS, parse
+from handful.methods import margin
 from handful.solving.solve import OPTIONS
 from handful.solving.solver import Solver
 from handful.utils.tensor_file import check_arrays
@@ -107,10 +108,12 @@ def check_state(solver: Solver, state: Mapping[str, np.ndarray], classes: int, n
     for prefix, part in parts.items():
         own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
         declared = part.info.state
+        if declared and any(name in margin.STATE for name in own):
+            declared = {**declared, **margin.STATE}
         if declared and (strange := [n for n in own if n not in (*declared, *CODES) and not n.startswith("prepare.")]):
             raise ValueError(f"the model has an array {shortened(strange[0])!r} that {part.name} does not know")
         sizes = {"N": classes, "M": classes + 1, "D": _check_steps(own, n_features)}
-        check_arrays(own, part.info.state, sizes)
+        check_arrays(own, declared, sizes)
         for name, array in own.items():
             if name in CODES:
                 check_codes(array, 0, classes if name == "labels" else 2**31, name)
@@ -165,7 +168,7 @@ def check_learned(
             raise ValueError("pile_scores of the model are not in order")
     if "items_" in arrays:
         check_arrays(arrays, {"items_": "I D", "given_": "I"}, {"I": count, "D": n_features})
-        check_codes(arrays["given_"], UNKNOWN, classes, "given_")
+        check_codes(arrays["given_"], NONE_OF_THESE, classes, "given_")
         if n_whole is None or n_whole > count:
             raise ValueError(f"n_whole of the model is {n_whole}, and it has {count} items")
 

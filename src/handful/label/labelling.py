@@ -82,9 +82,10 @@ class Labelled(Answers):
         self.group_detail = group_detail
         self.pile, self.examples, self.model = pile, examples, model
         self.decision, self.pile_labels = decision, dict(pile_labels or {})
-        has_label = np.zeros(len(pile), bool)
-        has_label[list(self.pile_labels)] = True
-        options = model.answer_options | {"labelled": has_label}
+        labelled, of_no_class = (np.zeros(len(pile), bool) for _ in range(2))
+        for row, name in self.pile_labels.items():
+            (of_no_class if is_no_class(name) else labelled)[row] = True
+        options = model.answer_options | {"labelled": labelled, "of_no_class": of_no_class}
         if pile_scores is not None:
             options["pile_scores"] = pile_scores
         super().__init__(probabilities, outlier_scores, **options)
@@ -136,9 +137,9 @@ class Labelled(Answers):
             ]
         promoted = Counter(self.pile_labels.values())
         lines += [
-            f"1 item of the pile is an example of {name}."
+            f"1 item of the pile is an example of {_class_in_words(name)}."
             if k == 1
-            else f"{k} items of the pile are examples of {name}."
+            else f"{k} items of the pile are examples of {_class_in_words(name)}."
             for name, k in promoted.items()
         ]
         if self.comparison is not None:
@@ -169,6 +170,15 @@ class Labelled(Answers):
         return made_by(self.model, self.pile.source)
 
 
+def is_no_class(name: Any) -> bool:
+    """Whether a label says that an item belongs to none of the classes: "unknown", in upper or lower case."""
+    return isinstance(name, str) and name.casefold() == UNKNOWN_NAME
+
+
+def _class_in_words(name: str) -> str:
+    return "no class" if is_no_class(name) else name
+
+
 def in_words(sizes: list[int]) -> str:
     """Numbers as in "12, 8 and 3"."""
     return " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
@@ -196,7 +206,7 @@ def label_items(
     Parameters
     ----------
     examples : FeatureTable
-        The examples, with labels.
+        The examples, with labels. Those with the label "unknown" are examples of no class.
     pile : FeatureTable
         The items to label. If they carry the mean of the base classes or a base file, methods that need it get it.
     method : str
@@ -213,7 +223,7 @@ def label_items(
         Keep only as many labels as this part of them should be right, by their probabilities; the least sure ones are
         called unknown, beside those that the method's own threshold calls unknown.
     pile_labels : mapping of int to str, optional
-        The class of each item of the pile that is an example too, by its row.
+        The class of each item of the pile that is an example too, by its row; "unknown" for an example of no class.
     group_detail : float
         How fine the groups of unknowns are: from -2 (few, coarse groups) to 2 (many, fine groups).
     **parameters
@@ -242,7 +252,8 @@ def label_items(
     whole_pile, pile_labels = pile, dict(pile_labels or {})
     examples, pile = _move(examples, pile, pile_labels)
     X = np.concatenate([examples.features, pile.features])
-    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
+    names = [UNKNOWN_NAME if is_no_class(name) else name for name in examples.label_names]
+    y = np.array([*names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     pile_scores = model.outlier_scores_[is_pile]
@@ -261,6 +272,11 @@ def label_items(
         all_probabilities = np.empty((len(whole_pile), len(model.classes_)))
         all_probabilities[rest] = probabilities
         all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
+        no_class = [row for row, name in pile_labels.items() if is_no_class(name)]
+        if no_class:
+            of_no_class = model.answer(whole_pile.features[no_class])
+            all_probabilities[no_class] = of_no_class.probabilities
+            scores[no_class] = np.maximum(of_no_class.outlier_scores, model.threshold_)
         probabilities = all_probabilities
     return Labelled(
         whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail
@@ -389,11 +405,11 @@ def check_decision(
 
 
 def check_classes(examples: FeatureTable) -> None:
-    """Raise ValueError for examples whose classes cannot be told apart, or have the name of the unknowns."""
-    for name in examples.counts:
-        if name.casefold() == UNKNOWN_NAME:
-            raise ValueError(f'a class is called "{name}", which is what items of no class are called: rename it')
-    if len(examples.counts) > 1 and (examples.features == examples.features[0]).all():
+    """Raise ValueError for examples whose classes cannot be told apart, or of no class at all."""
+    names = [name for name in examples.counts if not is_no_class(name)]
+    if not names:
+        raise ValueError("there are only examples of no class: give a few examples of at least one class too")
+    if len(names) > 1 and (examples.features == examples.features[0]).all():
         raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 

@@ -5,7 +5,8 @@ A method is a function ::
     solve(support, labels, query, **parameters) -> Solution
 
 of prepared features [B, S, D], codes [B, S] and prepared features [B, Q, D]. It sees nothing else: no argument can
-carry the truth about the queries into it.
+carry the truth about the queries into it. A method that can use examples of no class takes them as a fourth argument,
+`unknown`, prepared features [B, U, D]; for all others they enter by a margin (`handful.methods.margin`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from handful.core.arrays import Array
 from handful.core.base_arrays import BaseArrays
 from handful.core.parameters import Rule
 from handful.core.prepare import as_dtype, replay
+from handful.methods.margin import add_margin
 
 BY_SHOTS: Any = None  # the default of a parameter whose value depends on the number of shots
 FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
@@ -169,6 +171,11 @@ class Method:
         parameters = inspect.signature(self.solve).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
+    @cached_property
+    def takes_unknown(self) -> bool:
+        """Whether it takes examples of no class itself."""
+        return "unknown" in inspect.signature(self.solve).parameters
+
     def with_base(self, parameters: Mapping[str, Any], state: Mapping[str, Array], like: Array) -> Mapping[str, Any]:
         """The parameters with `base` replaced by the arrays of it that the method takes, of the type of `like`."""
         if self.info.base_part is None:
@@ -180,9 +187,11 @@ class Method:
         items = as_dtype(replay(state, items), dtype)
         parameters = self.with_base(parameters, state, items)
         if self.score_new is not None:
-            return self.score_new(state, items, **parameters)
-        solution = self.solve(state["support"], state["labels"], items, **parameters)
-        return solution.probabilities, solution.outlier_scores
+            probabilities, scores = self.score_new(state, items, **parameters)
+        else:
+            solution = self.solve(state["support"], state["labels"], items, **parameters)
+            probabilities, scores = solution.probabilities, solution.outlier_scores
+        return probabilities, add_margin(state, scores, items)
 
 
 def defaults_by_shots(info: Info, shots: float) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, as_like, class_count, softmax
+from handful.core.arrays import Array, as_like, class_count, softmax, with_unknown
 from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf
 from handful.engines.descent import descend, logits_to
 from handful.engines.infomax import BACKENDS, PARAMETERS, DescentEnd, InfoMax
@@ -100,6 +100,7 @@ def eol(
     support: Array,
     labels: Array,
     query: Array,
+    unknown: Array | None = None,
     *,
     outlier_share: Any = "auto",
     b: float | None = None,
@@ -124,6 +125,8 @@ def eol(
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
+    unknown : array [B, U, D], optional
+        Prepared features of examples of no class. CE has the term -log(1 - pi_i) for each of them.
     outlier_share : float, array [B] or "auto", default "auto"
         How much of the pile is unknown, or one share for each task. It determines the b of the equations. "auto"
         estimates it from the examples and the pile.
@@ -160,7 +163,7 @@ def eol(
     ways = class_count(labels)
     head, balanced = loss_head(labels, ways, outlier_share, b, marginal_weight, lambda_ce, lambda_co, lambda_ma)
     end = descend(
-        support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        *with_unknown(support, labels, unknown), query, head, ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=learn, refine=True, history=history, backend=backend,
     )  # fmt: skip
     p = end.query_probabilities  # [B, Q, N + 1]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, at_least, class_count
+from handful.core.arrays import FLOOR, Array, at_least, class_count, with_unknown
 from handful.core.parameters import Number, OneOf
 from handful.engines.density import kernels
 from handful.engines.infomax import BACKENDS
@@ -90,6 +90,7 @@ def eol_kdo(
     support: Array,
     labels: Array,
     query: Array,
+    unknown: Array | None = None,
     *,
     outlier_share: Any = "auto",
     neighbours: int = 10,
@@ -109,6 +110,8 @@ def eol_kdo(
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
+    unknown : array [B, U, D], optional
+        Prepared features of examples of no class, which both take.
     outlier_share : float, array [B] or "auto", default "auto"
         How much of the pile is unknown, or one share for each task. "auto" averages over the shares that may be true.
     neighbours : int, default 10
@@ -130,14 +133,15 @@ def eol_kdo(
         Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
-    items = smooth(support, query, neighbours)
-    belief = kdo.believe(outlier_share, kernels(items, labels, class_count(labels)), labels, passes)
+    examples, codes = with_unknown(support, labels, unknown)
+    items = smooth(examples, query, neighbours)
+    belief = kdo.believe(outlier_share, kernels(items, codes, class_count(labels)), codes, passes)
     shares: list[Any] = [outlier_share]
     if belief.posterior is not None:
         shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
     runs = [
         eol.eol(
-            support, labels, query, outlier_share=share, temperature=temperature, steps=steps,
+            support, labels, query, unknown, outlier_share=share, temperature=temperature, steps=steps,
             learning_rate=learning_rate, backend=backend,
         )
         for share in shares

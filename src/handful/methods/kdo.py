@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, as_like, class_count
+from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import SHARE, Number, Rule, is_auto
 from handful.engines import share
 from handful.engines.density import Densities, Kernels, densities, kernels, score_items
@@ -107,7 +107,7 @@ def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, p
     graph = growth.kept.get("graph") or Graph.of(state["items"][0], neighbours)
     sampled_rows = state["shown"][0] if "shown" in state else share.sample(growth.n_query, share.MAX_QUERIES)
     graph, sampled_rows = growth.follow(graph, sampled_rows, growth.prepared)
-    solution = _solve(graph.neighbours(), labels, outlier_share, passes)
+    solution = _solve(graph.neighbours(), labels, growth.task.ways, outlier_share, passes)
     solution.state["shown"], solution.kept["graph"] = sampled_rows[None], graph  # "shown" is a name in model files
     return solution
 
@@ -122,7 +122,14 @@ def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, p
     grow=grow,
 )
 def kdo(
-    support: Array, labels: Array, query: Array, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11
+    support: Array,
+    labels: Array,
+    query: Array,
+    unknown: Array | None = None,
+    *,
+    outlier_share: Any = "auto",
+    neighbours: int = 10,
+    passes: int = 11,
 ) -> Solution:
     """Solve tasks by kernel densities of the known classes and of the outliers.
 
@@ -134,6 +141,8 @@ def kdo(
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
+    unknown : array [B, U, D], optional
+        Prepared features of examples of no class: fixed members of the outliers' density.
     outlier_share : float, array [B] or "auto", default "auto"
         How much of the pile is unknown, or one share for each task: the last entry of the target. "auto" averages over
         the shares that may be true, by what the examples and the pile show.
@@ -147,11 +156,13 @@ def kdo(
     Solution
         Class probabilities, outlier scores, and what scores new items.
     """
-    return _solve(smooth(support, query, neighbours), labels, outlier_share, passes)
+    ways = class_count(labels)
+    support, labels = with_unknown(support, labels, unknown)
+    return _solve(smooth(support, query, neighbours), labels, ways, outlier_share, passes)
 
 
-def _solve(items: Neighbours, labels: Array, outlier_share: Any, passes: int) -> Solution:
-    kernel = kernels(items, labels, class_count(labels))
+def _solve(items: Neighbours, labels: Array, ways: int, outlier_share: Any, passes: int) -> Solution:
+    kernel = kernels(items, labels, ways)
     belief = believe(outlier_share, kernel, labels, passes)
     return Solution(
         *answer(belief.end.logits, belief.weights), state_of(items, belief), belief.outlier_share, passes,

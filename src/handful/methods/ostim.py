@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.core.arrays import Array, class_count, cosine_to, softmax
+from handful.core.arrays import Array, class_count, cosine_to, softmax, with_unknown
 from handful.core.parameters import Number, OneOf
 from handful.engines.descent import descend
 from handful.engines.infomax import BACKENDS, InfoMax
@@ -69,6 +69,7 @@ def ostim(
     support: Array,
     labels: Array,
     query: Array,
+    unknown: Array | None = None,
     *,
     temperature: float = 10.0,
     steps: int = BY_SHOTS,
@@ -87,6 +88,8 @@ def ostim(
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
+    unknown : array [B, U, D], optional
+        Prepared features of examples of no class. CE takes them as examples of output N + 1.
     temperature : float, default 10.0
         The temperature tau: cosines are multiplied by it before the softmax.
     steps : int, default 200 (1 shot) or 50 (5 shots)
@@ -105,9 +108,10 @@ def ostim(
     Solution
         Class probabilities, outlier scores, and what scores new items.
     """
-    head = loss_head(class_count(labels), lambda_co, lambda_ma)
+    ways = class_count(labels)
+    head = loss_head(ways, lambda_co, lambda_ma)
     end = descend(
-        support, labels, query, head, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        *with_unknown(support, labels, unknown), query, head, ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=("prototypes",), backend=backend,
     )  # fmt: skip
     p, scores = softmax(end.query_logits), end.query_probabilities[..., -1]

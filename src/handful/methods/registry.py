@@ -23,7 +23,7 @@ from handful.methods.contract import Info, Method, Scores, Solution
 
 METHODS: dict[str, Method] = {}
 DEFAULT = "eol_kdo"  # what "auto" stands for: best where the share of unknowns is not known
-NOT_METHODS = ("contract", "registry", "scores")  # files of this folder that hold no method
+NOT_METHODS = ("contract", "margin", "registry", "scores")  # files of this folder that hold no method
 
 
 def register(

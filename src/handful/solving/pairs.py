@@ -73,6 +73,11 @@ class PairSolver(Solver):
         self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
     ) -> Solution:
         """Run both methods on a batch of tasks."""
+        if self.detector is None and task.unknown.shape[1]:
+            raise ValueError(
+                f"{self.name} cannot use examples of no class, because {self.score_name} depends on class "
+                f"probabilities alone: use {self.classifier.name}, or a pair such as {self.classifier.name}+knn"
+            )
         first = MethodSolver(self.classifier).run(task, preparation, base_mean, dtype, self._of_classifier(parameters))
         state = {CLASSIFIER + name: value for name, value in first.state.items()}
         if self.detector is None:

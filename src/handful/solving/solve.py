@@ -50,6 +50,7 @@ def solve(
     labels: Any,
     query: Any,
     *,
+    unknown: Any = None,
     method: str = AUTO,
     outlier_share: Any = AUTO,
     base_mean: Any = None,
@@ -71,6 +72,8 @@ def solve(
     query : array [Q, D] or [B, Q, D], path or Pile
         Features of the pile. A pile that does not fit into memory is read block by block: give a memory-mapped array,
         the path of .npy or .parquet files or of a folder of them, or a `handful.Pile`.
+    unknown : array [U, D] or [B, U, D], optional
+        Features of examples that belong to none of the classes. A handful of them help more than knowing the share.
     method : str
         A name of `list_methods()`, or a pair as in "simpleshot+knn". "auto" is the method that was best where nothing
         is known of the pile.
@@ -113,9 +116,9 @@ def solve(
     if streaming is not None or isinstance(query, LargePile | str | PathLike) or _is_memory_mapped(query):
         from handful.streaming.solve import task_of_pile
 
-        task = task_of_pile(support, labels, query, streaming, get_solver(method).method)
+        task = task_of_pile(support, labels, query, streaming, get_solver(method).method, unknown)
     else:
-        task = Task(support, labels, query)
+        task = Task(support, labels, query, unknown=unknown)
     return solve_task(
         task, method=method, outlier_share=outlier_share, base_mean=base_mean, preparation=preparation, dtype=dtype,
         threshold=threshold, threads=threads, streaming=streaming, **parameters,
@@ -227,7 +230,7 @@ def solve_each(tasks: Iterable[Task], *, method: str = AUTO, **options: Any) -> 
             raise TypeError(f"task {i} is a {type(task).__name__}: make a handful.Task(support, labels, query) of it")
         if not task.single:
             raise ValueError(f"task {i} is a batch of {task.batch} tasks: call solve_task on it")
-        shape = (tuple(task.support.shape), tuple(task.query.shape), task.ways)
+        shape = (tuple(task.support.shape), tuple(task.query.shape), tuple(task.unknown.shape), task.ways)
         kind = (str(task.support.dtype), task.classes.dtype.kind)  # ints and strings would become strings together
         groups.setdefault(shape + kind, []).append(i)
     solver = get_solver(method)
@@ -289,7 +292,7 @@ def _solve_chunks(
 def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
     """The share of unknowns of each task [B], and its interval [B, 2], for methods that only rank."""
     slices = _chunks(task, 1 / 2, threads or available_threads()) if is_numpy_array(task.query) else [slice(None)]
-    parts = [share_of_unknowns(t.support, t.labels, t.query) for t in (task[part] for part in slices)]
+    parts = [share_of_unknowns(t.support, t.labels, t.query, t.unknown) for t in (task[part] for part in slices)]
     return np.concatenate([p.estimate for p in parts]), np.concatenate([p.interval for p in parts])
 
 
@@ -337,7 +340,7 @@ def _backend(task: Task, parameters: Mapping[str, Any]) -> str:
     """Which engine descends: the fused kernel where it saves time."""
     if not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history"):
         return "array"
-    items = task.support.shape[1] + task.query.shape[1]
+    items = task.support.shape[1] + task.unknown.shape[1] + task.query.shape[1]
     return choose_backend(task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
 
 

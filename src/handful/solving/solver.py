@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array
+from handful.core.arrays import Array, with_unknown
 from handful.core.base import HOW, Base, read_base
 from handful.core.parameters import Rule, is_auto
 from handful.core.prepare import as_dtype, prepare
@@ -23,6 +23,7 @@ from handful.core.task import Task
 from handful.engines import share
 from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
+from handful.methods.margin import add_margin, margin_state
 
 
 class Solver(ABC):
@@ -134,18 +135,24 @@ class MethodSolver(Solver):
         """Prepare and solve a batch of tasks."""
         method = self._method
         steps = method.info.preparation if preparation is None else preparation
-        prepared = prepare(task.support, task.query, steps, base_mean, task.is_extreme)
-        support, query = (as_dtype(x, dtype) for x in (prepared.support, prepared.query))
+        examples, _ = with_unknown(task.support, task.labels, task.unknown)
+        prepared = prepare(examples, task.query, steps, base_mean, task.is_extreme)
+        examples, query = (as_dtype(x, dtype) for x in (prepared.support, prepared.query))
+        n_support = task.support.shape[1]
+        support, unknown = examples[:, :n_support], examples[:, n_support:]
         estimate = None
         if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
-            estimate = share.of_task(task.support, task.labels, task.query)
+            estimate = share.of_task(task.support, task.labels, task.query, task.unknown)
             parameters = {**parameters, "outlier_share": estimate.estimate}
         parameters = method.with_base(parameters, prepared.state(), support)
-        solution = self._solve(support, task.labels, query, parameters)
+        solution = self._solve(support, task.labels, query, unknown, parameters)
         if estimate is not None:
             solution.share_interval = estimate.interval
         if not solution.state:  # an inductive method scores new items by the support
             solution.state = {"support": support, "labels": task.labels}
+        if unknown.shape[1] and not method.takes_unknown:
+            solution.state |= margin_state(solution.outlier_scores, support, unknown, query)
+            solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
         solution.state |= prepared.state()
         return solution
 
@@ -170,13 +177,16 @@ class MethodSolver(Solver):
         solution.state |= {name: value for name, value in growth.state.items() if name.startswith("prepare.")}
         return solution
 
-    def _solve(self, support: Array, labels: Array, query: Array, parameters: Mapping[str, Any]) -> Solution:
+    def _solve(
+        self, support: Array, labels: Array, query: Array, unknown: Array, parameters: Mapping[str, Any]
+    ) -> Solution:
         """Of a pile too large to be solved whole, a sample is solved and the other items are scored by it."""
         method = self._method
+        own = (unknown,) if method.takes_unknown else ()
         if query.shape[1] <= method.max_queries or method.score_new is None:
-            return method.solve(support, labels, query, **parameters)
+            return method.solve(support, labels, query, *own, **parameters)
         rows = share.sample(query.shape[1], int(method.max_queries))
-        solution = method.solve(support, labels, query[:, rows], **parameters)
+        solution = method.solve(support, labels, query[:, rows], *own, **parameters)
         return self._score_rest(solution, rows, query, parameters)
 
     def _score_rest(

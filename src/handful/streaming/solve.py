@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.core.arrays import with_unknown
 from handful.core.checks import as_features
 from handful.core.parameters import is_auto
 from handful.core.prepare import replay
@@ -47,17 +48,19 @@ def can_stream(method: Method | None) -> bool:
     return method.name in LEARNERS or method.info.paradigm == "inductive" or by_sample
 
 
-def task_of_pile(support: Any, labels: Any, query: Any, streaming: Streaming | None, method: Method | None) -> Task:
+def task_of_pile(
+    support: Any, labels: Any, query: Any, streaming: Streaming | None, method: Method | None, unknown: Any = None
+) -> Task:
     """The task of a query set that may be large: a path, a `Pile`, or an array, perhaps a memory-mapped one."""
     mapped = isinstance(query, np.ndarray) and query.ndim == 2 and file_of(query) is not None
     if not (isinstance(query, Pile | str | os.PathLike) or streaming is not None or (mapped and can_stream(method))):
-        return Task(support, labels, query)
+        return Task(support, labels, query, unknown=unknown)
     as_it_is = isinstance(query, Pile | str | os.PathLike | np.ndarray)
     pile = Pile(query if as_it_is else as_features(query, "query"))
     if pile.rows > SMALL_PILE_ROWS or (streaming is not None and streaming.out is not None):
-        return Task.with_large_pile(support, labels, pile)
+        return Task.with_large_pile(support, labels, pile, unknown)
     # A small pile is loaded: the result is the same to the last bit, whatever its parts
-    return Task(support, labels, pile.take(np.arange(pile.rows)))
+    return Task(support, labels, pile.take(np.arange(pile.rows)), unknown=unknown)
 
 
 def pile_of(task: Task, streaming: Streaming | None, method: Method | None) -> Pile | None:
@@ -92,10 +95,17 @@ def solve_pile(
     if method is None or not can_stream(method):
         able = ", ".join(other for other in method_names() if can_stream(METHODS[other]))
         raise ValueError(f"{name} needs the whole pile in memory; those that read it in pieces: {able}")
+    if task.unknown.shape[1] and not _takes_unknown(method):
+        able = ", ".join(other for other in method_names() if _takes_unknown(METHODS[other]))
+        raise ValueError(
+            f"{name} cannot use examples of no class for a pile that is read in pieces: use one of {able}, or load the "
+            "pile into memory"
+        )
     if parameters.get("history"):
         raise ValueError("the history of losses is not kept for a pile in pieces: leave history out")
     steps = method.info.preparation if steps is None else steps
-    support = task.support.astype(np.result_type(task.support.dtype, pile.dtype, np.float32), copy=False)
+    support, _ = with_unknown(task.support, task.labels, task.unknown)
+    support = support.astype(np.result_type(support.dtype, pile.dtype, np.float32), copy=False)
     about = _about(method, task, pile, steps, base_mean, dtype, parameters)
     journal = Journal(None if how.checkpoint is None else Path(how.checkpoint), about)
     finished = False
@@ -106,12 +116,18 @@ def solve_pile(
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
             solution.share_interval = interval
             if estimate_share:
-                estimate = share.of_task(support, task.labels, _sample(crew, pile, share.MAX_QUERIES)[None])
+                sample = _sample(crew, pile, share.MAX_QUERIES)[None]
+                estimate = share.of_task(task.support, task.labels, sample, task.unknown)
                 solution.outlier_share, solution.share_interval = estimate.estimate, estimate.interval
         finished = True
     finally:
         journal.close(finished)
     return solution
+
+
+def _takes_unknown(method: Method) -> bool:
+    """Whether a method can use examples of no class for a pile in pieces: if it solves a sample of the pile."""
+    return method.takes_unknown and method.score_new is not None and isfinite(method.max_queries)
 
 
 def _open(pile: Pile, threads: int | None, how: Streaming) -> Crew:
@@ -145,7 +161,10 @@ def _passes(
     parameters: Mapping[str, Any],
     crew: Crew,
 ) -> Passes[tuple[LearnedState, np.ndarray | None]]:
-    """What the method learned, with the interval of the share if it was estimated."""
+    """What the method learned, with the interval of the share if it was estimated.
+
+    support: examples of the classes, followed by those of no class.
+    """
     prepared, view = yield from _checked(prepare_in_passes(support, pile.rows, steps, base_mean, dtype), crew)
     learned = {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
     interval = None
@@ -164,7 +183,9 @@ def _passes(
         learned_state = LearnedState(part.state, part.outlier_share, part.n_iter)
     else:
         sample = replay(learned, _sample(crew, pile, int(method.max_queries))[None])
-        part = method.solve(prepared, labels, sample.astype(dtype, copy=False), **parameters)
+        n_support = labels.shape[1]
+        own = (prepared[:, n_support:],) if method.takes_unknown else ()
+        part = method.solve(prepared[:, :n_support], labels, sample.astype(dtype, copy=False), *own, **parameters)
         learned_state = LearnedState(part.state, part.outlier_share, part.n_iter, part)
         interval = part.share_interval if interval is None else interval
     learned_state.state |= learned
@@ -286,7 +307,7 @@ def _about(
     method: Method, task: Task, pile: Pile, steps: Any, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
 ) -> bytes:
     """What is solved: all that decides what passes give, but for the numbers of the pile."""
-    marks = [blake2b(np.ascontiguousarray(x).data, digest_size=16).hexdigest() for x in (task.support, task.labels)]
+    marks = [blake2b(np.ascontiguousarray(x).data, digest_size=16).hexdigest() for x in (task.support, task.labels, task.unknown)]
     mean = None if base_mean is None else np.asarray(base_mean, np.float64).tolist()
     facts = {
         "handful": __version__, "method": method.name, "parameters": dict(parameters), "pile": pile.shape,

@@ -1,0 +1,45 @@
+"""Examples of no class, for a method that does not take them itself: a margin to the nearest of them.
+
+With z the prepared features of an item, u the examples of no class and s those of the classes, by cosines::
+
+    m_i  = max_u cos(z_i, u) - max_s cos(z_i, s)
+    o'_i = o_i + scale m_i,      scale = standard deviation of o / standard deviation of m, over the pile
+
+So the margin counts as much as the method's own outlier score, whose unit nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from array_api_compat import array_namespace
+
+from handful.core.arrays import FLOOR, Array, at_least, products, unit
+
+STATE = {"margin.support": "1 T D", "margin.unknown": "1 U D", "margin.scale": "1"}  # arrays and their axes
+
+
+def margin_state(scores: Array, support: Array, unknown: Array, query: Array) -> dict[str, Array]:
+    """What `add_margin` needs, learned from outlier scores [B, Q] of a pile and prepared features [B, ..., D].
+
+    Without a pile the scale is 1.
+    """
+    xp = array_namespace(query)
+    state = {"margin.support": unit(support), "margin.unknown": unit(unknown)}
+    scale = xp.ones_like(support[:, 0, 0])
+    if query.shape[1] > 1:
+        scale = xp.std(scores, axis=-1) / at_least(xp.std(_margins(state, query), axis=-1), FLOOR**0.5)
+    return state | {"margin.scale": scale}
+
+
+def add_margin(state: Mapping[str, Array], scores: Array, items: Array) -> Array:
+    """Outlier scores [B, n] of prepared items [B, n, D] with the margin; unchanged if the state has none."""
+    if "margin.scale" not in state:
+        return scores
+    return scores + state["margin.scale"][:, None] * _margins(state, items)
+
+
+def _margins(state: Mapping[str, Array], items: Array) -> Array:
+    xp, items = array_namespace(items), unit(items)
+    nearest = [xp.max(products(items, state[f"margin.{kind}"]), axis=-1) for kind in ("unknown", "support")]
+    return nearest[0] - nearest[1]
