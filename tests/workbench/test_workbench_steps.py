@@ -150,3 +150,79 @@ def test_a_stored_run_that_is_damaged_is_told_and_the_step_stays(client, project
     assert (answer.status_code, "run 1 is damaged" in answer.json()["error"]) == (409, True)
     assert client.get("/project").json()["undo"] == "run 2"
     assert client.get("/run").json()["id"] == 2
+
+
+# ---- what moved between two runs
+
+
+def test_two_runs_are_compared_by_what_moved_where(client, project, digits):
+    classes = show(client, digits[1], (0, 1))
+    run(client, project)
+    before = {item["id"]: item for item in client.get("/items?limit=1000").json()["items"]}
+    third = client.post("/classes", json={"name": "digit 2"}).json()["id"]
+    examples = [item for item, one in before.items() if digits[1][one["name"]] == 2][:5]
+    client.post("/labels", json={"items": examples, "class": third})
+    run(client, project)
+    after = {item["id"]: item for item in client.get("/items?limit=1000").json()["items"]}
+
+    def settled(item):
+        return item["decision"] if item["class"] is None else item["class"]
+
+    moved = {}
+    for item in before:
+        pair = settled(before[item]), settled(after[item])
+        if pair[0] != pair[1]:
+            moved.setdefault(pair, []).append(item)
+    assert [one["id"] for one in client.get("/runs").json()] == [1, 2]
+    assert [one["is_shown"] for one in client.get("/runs").json()] == [False, True]
+    found = client.get("/compare?first=1&second=2").json()
+    assert {(one["from"], one["to"]): one["count"] for one in found["moves"]} == {k: len(v) for k, v in moved.items()}
+    assert found["same"] + found["moved"] == len(before)
+    assert (0, third) in moved
+    for (start, end), items in moved.items():
+        assert client.get(f"/ids?view=moved:1:2:{start}:{end}").json()["ids"] == sorted(items)
+    back = client.get(f"/ids?view=moved:2:1:{third}:0").json()["ids"]
+    assert back == sorted(moved[0, third])
+    assert len(client.get("/ids?view=moved:1:2").json()["ids"]) == found["moved"]
+    assert client.get("/compare?first=1&second=9").status_code == 404
+    assert client.get("/ids?view=moved:1:2:x:y").status_code == 400
+    client.post("/undo")
+    assert client.get("/compare?first=1&second=2").json() == found  # redo leads to the second
+    assert classes
+
+
+# ---- none of these
+
+
+def test_pictures_of_none_of_the_classes_teach_the_next_run(client, project, digits):
+    show(client, digits[1], (0, 1))
+    first = run(client, project)
+    items = {item["id"]: item for item in client.get("/items?limit=1000").json()["items"]}
+    unknown = [item for item, one in items.items() if digits[1][one["name"]] == 2]
+    marked = unknown[:8]
+    client.post("/labels", json={"items": marked, "class": 0})
+    assert client.get("/project").json()["unknown_examples"] == 8
+    second = run(client, project)
+    assert second["run"]["outdated"] == ""
+    after = {item["id"]: item for item in client.get("/items?limit=1000").json()["items"]}
+    assert all(after[item]["decision"] is None for item in marked)
+    assert set(marked) <= set(client.get("/map").json()["ids"])
+    rest = [item for item in unknown if item not in marked]
+
+    def p(found):
+        return sum(found[item]["p_unknown"] for item in rest) / len(rest)
+
+    assert p(after) > p(items)  # pictures like them are unknown too
+    assert {one["id"] for one in first["classes"]} == {one["id"] for one in second["classes"]}
+
+
+def test_the_pictures_worth_asking_for_have_no_label_and_an_answer(client, project, digits):
+    assert client.get("/ids?view=ask").json()["ids"] == []
+    show(client, digits[1], (0, 1))
+    run(client, project)
+    ids = client.get("/ids?view=ask").json()["ids"]
+    free = set(client.get("/ids?view=unlabelled").json()["ids"])
+    assert 0 < len(ids) == len(set(ids)) <= 100
+    assert set(ids) <= free
+    client.post("/labels", json={"items": ids[:1], "class": 0})
+    assert ids[0] not in client.get("/ids?view=ask").json()["ids"]

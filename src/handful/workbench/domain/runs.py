@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.answers import Answers, ExpectedLabels
+from handful.core.checks import UNKNOWN_NAME
 from handful.core.decide import MIN_PILE_ITEMS
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
 from handful.workbench.domain.pile import Pile
@@ -193,13 +194,13 @@ def solve_pile(
 
     step(0)
     is_input = pile.ready & pile.usable
-    given_rows = np.flatnonzero(is_input & (labels != NONE))
-    example_rows = np.flatnonzero(is_input & (labels > UNKNOWN))
+    example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
     rest = np.flatnonzero(is_input & (labels == NONE))
     check_enough(labels[is_input], classes)
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
-    examples = pile.items(example_rows, [classes[code] for code in labels[example_rows].tolist()])
+    names = {UNKNOWN: UNKNOWN_NAME} | classes
+    examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
     labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
     groups = facts_of([_by_id(group, pile.ids[rest]) for group in labelled.find_groups(group_detail)])
@@ -226,7 +227,7 @@ def solve_pile(
     run = Run(
         0, datetime.now(timezone.utc).isoformat(timespec="seconds"), facts, pile.ids[rest], answers,
         _previous(before, pile.ids[rest]), pile.ids[np.concatenate([rest, example_rows])], flat,
-        pile.ids[given_rows], labels[given_rows],
+        pile.ids[example_rows], labels[example_rows],
     )  # fmt: skip
     step(3)
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,3 +27,10 @@ class State:
     skipped: tuple[tuple[str, str], ...]
     checks: Checks | None  # of the run
     steps: Steps
+
+    @cached_property
+    def worth_asking(self) -> np.ndarray:
+        """The rows whose label would help the next run most, in the order to ask."""
+        from handful.workbench.domain.asking import rows_worth_asking
+
+        return rows_worth_asking(self)

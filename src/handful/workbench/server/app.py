@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from handful.workbench.domain import views
+from handful.workbench.domain import comparing, views
 from handful.workbench.domain.checks import FIRST_SAMPLE
 from handful.workbench.domain.project import Project
 from handful.workbench.domain.refusal import Refusal
+from handful.workbench.domain.state import State
 from handful.workbench.domain.summary import describe_run
 from handful.workbench.server import schemas as of
 from handful.workbench.server.events import Events
@@ -27,7 +28,7 @@ MAX_PAGE_ITEMS = 1000  # items in one response
 MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]
-View = Annotated[str, Query(max_length=40, description=views.VIEWS)]
+View = Annotated[str, Query(max_length=80, description=views.VIEWS)]
 Search = Annotated[str, Query(max_length=500, description="Part of the name.")]
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 
@@ -78,7 +79,7 @@ def _items(project: Project) -> APIRouter:
                 raise Refusal(f"{len(numbers)} items are asked for: ask for at most {MAX_REQUESTED_ITEMS}", 422)
             rows = views.usable_rows(state, numbers)
             return JSONResponse({"total": len(rows), "offset": 0, "items": views.describe(state, rows)})
-        rows = views.rows_of(state, view, search, similar)
+        rows = _rows(project, state, view, search, similar)
         items = views.describe(state, rows[offset : offset + limit])
         return JSONResponse({"total": len(rows), "offset": offset, "items": items})
 
@@ -86,7 +87,7 @@ def _items(project: Project) -> APIRouter:
     def get_ids(view: View = "all", search: Search = "", similar: Similar = None) -> Any:
         """The numbers of all items of a view, in its order."""
         state = project.state
-        return JSONResponse({"ids": state.pile.ids[views.rows_of(state, view, search, similar)].tolist()})
+        return JSONResponse({"ids": state.pile.ids[_rows(project, state, view, search, similar)].tolist()})
 
     @api.get("/items/{item}", response_model=of.ItemInFull)
     def get_item(item: Id) -> Any:
@@ -111,6 +112,11 @@ def _items(project: Project) -> APIRouter:
         return JSONResponse(await receive_uploads(project, request))
 
     return api
+
+
+def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
+    moved = comparing.moved_rows(project, state, view) if view.startswith("moved:") else None
+    return views.rows_of(state, view, search, similar, moved)
 
 
 def _labels(project: Project, write: WriteQueue) -> APIRouter:
@@ -205,6 +211,18 @@ def _runs(project: Project, write: WriteQueue) -> APIRouter:
     @api.get("/run", response_model=of.Run | None)
     def get_run() -> Any:
         return None if project.state.run is None else describe_run(project.state)
+
+    @api.get("/runs", response_model=list[of.StoredRun])
+    def get_runs() -> Any:
+        """The runs that undo and redo lead to: two of them can be compared."""
+        return JSONResponse(comparing.describe_runs(project))
+
+    @api.get("/compare", response_model=of.Comparison)
+    def get_comparison(
+        first: Annotated[int, Query(ge=1, lt=2**53)], second: Annotated[int, Query(ge=1, lt=2**53)]
+    ) -> Any:
+        """How many items moved from each class to each other one."""
+        return JSONResponse(comparing.compare(project, first, second))
 
     @api.post("/threshold", response_model=of.Run)
     async def set_threshold(body: of.Threshold) -> Any:

@@ -194,6 +194,32 @@ class Run(BaseModel):
     counts: Counts
 
 
+class StoredRun(BaseModel):
+    """A run that can be compared with another one."""
+
+    id: int
+    made: str
+    is_shown: bool
+
+
+class Move(BaseModel):
+    """Items that have another label in the second run."""
+
+    from_: Annotated[int, Field(alias="from")]
+    to: int
+    count: int
+
+
+class Comparison(BaseModel):
+    """What moved between two runs. An item that had a label by a person counts with that label."""
+
+    first: int
+    second: int
+    same: int
+    moved: int
+    moves: list[Move]
+
+
 class Job(BaseModel):
     """The job in the background and its progress."""
 
