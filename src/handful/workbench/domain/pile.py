@@ -18,7 +18,8 @@ from handful.utils.files import printable, unique_names
 from handful.workbench.domain.safe_open import is_within, open_below
 
 UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
-PILE, UPLOADS = "pile", "uploads"  # where a picture is: in the opened folder, or in the folder of the project
+# Where a picture is: in the opened folder, in the folder of the project, or in a folder of examples
+PILE, UPLOADS, EXAMPLES = "pile", "uploads", "examples"
 
 
 @dataclass(frozen=True)

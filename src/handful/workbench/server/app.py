@@ -247,7 +247,20 @@ def _runs(project: Project, write: WriteQueue) -> APIRouter:
     def export_labels(body: of.ExportRequest) -> Any:
         from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
 
-        return export(project, body.formats)
+        return export(project, body.formats, body.folder)
+
+    @api.get("/download", response_class=StreamingResponse)
+    def get_download(formats: Annotated[str, Query(max_length=200, description="As in POST /export.")]) -> Any:
+        """An export as a file for the browser: a .zip, unless one format is one file."""
+        from handful.workbench.domain.downloads import download
+
+        try:
+            names = of.Formats.validate_python(formats.split(","))
+        except ValueError:
+            raise Refusal("formats: give some of those of POST /export, with commas between them", 422) from None
+        name, content = download(project, names)
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+        return StreamingResponse(content, media_type="application/octet-stream", headers=headers)
 
     @api.get("/events", response_class=StreamingResponse)
     async def get_events() -> StreamingResponse:

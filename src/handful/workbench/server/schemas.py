@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 JSON, TENSORS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
 
@@ -15,7 +15,9 @@ Ids = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
 Row = Annotated[list[float], Field(fail_fast=True)]
 Rows = Annotated[list[Row], Field(fail_fast=True)]
 Name = Annotated[str, Field(max_length=1000)]
-Format = Literal["csv", "parquet", "coco", "fiftyone", "label-studio"]
+Format = Literal["csv", "parquet", "coco", "fiftyone", "label-studio", "sorted"]
+FormatList = Annotated[list[Format], Field(min_length=1, max_length=10)]
+Formats = TypeAdapter(FormatList)
 
 
 class Body(BaseModel):
@@ -98,9 +100,15 @@ class CheckAnswer(Body):
 
 
 class ExportRequest(Body):
-    """The formats to export."""
+    """The formats to export, and where."""
 
-    formats: Annotated[list[Format], Field(min_length=1, max_length=10)] = ["csv", "parquet"]
+    formats: FormatList = ["csv", "parquet"]
+    folder: Annotated[
+        Annotated[str, Field(min_length=1, max_length=4096)] | None,
+        Field(
+            description="A new or empty folder below the home folder or beside what was opened; null: the project's."
+        ),
+    ] = None
 
 
 class SolveOptions(Body):
@@ -354,6 +362,7 @@ class Exported(BaseModel):
 
     folder: str
     files: list[str]
+    missing: Annotated[int, Field(description="Pictures that could not be copied, because their files are gone.")]
 
 
 class Uploaded(BaseModel):
