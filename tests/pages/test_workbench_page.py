@@ -353,9 +353,9 @@ def test_selection_by_mouse_and_keyboard(serve, visit, pile):
     assert page.locator(".tile.cursor").get_attribute("aria-posinset") == "250"
     assert page.locator(".tile").count() < 120  # only those in sight are in the page
     page.keyboard.press("?")
-    assert "remove your label" in page.inner_text("dialog")
+    assert "remove your label" in page.inner_text("#dialog")
     page.keyboard.press("Escape")
-    assert not page.locator("dialog").is_visible()
+    assert not page.locator("#dialog").is_visible()
     page.keyboard.press("/")
     page.keyboard.type("014")
     until(page, TEXT.format("found"), "11 pictures")  # 0014, 0140..0149
@@ -463,7 +463,7 @@ def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     run(page)
     page.locator("#notice").wait_for()
     assert re.search("unknown now; about \\d+ were expected|were labelled so", page.inner_text("#notice"))
-    page.get_by_role("button", name="Undo the promotion and run again").click()
+    page.get_by_role("button", name="Undo the promotion and this run").click()
     page.locator("#notice").wait_for(state="hidden")
     chip(page, "the rest").wait_for(state="detached")
     now = told(page)["run"]["counts"]
@@ -474,7 +474,7 @@ def test_the_page_says_how_many_labels_should_be_right(ran):
     page = ran()
     said = told(page)["run"]
     labels, right = (sum(one[name] for one in said["expected"]) for name in ("labels", "right"))
-    sentence = page.locator("#said", has_text="should be right")
+    sentence = page.locator("#trust-text", has_text="should be right")
     sentence.wait_for()
     assert f"Of {labels} labels about {right:.0f} should be right." in sentence.inner_text()
     one = said["expected"][2]  # in the order of the classes

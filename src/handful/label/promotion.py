@@ -64,16 +64,7 @@ def promote_groups(
         raise ValueError(f"{in_brief(record.path)} does not say what was labelled: use `handful label` first")
     if not groups:
         raise ValueError(f"the unknowns of {in_brief(folder)} form no groups: there is no group to make a class of")
-    if not record.own and (outside_paths := list(_outside_paths(job, folder))):
-        places = ", ".join(f"{in_brief(place)} ({what})" for what, place in outside_paths[:4])
-        more = f" and {len(outside_paths) - 4} more" if len(outside_paths) > 4 else ""
-        details = [f"    {what}: {place!r}" for what, place in outside_paths[:MAX_LISTED_PATHS]]
-        if len(outside_paths) > MAX_LISTED_PATHS:
-            details.append(f"    and {len(outside_paths) - MAX_LISTED_PATHS} more")
-        agree(Request(record.path, f"use {places}{more}", details))
-    for path in filter(None, (job.examples, job.pile, job.base)):
-        if not path.exists():
-            raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
+    agree_to_paths(record, job, folder, agree)
     check_examples(examples)
     named = named_groups(record, names, _classes(job), join)
     promoted = {name: list(items) for name, items in job.promoted.items()}
@@ -129,6 +120,20 @@ def rows_of_groups(folder: Path, names: Mapping[int | str, str], pile: FeatureTa
     for key, group in named_groups(record, names, [UNKNOWN_NAME], True).items():
         rows.setdefault(names[key], []).extend(places[mark].pop(0) for mark in group.items if places.get(mark))
     return rows
+
+
+def agree_to_paths(record: Record, job: Job, folder: Path, agree: Agree) -> None:
+    """Ask before a file outside of `folder` is used, unless the record is the user's own; then see that all exist."""
+    if not record.own and (outside_paths := list(_outside_paths(job, folder))):
+        places = ", ".join(f"{in_brief(place)} ({what})" for what, place in outside_paths[:4])
+        more = f" and {len(outside_paths) - 4} more" if len(outside_paths) > 4 else ""
+        details = [f"    {what}: {place!r}" for what, place in outside_paths[:MAX_LISTED_PATHS]]
+        if len(outside_paths) > MAX_LISTED_PATHS:
+            details.append(f"    and {len(outside_paths) - MAX_LISTED_PATHS} more")
+        agree(Request(record.path, f"use {places}{more}", details))
+    for path in filter(None, (job.examples, job.pile, job.base)):
+        if not path.exists():
+            raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
 
 
 def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:

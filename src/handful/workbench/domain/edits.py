@@ -13,6 +13,7 @@ import numpy as np
 from handful.core.checks import UNKNOWN_NAME
 from handful.workbench.domain import groups
 from handful.workbench.domain.changes import Change
+from handful.workbench.domain.pile import MAX_NAME_CHARACTERS
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN, GroupFacts, RowAnswers
 from handful.workbench.domain.state import Class, State
@@ -20,7 +21,6 @@ from handful.workbench.domain.store import Store, next_class
 from handful.workbench.domain.undoable import PROMOTED, Undoable
 from handful.workbench.domain.views import row_of
 
-MAX_NAME_CHARACTERS = 200  # characters of a class's name
 KEYS = range(1, 10)
 
 

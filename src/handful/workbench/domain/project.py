@@ -5,28 +5,23 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME
-from handful.utils.files import printable
 from handful.workbench.domain.checking import Checking
-from handful.workbench.domain.checks import Checks
 from handful.workbench.domain.database import explained
-from handful.workbench.domain.edits import KEYS
 from handful.workbench.domain.embedding import embed_missing
+from handful.workbench.domain.loading import load, remove_leftovers
 from handful.workbench.domain.notices import notice_of
-from handful.workbench.domain.pile import EXPORT_PREFIX, PILE, UPLOAD_PREFIX, UPLOADS, Pile, Source, read_table
+from handful.workbench.domain.pile import UPLOADS, Source, read_table
 from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run, check_enough, solve_pile
-from handful.workbench.domain.state import State
-from handful.workbench.domain.store import Store, add_items, next_class
+from handful.workbench.domain.runs import NONE, RowAnswers, check_enough, solve_pile
+from handful.workbench.domain.store import Store, add_items
 from handful.workbench.domain.summary import describe_state
 from handful.workbench.domain.trust import Agree, Model, is_agreed, model_of, refuse, remember
 from handful.workbench.domain.worker import Job, Worker
@@ -51,14 +46,37 @@ class Project(Checking):
         backbone: str | None = None,
         agree: Agree = refuse,
         max_upload: int = MAX_UPLOAD_BYTES,
+        examples: Path | None = None,
+        given: Mapping[str, str] | None = None,
+        without: Sequence[Path] = (),
     ) -> None:
-        """agree: called before a model is loaded that only the project names. max_upload: in bytes."""
+        """Open a folder or table.
+
+        Parameters
+        ----------
+        opened : Path
+            The folder of pictures, or the table.
+        folder : Path, optional
+            Where the work is kept; by default `default_folder`.
+        backbone : str, optional
+            The backbone; by default the one that was used before.
+        agree : callable
+            Called before a model is loaded that only the project names.
+        max_upload : int
+            The bytes that may be uploaded in total.
+        examples : Path, optional
+            A folder with a folder of pictures for each class, also `unknown`. They are items that have a label.
+        given : mapping of str to str, optional
+            Classes of pictures of the pile, by name, for a project that has no labels yet.
+        without : sequence of Path
+            Folders whose pictures are left out.
+        """
         opened = Path(opened)
         if folder is None and default_folder(opened).is_symlink():
             raise ValueError(
                 f"{str(default_folder(opened))!r} is a link: give the folder that it leads to with --project"
             )
-        self.source = Source(opened, folder or default_folder(opened))
+        self.source = Source(opened, folder or default_folder(opened), examples, without)
         self.folder = self.source.project
         table = read_table(opened) if self.source.is_table else None
         store = Store(self.folder, any_name=self.source.is_table)
@@ -69,8 +87,8 @@ class Project(Checking):
                 self.model = None if table is not None else _agreed_model(self.backbone, backbone is not None, agree)
                 if backbone:
                     store.meta(backbone=backbone)
-                _remove_leftovers(self.folder)
-                state = _load(store, self.source, table, first="imported" not in metadata)
+                remove_leftovers(self.folder)
+                state = load(store, self.source, table, given or {})
         except BaseException:
             store.close()
             raise
@@ -190,52 +208,3 @@ def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model |
             agree(model)
         remember(model)
     return model
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove uploads and exports that a killed process did not finish. No other process has the project open."""
-    for pattern in (f"{UPLOADS}/{UPLOAD_PREFIX}*", f"exports/{EXPORT_PREFIX}*"):
-        for leftover in folder.glob(pattern):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _load(store: Store, source: Source, table: Any, first: bool) -> State:
-    names, skipped = source.scan()
-    if table is not None:
-        names[PILE] = table[0]
-    for origin, items in names.items():
-        store.take_items(origin, items)
-    rows = [(item, origin, name) for item, origin, name, _, _ in store.items()]
-    pile = Pile.of(rows)
-    if table is not None:
-        of_name = {name: i for i, (_, origin, name) in enumerate(rows) if origin == PILE}
-        order = [of_name[name] for name in names[PILE]]
-        pile = pile.with_room(table[1].shape[1])
-        pile.features[order], pile.ready[order] = table[1], True
-        if first:
-            _import(store, [rows[i][0] for i in order], table[2])
-    labels = np.full(len(pile), NONE)
-    for item, code in store.labels():
-        if item in pile.row:
-            labels[pile.row[item]] = code
-    classes, shown = store.classes(), store.run()
-    run = None if shown is None else Run.unpacked(*shown)
-    skipped_files = tuple((printable(name), reason) for name, reason in skipped)
-    checks = None if run is None else Checks(run, store.checks(run.id))
-    return State(
-        pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, checks, store.steps()
-    )  # fmt: skip
-
-
-def _import(store: Store, items: list[int], labels: Sequence[str | None]) -> None:
-    """Import the labels of a table once. This is not a step that can be undone."""
-    with store.write() as tx:
-        codes: dict[str, int] = {UNKNOWN_NAME: UNKNOWN}
-        for name in dict.fromkeys(filter(None, labels)):
-            if name not in codes:
-                codes[name] = next_class(tx)
-                key = codes[name] if codes[name] in KEYS else None
-                tx.execute("INSERT INTO classes VALUES (?, ?, ?)", (codes[name], name, key))
-        rows = [(item, codes[name]) for item, name in zip(items, labels, strict=True) if name]
-        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", rows)
-        tx.execute("INSERT INTO meta VALUES ('imported', '1')")

@@ -126,6 +126,11 @@ class Store(OpenDatabase):
             query = "SELECT id, origin, name, state, reason FROM items WHERE state != 'gone' ORDER BY id"
             return db.execute(query).fetchall()
 
+    def item_names(self) -> list[tuple[str, str]]:
+        """(origin, name) of all items that were ever seen."""
+        with self.read() as db:
+            return db.execute("SELECT origin, name FROM items").fetchall()
+
     def skip(self, reasons: dict[int, str]) -> None:
         """Mark items as skipped, each with its reason."""
         with self.write() as tx:
