@@ -17,6 +17,7 @@ from handful import streaming as streaming
 from handful import training as training
 from handful import workbench as workbench
 from handful.core.base import Base as Base
+from handful.core.checks import NONE_OF_THESE as NONE_OF_THESE
 from handful.core.checks import UNKNOWN as UNKNOWN
 from handful.core.checks import UNKNOWN_NAME as UNKNOWN_NAME
 from handful.core.task import Task as Task
@@ -78,6 +79,7 @@ __all__ = [
     "KDO",
     "KNN",
     "LaplacianShot",
+    "NONE_OF_THESE",
     "OCSVM",
     "OSLO",
     "OSTIM",

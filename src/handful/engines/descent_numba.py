@@ -32,7 +32,9 @@ entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
 
-def descend(support, labels, query, head: InfoMax, *, ways, temperature, steps, learning_rate, learn, refine) -> Descent:
+def descend(
+    support, labels, query, head: InfoMax, *, ways, temperature, steps, learning_rate, learn, refine
+) -> Descent:
     """Do what `handful.engines.descent.descend` does, for NumPy arrays and an `InfoMax` head."""
     support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)

@@ -17,7 +17,6 @@ import numpy as np
 from handful.core.checks import NONE_OF_THESE, as_labels, shortened
 from handful.core.parameters import SHARE, Interval, Limit, Number, Object, Rule, Text, check
 from handful.core.prepare import POWERS, SCALE, STEPS, parse
-from handful.methods import margin
 from handful.solving.solve import OPTIONS
 from handful.solving.solver import Solver
 from handful.utils.tensor_file import check_arrays
@@ -107,9 +106,7 @@ def check_state(solver: Solver, state: Mapping[str, np.ndarray], classes: int, n
         raise ValueError(f"the model has an array {shortened(strange[0])!r} that {solver.name} does not know")
     for prefix, part in parts.items():
         own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-        declared = part.info.state
-        if declared and any(name in margin.STATE for name in own):
-            declared = {**declared, **margin.STATE}
+        declared = part.axes(own)
         if declared and (strange := [n for n in own if n not in (*declared, *CODES) and not n.startswith("prepare.")]):
             raise ValueError(f"the model has an array {shortened(strange[0])!r} that {part.name} does not know")
         sizes = {"N": classes, "M": classes + 1, "D": _check_steps(own, n_features)}

@@ -12,7 +12,7 @@ carry the truth about the queries into it. A method that can use examples of no 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -24,7 +24,7 @@ from handful.core.arrays import Array
 from handful.core.base_arrays import BaseArrays
 from handful.core.parameters import Rule
 from handful.core.prepare import as_dtype, replay
-from handful.methods.margin import add_margin
+from handful.methods import margin
 
 BY_SHOTS: Any = None  # the default of a parameter whose value depends on the number of shots
 FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
@@ -176,6 +176,11 @@ class Method:
         """Whether it takes examples of no class itself."""
         return "unknown" in inspect.signature(self.solve).parameters
 
+    def axes(self, names: Iterable[str]) -> Mapping[str, str]:
+        """The axes of its state arrays, where these names are in the state; none if the method declares none."""
+        has_margin = bool(self.info.state) and any(name in margin.STATE for name in names)
+        return {**self.info.state, **margin.STATE} if has_margin else self.info.state
+
     def with_base(self, parameters: Mapping[str, Any], state: Mapping[str, Array], like: Array) -> Mapping[str, Any]:
         """The parameters with `base` replaced by the arrays of it that the method takes, of the type of `like`."""
         if self.info.base_part is None:
@@ -191,7 +196,7 @@ class Method:
         else:
             solution = self.solve(state["support"], state["labels"], items, **parameters)
             probabilities, scores = solution.probabilities, solution.outlier_scores
-        return probabilities, add_margin(state, scores, items)
+        return probabilities, margin.add_margin(state, scores, items)
 
 
 def defaults_by_shots(info: Info, shots: float) -> dict[str, Any]:

@@ -163,7 +163,8 @@ def eol(
     ways = class_count(labels)
     head, balanced = loss_head(labels, ways, outlier_share, b, marginal_weight, lambda_ce, lambda_co, lambda_ma)
     end = descend(
-        *with_unknown(support, labels, unknown), query, head, ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        *with_unknown(support, labels, unknown), query, head, ways=ways,
+        temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=learn, refine=True, history=history, backend=backend,
     )  # fmt: skip
     p = end.query_probabilities  # [B, Q, N + 1]

@@ -307,7 +307,10 @@ def _about(
     method: Method, task: Task, pile: Pile, steps: Any, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
 ) -> bytes:
     """What is solved: all that decides what passes give, but for the numbers of the pile."""
-    marks = [blake2b(np.ascontiguousarray(x).data, digest_size=16).hexdigest() for x in (task.support, task.labels, task.unknown)]
+    marks = [
+        blake2b(np.ascontiguousarray(x).data, digest_size=16).hexdigest()
+        for x in (task.support, task.labels, task.unknown)
+    ]
     mean = None if base_mean is None else np.asarray(base_mean, np.float64).tolist()
     facts = {
         "handful": __version__, "method": method.name, "parameters": dict(parameters), "pile": pile.shape,
