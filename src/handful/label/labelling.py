@@ -14,6 +14,7 @@ from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
 from handful.core.checks import UNKNOWN_NAME
+from handful.core.checks import is_no_class as is_no_class
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -168,11 +169,6 @@ class Labelled(Answers):
     def made_by(self) -> dict[str, Any]:
         """How the labels were made, for people and for machines."""
         return made_by(self.model, self.pile.source)
-
-
-def is_no_class(name: Any) -> bool:
-    """Whether a label says that an item belongs to none of the classes: "unknown", in upper or lower case."""
-    return isinstance(name, str) and name.casefold() == UNKNOWN_NAME
 
 
 def _class_in_words(name: str) -> str:

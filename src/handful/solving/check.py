@@ -25,7 +25,7 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.arrays import to_numpy
-from handful.core.checks import UNKNOWN, UNKNOWN_NAME
+from handful.core.checks import is_no_class
 from handful.solving.possible_piles import Beliefs, Outcome, possible_piles
 from handful.utils.shares_in_words import percent, span
 
@@ -225,7 +225,7 @@ def _outcomes(answers: Answers, truth: Mapping[int, Any]) -> np.ndarray:
     for row, said in truth.items():
         if not 0 <= index(row) < len(answers):
             raise ValueError(f"there is no item {row}: there are {len(answers)}, counted from 0")
-        is_known = said is not WRONG and not means_unknown(said) and str(said) in names
+        is_known = said is not WRONG and not is_no_class(said) and str(said) in names
         if is_unknown[row]:
             outcomes[row] = Outcome.OTHER_CLASS if said is WRONG or is_known else Outcome.RIGHT
         elif said is WRONG:
@@ -235,15 +235,6 @@ def _outcomes(answers: Answers, truth: Mapping[int, Any]) -> np.ndarray:
         else:
             outcomes[row] = Outcome.RIGHT if str(said) == str(labels[row]) else Outcome.OTHER_CLASS
     return outcomes
-
-
-def means_unknown(label: Any) -> bool:
-    """Whether a label says that an item belongs to none of the classes.
-
-    >>> means_unknown("Unknown"), means_unknown(-1), means_unknown("cat")
-    (True, True, False)
-    """
-    return label.casefold() == UNKNOWN_NAME if isinstance(label, str) else label in (UNKNOWN, -2)
 
 
 def _estimate(counts: np.ndarray, total: int, of_none: float) -> Estimate:

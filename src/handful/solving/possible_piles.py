@@ -24,11 +24,11 @@ from handful.core.arrays import sigmoid, to_numpy
 from handful.solving.recalibration import Draws, Prior, Recalibration
 
 DRAWS = 2000
-MAX_ODDS = 5.0  # log odds of a probability that a method gives, at most
+MAX_ODDS = 6.0  # log odds of a probability that a method gives, at most
 MAX_BINS = 5  # items of one label are alike in such bins of u, and in each of them of c
-UNKNOWN_PRIOR = Prior(shift_sd=1.0, label_sd=0.7, slope=0.9, slope_sd=0.4)
-RIGHT_PRIOR = Prior(shift_sd=0.7, label_sd=0.8, slope=0.8, slope_sd=0.4)
-RANKED_PRIOR = Prior(shift_sd=1.5, label_sd=1.5)  # where a method's scores only rank
+UNKNOWN_PRIOR = Prior(shift_scale=1.4, label_sd=1.4, slope=2.0, slope_sd=0.7, shift_df=2.0)
+RIGHT_PRIOR = Prior(shift_scale=0.5, label_sd=1.4, slope=1.3, slope_sd=0.6)
+RANKED_PRIOR = Prior(shift_scale=1.5, label_sd=1.5)  # where a method's scores only rank
 RANKED_UNKNOWN_ODDS = 1.0  # there, for items that are called unknown; less than 0 by as much for those with a label
 RANKED_RIGHT_ODDS = 1.5
 

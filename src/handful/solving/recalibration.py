@@ -4,7 +4,7 @@ A method says that an event (an item is unknown, a label is right) has probabili
 and so, for an item i with the decided label g::
 
     logit P_i = a logit p_i + d + e_g,    log a ~ N(log slope, slope_sd^2)    too sure, or not sure enough
-                                          d ~ N(0, shift_sd^2)                wrong everywhere
+                                          d ~ t(0, shift_scale^2, shift_df)   wrong everywhere, at times by much
                                           e_g ~ N(0, label_sd^2)              wrong for one label
 
 Given a and t_g = d + e_g, the items are independent. So the likelihood of the answers is a table over a and t_g for
@@ -23,7 +23,7 @@ import numpy as np
 from handful.core.arrays import sigmoid
 
 STEP = 0.25  # of the grid of shifts, in units of a logit
-LARGEST_SHIFT = 6.0
+LARGEST_SHIFT = 8.0
 SLOPES = 7  # nodes of the prior of the slope
 
 
@@ -33,20 +33,23 @@ class Prior:
 
     Parameters
     ----------
-    shift_sd : float
-        The standard deviation of the common shift.
+    shift_scale : float
+        The scale of the common shift.
     label_sd : float
         That of the effect of a label.
     slope : float
         The median of the slope.
     slope_sd : float
         The standard deviation of its logarithm; 0 for a slope that is known.
+    shift_df : float
+        Degrees of freedom of the common shift's distribution, Student's t: large shifts are likelier if there are few.
     """
 
-    shift_sd: float
+    shift_scale: float
     label_sd: float
     slope: float = 1.0
     slope_sd: float = 0.0
+    shift_df: float = 30.0
 
 
 class Draws(NamedTuple):
@@ -145,7 +148,7 @@ def _grid(prior: Prior) -> _Grid:
     nodes, weights = np.polynomial.hermite_e.hermegauss(SLOPES if prior.slope_sd else 1)
     slopes = prior.slope * np.exp(prior.slope_sd * nodes)
     effects = np.exp(-(((shifts - shifts[:, None]) / prior.label_sd) ** 2) / 2)
-    common = np.exp(-((shifts / prior.shift_sd) ** 2) / 2)
+    common = (1 + (shifts / prior.shift_scale) ** 2 / prior.shift_df) ** (-(prior.shift_df + 1) / 2)
     log_prior = np.log(weights / weights.sum())[:, None] + np.log(common / common.sum())
     return _Grid(slopes, shifts, effects / effects.sum(axis=1, keepdims=True), log_prior)
 
