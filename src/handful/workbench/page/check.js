@@ -78,10 +78,9 @@ async function more() {
 }
 
 async function useAnswers() {
-  const answer = await change("POST", "/check/use", {});
-  if (!answer) return box.close();
   box.close();
-  say(`${count(answer.changed)} answer${answer.changed === 1 ? " is" : "s are"} now a label. Run again to use ${answer.changed === 1 ? "it" : "them"}.`);
+  const answer = await change("POST", "/check/use", {});
+  if (answer) say(`${count(answer.changed)} answer${answer.changed === 1 ? " is" : "s are"} now a label. Run again to use ${answer.changed === 1 ? "it" : "them"}.`);
 }
 
 // ---- Drawing -------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ function chip({ id, name, key: digit, examples, count: total }) {
   main.setAttribute("aria-keyshortcuts", id === 0 ? "u" : (digit ?? ""));
   const seen = make("button", { class: "total", onclick: () => show({ view, search: "" }),
     "aria-label": `Show ${pictures(many)}: ${name}`, title: id ? `${pictures(examples)} labelled by you` : noneInWords(examples, run && total) },
-    examples ? `★${count(examples)}` : "", run ? `${examples ? " · " : ""}${count(total)}${id ? "" : " unknown"}` : id && !examples ? "no examples" : "");
+    examples ? `★${count(examples)}` : "", run ? `${examples ? " · " : ""}${count(total)}` : id && !examples ? "no examples" : "");
   const node = make("li", { class: "chip", "data-class": id }, main, run || id || examples ? seen : null);
   node.classList.toggle("current", state.view === view);
   node.classList.toggle("no-examples", id > 0 && !examples);

@@ -13,9 +13,9 @@ function draw() {
   const { run: last, job } = state.project;
   setText(byId("said"), last?.sentence ?? "");
   const trust = last?.trust;
-  byId("trust").hidden = !trust?.sentence;
+  byId("trust").hidden = !last;
   byId("trust").classList.toggle("measured", Boolean(trust?.is_measured));
-  setText(byId("trust-text"), trust?.sentence ?? "");
+  setText(byId("trust-text"), trust?.sentence || (last ? "How many labels are right is not known: check a few." : ""));
   drawOutdated(last, job);
   drawNotice(last, job);
 }
