@@ -161,7 +161,7 @@ class Undoable:
         if run is not state.run or classes.keys() != state.classes.keys():
             row_answers = RowAnswers.of(run, state.pile, classes)
         if run is not state.run or any(change.checks for change in changes):
-            checks = None if run is None else Checks(run, self.store.checks(run.id))
+            checks = None if run is None else Checks(run, self.store.checks(run.id)).computed()
         classes = dict(sorted(classes.items()))
         self._state = replace(
             state, labels=labels, classes=classes, run=run, row_answers=row_answers, checks=checks, steps=steps
