@@ -8,7 +8,7 @@ everything is clear, but some everywhere. Item j of a stratum, in random order, 
 shorter one.
 
 **What is inferred.** The answers correct the method's own probabilities, and these say what the other items may be:
-`handful.solving.possible_piles` draws 2,000 piles that fit the answers. Estimates are means over these piles, and
+`handful.solving.possible_piles` draws 1,000 piles that fit the answers. Estimates are means over these piles, and
 intervals go from their 5 % to their 95 % quantile. Once every item was looked at nothing is left to infer, and the
 intervals have no width.
 """
@@ -242,7 +242,8 @@ def _estimate(counts: np.ndarray, total: int, of_none: float) -> Estimate:
     if not total:
         return Estimate(of_none, of_none, of_none)
     low, high = np.quantile(counts, QUANTILES, method="inverted_cdf")
-    return Estimate(float(counts.mean() / total), float(low / total), float(high / total))
+    value = np.clip(counts.mean(), low, high)  # the mean of a few items may lie outside
+    return Estimate(float(value / total), float(low / total), float(high / total))
 
 
 def _more_to_halve(answers: int, items: int) -> int:

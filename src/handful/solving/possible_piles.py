@@ -23,11 +23,12 @@ from handful.core.answers import Answers
 from handful.core.arrays import sigmoid, to_numpy
 from handful.solving.recalibration import Draws, Prior, Recalibration
 
-DRAWS = 2000
+DRAWS = 1000
 MAX_ODDS = 6.0  # log odds of a probability that a method gives, at most
-MAX_BINS = 5  # items of one label are alike in such bins of u, and in each of them of c
-UNKNOWN_PRIOR = Prior(shift_scale=1.4, label_sd=1.4, slope=2.0, slope_sd=0.7, shift_df=2.0)
-RIGHT_PRIOR = Prior(shift_scale=0.5, label_sd=1.4, slope=1.3, slope_sd=0.6)
+MAX_BINS = 4  # items of one label are alike in such bins of u, and in each of them of c
+UNKNOWN_PRIOR = Prior(shift_scale=1.4, label_sd=1.4, slope=1.5, slope_sd=0.9, shift_df=2.0)
+RIGHT_PRIOR = Prior(shift_scale=1.0, label_sd=1.4, slope=1.1, slope_sd=0.8)
+ANSWER_WEIGHT = 0.9  # items of one label that are wrong are often alike: n answers say as much as 0.9 n apart
 RANKED_PRIOR = Prior(shift_scale=1.5, label_sd=1.5)  # where a method's scores only rank
 RANKED_UNKNOWN_ODDS = 1.0  # there, for items that are called unknown; less than 0 by as much for those with a label
 RANKED_RIGHT_ODDS = 1.5
@@ -153,16 +154,17 @@ def recalibrate(beliefs: Beliefs, outcomes: np.ndarray) -> tuple[Recalibration, 
     part = np.where(is_wrong, u / (1 - (1 - u) * c), 0.0)  # of an item that is unknown, if its label is wrong
     is_unknown = np.where(has_label, given == Outcome.IS_UNKNOWN, given == Outcome.RIGHT)
     yes = is_unknown + part
-    of_unknown = Recalibration.fit(
-        beliefs.priors[0], some.unknown_odds, some.group, yes, 1.0 - yes, beliefs.classes + 1
-    )
-    yes, no = ((given == kind).astype(float) for kind in (Outcome.RIGHT, Outcome.OTHER_CLASS))
-    no += is_wrong * (1 - part)
-    label = np.flatnonzero(has_label)
-    of_right = Recalibration.fit(
-        beliefs.priors[1], some.right_odds[label], some.group[label], yes[label], no[label], beliefs.classes + 1
-    )
+    of_unknown = _fit(beliefs, 0, some.unknown_odds, some.group, yes, 1 - yes)
+    yes, no = (given == kind for kind in (Outcome.RIGHT, Outcome.OTHER_CLASS))
+    of_right = _fit(beliefs, 1, some.right_odds, some.group, has_label * yes, has_label * (no + is_wrong * (1 - part)))
     return of_unknown, of_right
+
+
+def _fit(
+    beliefs: Beliefs, place: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray
+) -> Recalibration:
+    weights = (ANSWER_WEIGHT * part for part in (yes, no))
+    return Recalibration.fit(beliefs.priors[place], odds, groups, *weights, beliefs.classes + 1)
 
 
 def _add_drawn(
@@ -183,12 +185,18 @@ def _bins(*odds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sizes of bins of items, and the log odds of both mean probabilities in each."""
     if len(odds[0]) <= MAX_BINS**2:
         return np.ones(len(odds[0]), int), odds[0], odds[1]
-    outer = np.array_split(np.argsort(odds[0], kind="stable"), MAX_BINS)
-    bins = [
-        part[inner] for part in outer for inner in np.array_split(np.argsort(odds[1][part], kind="stable"), MAX_BINS)
-    ]
-    means = [_odds(np.array([sigmoid(values[rows]).mean() for rows in bins])) for values in odds]
-    return np.array([len(rows) for rows in bins]), means[0], means[1]
+    order = np.argsort(odds[0], kind="stable")
+    outer = np.repeat(np.arange(MAX_BINS), _parts(len(order)))  # [n], the bin of u of each place in the order
+    order = order[np.lexsort((odds[1][order], outer))]
+    sizes = np.concatenate([_parts(size) for size in _parts(len(order))])
+    starts = np.cumsum(sizes) - sizes
+    means = [_odds(np.add.reduceat(sigmoid(values[order]), starts) / sizes) for values in odds]
+    return sizes, means[0], means[1]
+
+
+def _parts(count: int) -> np.ndarray:
+    """The sizes of `MAX_BINS` nearly equal parts."""
+    return np.diff(np.arange(MAX_BINS + 1) * count // MAX_BINS)
 
 
 def _odds(p: np.ndarray) -> np.ndarray:
