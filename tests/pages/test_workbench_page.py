@@ -360,6 +360,46 @@ def test_the_page_says_how_many_labels_should_be_right(ran):
     page.locator("#expected").wait_for(state="detached")
 
 
+def test_a_step_with_a_long_text_does_not_cover_the_title(ran):
+    page = ran()
+    add_class(page, "w" * 150)
+    page.locator("#undo", has_text="w" * 150).wait_for()
+    title, undo = page.locator("#name").bounding_box(), page.locator("#undo").bounding_box()
+    assert title["x"] + title["width"] <= undo["x"]
+    assert "w" * 150 in page.get_attribute("#undo", "title")
+    assert not overflowing(page)
+
+
+def test_keys_in_the_check_are_answers_and_do_nothing_else(ran):
+    page = ran()
+    before = told(page)
+    page.keyboard.press("c")
+    page.locator("#checker .question").wait_for()
+    seen = []
+    for key, answer in [("n", -1), ("u", 0), ("2", 2)]:
+        name = page.inner_text("#checker .file-name")
+        page.keyboard.press(key)
+        until(page, f"document.querySelector('#checker .file-name').textContent !== {json.dumps(name)}")
+        seen.append((name, answer))
+    skipped = page.inner_text("#checker .file-name")
+    page.keyboard.press("s")
+    until(page, f"document.querySelector('#checker .file-name').textContent !== {json.dumps(skipped)}")
+    assert page.inner_text("#checker .at").startswith("4 of 10")  # what is skipped does not count
+    found = page.evaluate("fetch('/api/v1/check').then(r => r.json())")["answers"]
+    names = {
+        one["id"]: one["name"]
+        for one in page.evaluate("fetch('/api/v1/items?limit=1000').then(r => r.json())")["items"]
+    }
+    assert {(names[one["item"]], one["answer"]) for one in found} == set(seen)
+    page.keyboard.press("z")
+    until(page, "document.querySelector('#checker .at').textContent", "3 of 10")
+    page.keyboard.press("Escape")
+    page.locator("#checker").wait_for(state="hidden")
+    now = told(page)
+    assert (now["classes"], now["run"]["counts"]) == (before["classes"], before["run"]["counts"])
+    assert now["run"]["trust"]["checked"] == 2
+
+
 def test_threshold_map_details_and_what_is_similar(ran):
     page = ran()
     before = told(page)["run"]["counts"]["unknown"]
@@ -470,11 +510,33 @@ def overflowing(page):
 def test_every_view_fits_the_window(ran, width, scheme):
     page = ran(scheme=scheme)
     page.set_viewport_size({"width": width, "height": 844})
-    for view in ["all", "unlabelled", "examples", "unsure", "changed", "unknown", "groups", "map", "class:1"]:
+    for view in [
+        "all",
+        "unlabelled",
+        "examples",
+        "unsure",
+        "ask",
+        "changed",
+        "unknown",
+        "groups",
+        "map",
+        "compare",
+        "class:1",
+    ]:
         page.evaluate("view => { location.hash = new URLSearchParams({view}).toString(); }", view)
         page.wait_for_timeout(150)
         assert not overflowing(page), view
         assert page.locator(".lead h2").is_visible(), view
+    page.keyboard.press("c")
+    page.locator("#checker .question").wait_for()
+    assert not overflowing(page)
+    for button in page.locator("#checker button").all():
+        box = button.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] + box["height"] <= 844
+    page.keyboard.press("Escape")
+    page.locator("#checker").wait_for(state="hidden")
     page.evaluate("location.hash = 'view=all'")
     page.locator(".tile.labelled").first.wait_for()
     tile(page, "0000.png").click()
