@@ -74,9 +74,10 @@ class Run:
         facts, arrays = read_facts(facts_text), unpack(data)
         if facts["is_probability"] and np.isnan(arrays["p_unknown"]).any():
             raise ValueError("its array p_unknown has values that no run gives")
+        probabilities, p_unknown = (np.clip(arrays[name], 0, 1) for name in ("probabilities", "p_unknown"))  # rounded
         answers = Answers(
-            arrays["probabilities"], arrays["scores"], arrays["classes"], threshold,
-            is_probability=facts["is_probability"], outlier_share=facts["share"], p_unknown=arrays["p_unknown"],
+            probabilities, arrays["scores"], arrays["classes"], threshold, is_probability=facts["is_probability"],
+            outlier_share=facts["share"], p_unknown=p_unknown,
         )  # fmt: skip
         own = {name: arrays[name] for name in ("ids", "previous", "map_ids", "flat", "given_ids", "given")}
         return cls(number, made, facts, answers=answers, **own)
