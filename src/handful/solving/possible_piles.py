@@ -163,8 +163,8 @@ def recalibrate(beliefs: Beliefs, outcomes: np.ndarray) -> tuple[Recalibration, 
 def _fit(
     beliefs: Beliefs, place: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray
 ) -> Recalibration:
-    weights = (ANSWER_WEIGHT * part for part in (yes, no))
-    return Recalibration.fit(beliefs.priors[place], odds, groups, *weights, beliefs.classes + 1)
+    yes, no = ANSWER_WEIGHT * yes, ANSWER_WEIGHT * no
+    return Recalibration.fit(beliefs.priors[place], odds, groups, yes, no, beliefs.classes + 1)
 
 
 def _add_drawn(
