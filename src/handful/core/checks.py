@@ -82,8 +82,8 @@ def as_labels(labels: Any) -> np.ndarray:
         raise ValueError(
             f"support label {at[-1]}{f' of task {at[0]}' if len(at) == 2 else ''} is "
             f"{values.item(*at)!r}, which means unlabelled or unknown: every support item needs a class "
-            f"({UNKNOWN}, {NONE_OF_THESE}, None and {UNKNOWN_NAME!r} cannot be names of classes; examples of no class are "
-            "given as unknown=)"
+            f"({UNKNOWN}, {NONE_OF_THESE}, None and {UNKNOWN_NAME!r} cannot be names of classes; give examples of no "
+            "class as unknown=)"
         )
     return values if values.dtype.kind in "iuf" else values.astype(str)
 
@@ -96,10 +96,8 @@ def fit_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     values = np.asarray(labels, dtype=object) if isinstance(labels, list | tuple) else labels
     if isinstance(values, np.ndarray) and values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat):
-        is_marked = np.array(
-            [not isinstance(v, str) and v is not None and v == NONE_OF_THESE for v in values.flat], bool
-        )
-        labels = np.where(is_marked.reshape(values.shape), UNKNOWN_NAME, values)  # texts and a number cannot be mixed
+        is_marked = np.frompyfunc(lambda v: isinstance(v, int | np.integer) and v == NONE_OF_THESE, 1, 1)
+        labels = np.where(is_marked(values).astype(bool), UNKNOWN_NAME, values)  # texts and a number cannot be mixed
     values = label_array(labels)
     if values.dtype.kind in "iuf":
         return values, values == NONE_OF_THESE

@@ -2,8 +2,8 @@
 
 A task is a support set (features and labels of a handful of examples per class) and a query set
 (features of the pile); it may also have examples that belong to none of the classes. Inside, everything is batched:
-support [B, S, D], labels [B, S] as codes 0 .. N-1, query [B, Q, D], unknown [B, U, D]; a single task is a batch of one. Everything is checked here, once; code
-behind it can trust its input.
+support [B, S, D], labels [B, S] as codes 0 .. N-1, query [B, Q, D], unknown [B, U, D]; a single task is a batch of one.
+Everything is checked here, once; code behind it can trust its input.
 """
 
 from __future__ import annotations

@@ -126,7 +126,8 @@ def eol(
     query : array [B, Q, D]
         Prepared features of the pile.
     unknown : array [B, U, D], optional
-        Prepared features of examples of no class. CE has the term -log(1 - pi_i) for each of them.
+        Prepared features of examples of no class. CE has a term -log(1 - pi_i) for each of them; together they weigh no
+        more than the examples of one class.
     outlier_share : float, array [B] or "auto", default "auto"
         How much of the pile is unknown, or one share for each task. It determines the b of the equations. "auto"
         estimates it from the examples and the pile.
@@ -163,7 +164,8 @@ def eol(
     ways = class_count(labels)
     head, balanced = loss_head(labels, ways, outlier_share, b, marginal_weight, lambda_ce, lambda_co, lambda_ma)
     end = descend(
-        *with_unknown(support, labels, unknown), query, head, ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        *with_unknown(support, labels, unknown), query, head, ways=ways,
+        temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=learn, refine=True, history=history, backend=backend,
     )  # fmt: skip
     p = end.query_probabilities  # [B, Q, N + 1]

@@ -111,7 +111,8 @@ def ostim(
     ways = class_count(labels)
     head = loss_head(ways, lambda_co, lambda_ma)
     end = descend(
-        *with_unknown(support, labels, unknown), query, head, ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        *with_unknown(support, labels, unknown), query, head, ways=ways,
+        temperature=temperature, steps=steps, learning_rate=learning_rate,
         learn=("prototypes",), backend=backend,
     )  # fmt: skip
     p, scores = softmax(end.query_logits), end.query_probabilities[..., -1]
