@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import handful
 from handful.backbones.pictures import KNOWN_SUFFIXES
@@ -137,26 +140,25 @@ class Check:
 
     def rows_by_class(self) -> dict[str, tuple[int, int, int]]:
         """For each class that has labels: how many, how many of them were looked at, and how many were right."""
-        labels = [label for row, label in enumerate(self._labels) if not self.stored.answers.is_given[row]]
-        truth = {row: said for row, said in self.truth.items() if not self.stored.answers.is_given[row]}
-        seen = [(self._labels[row], said) for row, said in truth.items()]
-        return {
-            name: (
-                labels.count(name),
-                sum(label == name for label, _ in seen),
-                sum(label == name == said for label, said in seen),
-            )
-            for name in self.classes
-            if name in labels
-        }
+        in_pile = np.flatnonzero(~self.stored.answers.is_given).tolist()
+        labels = Counter(self._labels[row] for row in in_pile)
+        seen = [(self._labels[row], said) for row, said in self.truth.items() if not self.stored.answers.is_given[row]]
+        looked_at = Counter(label for label, _ in seen)
+        right = Counter(label for label, said in seen if label == said)
+        return {name: (labels[name], looked_at[name], right[name]) for name in self.classes if labels[name]}
+
+    @property
+    def corrections(self) -> list[dict[str, str]]:
+        """The items whose right label is known: from the answers, and those that were in the file before."""
+        others = {item: label for item, label in self._corrections.items() if item not in self.answers}
+        named = {item: answer.label for item, answer in self.answers.items() if answer.label is not None}
+        return [{"item": item, "label": label} for item, label in (others | named).items()]
 
     def document(self) -> dict[str, Any]:
         """What `checked.json` holds."""
-        given = {item: answer.label for item, answer in self.answers.items() if answer.label is not None}
-        corrections = {item: label for item, label in self._corrections.items() if item not in self.answers} | given
         return {
             "handful": handful.__version__,
-            "corrections": [{"item": item, "label": label} for item, label in corrections.items()],
+            "corrections": self.corrections,
             "answers": [{"item": item, **answer._asdict()} for item, answer in self.answers.items()],
             "skipped": self.skipped,
             "seed": self.seed,
@@ -173,7 +175,7 @@ class Check:
     def next_command(self) -> str | None:
         """The command that labels the pile again with the answers as examples; None if the job is not known."""
         job = self.stored.record.job
-        if job is None or not self.document()["corrections"]:
+        if job is None or not self.corrections:
             return None
         places = [str(path) for path in (job.examples, job.pile) if path is not None]
         more = ["--corrections", str(self.path), "-o", str(next_results(self.folder)), *_options(job)]
