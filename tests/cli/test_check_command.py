@@ -12,7 +12,7 @@ from piles import PIXELS, fill, finish, start
 from typer.testing import CliRunner
 
 from handful.cli import app
-from handful.cli.check import parse_answer
+from handful.cli._questions import parse_answer
 
 
 @pytest.fixture(scope="module")
