@@ -167,8 +167,8 @@ def test_intervals_hold_the_truth_about_nine_times_in_ten_where_probabilities_ar
         for k, (estimate, fact) in enumerate(zip(estimates, facts(answers, truth), strict=False)):
             held[k] += estimate.low - 1e-9 <= fact <= estimate.high + 1e-9
         widths.append(checked.share.high - checked.share.low)
-    assert (held / 120 > 0.88).all(), held
-    assert np.mean(widths) < 0.24  # a plain sample of 25 has 0.29
+    assert (held / 120 > 0.84).all(), held  # nine in ten, less two standard errors of 120 checks
+    assert np.mean(widths) < 0.2  # a plain sample of 25 has 0.29
 
 
 @pytest.mark.parametrize("offset", [-2.0, 2.0])
@@ -180,7 +180,7 @@ def test_a_method_that_is_wrong_everywhere_is_found_out(offset):
     before, after = (check_answers(answers, said(truth, draw_sample(answers, count))) for count in (0, 60))
     fact = np.mean(truth == "cat")
     assert abs(after.precision.value - fact) < 0.4 * abs(before.precision.value - fact)
-    assert after.precision.low <= fact <= after.precision.high
+    assert after.precision.low - 0.01 <= fact <= after.precision.high + 0.01
 
 
 def test_more_answers_give_narrower_intervals():

@@ -21,7 +21,7 @@ from handful.features import FeatureTable
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
-from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
+from handful.label.items import Embedder, Progress, add_unknown, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
@@ -61,7 +61,7 @@ JOB_RULES = Fields(
         "backbone": Text(), "backbone_options": BACKBONE_RULES, "strict": Flag(), "cache": Flag(),
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
-        "table": TABLE_RULES, "is_share_kept": Flag(),
+        "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -89,7 +89,11 @@ RECORD_RULES = Fields(
 
 @dataclass(frozen=True)
 class Job:
-    """What to label and how. decision: options of `label_items`; promoted: examples of classes made of groups."""
+    """What to label and how.
+
+    decision: options of `label_items`. promoted: items of the pile that are examples, by class, "unknown" for examples
+    of no class: of groups that became classes, and of corrections.
+    """
 
     examples: Path
     pile: Path | None = None
@@ -106,6 +110,7 @@ class Job:
     base: Path | None = None  # the base file that the user named
     table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`, for tables
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
+    unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
 
     def read(
         self, progress: Progress, embedder: Embedder | None = None
@@ -113,6 +118,7 @@ class Job:
         """Read the examples and the pile, and by row the class of items of the pile that are examples too."""
         if self.pile is None or not of_pictures(self.examples):
             examples, pile = read_table(self.examples, self.pile, self.table)
+            examples = add_unknown(examples, self.examples, self.unknown, options=self.table)
             if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
         else:
@@ -127,6 +133,7 @@ class Job:
                 self.decision.get("method", AUTO), (), base, net.dimension
             )  # raises an error before pictures are read
             examples = read_examples(self.examples, net, **options)
+            examples = add_unknown(examples, self.examples, self.unknown, net, **options)
             pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
             source = {**pile.source, "backbone_options": dict(self.backbone_options)}
             pile = pile.replace(source=source, base=base)
@@ -225,7 +232,7 @@ def _places(items: Any, some: Any) -> list[int]:
 def job_entries(job: Job) -> dict[str, Any]:
     """The entries of a job, for JSON."""
     own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-    folders = {"examples": job.examples, "pile": job.pile, "base": job.base}
+    folders = {"examples": job.examples, "pile": job.pile, "base": job.base, "unknown": job.unknown}
     paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
     results = [str(folder.resolve()) for folder in job.results]
     return own | paths | {"results": results, "backbone": _whole_path(job.backbone)}
@@ -293,7 +300,7 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
 def _job(entries: Mapping[str, Any] | None) -> Job | None:
     if entries is None:
         return None
-    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base")}
+    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base", "unknown")}
     promoted = {name: _marks(items) for name, items in entries["promoted"].items()}
     return Job(**{**entries, **paths, "promoted": promoted, "results": [Path(place) for place in entries["results"]]})
 

@@ -12,6 +12,7 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
 from handful.core.task import Task
+from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
 from handful.solving.groups import Group, group_unknowns
 from handful.solving.promotion import Promoted, promote
@@ -176,6 +177,29 @@ class Result(Answers):
             Precision, share of unknowns and precision by class, with 90 % intervals, and the same in words.
         """
         return check_answers(self, truth)
+
+    def ask(self, count: int = 5) -> np.ndarray:
+        """The items that are most worth an answer from a person, by their place in the pile. Of one task.
+
+        Add the answers to the examples, or to `unknown` if an item belongs to no class, and solve again.
+
+        Parameters
+        ----------
+        count : int
+            How many items, at most.
+
+        Examples
+        --------
+        >>> import handful
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.5, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> support, pile = np.concatenate([cats[:2], dogs[:2]]), np.concatenate([cats[2:], dogs[2:], hens])
+        >>> len(handful.solve(support, [0, 0, 1, 1], pile).ask(3))
+        3
+        """
+        task = self._one_task()
+        groups = [group.items for group in self.groups]
+        return worth_asking(to_numpy(task.query[0]), belief(self), count, groups=groups)
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with one row for each item.

@@ -45,15 +45,16 @@ def earlier_results(folder: Path, agree: Agree) -> EarlierResults:
         What to open.
     """
     from handful.label.items import of_pictures
-    from handful.label.promotion import agree_to_paths
     from handful.label.record import read_record
+    from handful.label.results_job import trusted_job
     from handful.utils.files import in_brief
 
-    record = read_record(folder)
-    job = record.job
-    if job is None:
-        raise ValueError(f"{in_brief(record.path)} does not say what was labelled: open the pictures themselves")
-    agree_to_paths(record, job, folder, agree)
+    job = trusted_job(read_record(folder), agree)
+    if job.unknown is not None:
+        raise ValueError(
+            f"{in_brief(folder)} was made with --unknown {in_brief(job.unknown)}: put these pictures into a folder "
+            "`unknown` of the examples, and open the pile with --examples"
+        )
     given = {name: label for label, items in job.promoted.items() for name, _ in items}
     if job.pile is not None and of_pictures(job.examples) and of_pictures(job.pile):
         return EarlierResults(job.pile, job.examples, given, [folder, *job.results], job.backbone or None)
