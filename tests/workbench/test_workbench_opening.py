@@ -101,6 +101,32 @@ def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
     server.close()
 
 
+def test_results_with_examples_elsewhere_say_what_to_do(folders, handful):
+    folder, _ = folders
+    shutil.move(folder / "examples" / "unknown", folder / "none")
+    options = ["--unknown", folder / "none", "--backbone", "pixels"]
+    done = handful("label", folder / "examples", folder / "pile", "-o", folder / "out", *options)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ValueError, match="was made with --unknown .* open the pile with --examples"):
+        earlier_results(folder / "out", refuse)
+
+
+def test_corrections_of_results_are_labels(folders, handful):
+    folder, truth = folders
+    pile, options = folder / "pile", ["--backbone", "pixels"]
+    item = next(file for file in truth if truth[file] == 2 and (pile / file).exists())
+    (folder / "corrections.csv").write_text(f"path,label\n{item},unknown\n")
+    corrections = ["--corrections", folder / "corrections.csv"]
+    done = handful("label", folder / "examples", pile, "-o", folder / "out", *corrections, *options)
+    assert done.returncode == 0, done.stderr
+    assert earlier_results(folder / "out", refuse).given == {item: "unknown"}
+    found = earlier_results(folder / "out", refuse)
+    project = Project(found.opened, backbone="pixels", examples=found.examples, given=found.given)
+    assert project.worker.wait(60)
+    assert client_of(project).get("/project").json()["unknown_examples"] == SHOTS + 1
+    project.close()
+
+
 def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, handful):
     folder, _ = folders
     shutil.rmtree(folder / "examples" / "unknown")

@@ -16,14 +16,14 @@ MAX_ASKED_ITEMS = 100
 
 def rows_worth_asking(state: State) -> np.ndarray:
     """The rows that are most worth a label by a person, the best first; none before the first run."""
+    from handful.solving.ask import belief, worth_asking
+
     run, pile, answers = state.run, state.pile, state.row_answers
     rows = np.flatnonzero(pile.ready & pile.usable & (state.labels == NONE) & (answers.place != NONE))
     if run is None or not len(rows):
         return np.zeros(0, int)
-    from handful.solving.ask import belief, worth_asking  # scikit-learn is imported with it
-
     place = {row: k for k, row in enumerate(rows.tolist())}
     groups = [[place[row] for row in group.tolist() if row in place] for group in answers.groups.values()]
-    probabilities = belief(run.answers.take(answers.place[rows]))
-    order = worth_asking(pile.features[rows], probabilities, MAX_ASKED_ITEMS, groups=groups)
+    probabilities = belief(run.answers)[answers.place[rows]]  # [n, N + 1]
+    order = worth_asking(pile.features[rows], probabilities, min(MAX_ASKED_ITEMS, len(rows)), groups=groups)
     return np.asarray(rows[order])

@@ -50,6 +50,11 @@ def earlier_results(folder: Path, agree: Agree) -> EarlierResults:
     from handful.utils.files import in_brief
 
     job = trusted_job(read_record(folder), agree)
+    if job.unknown is not None:
+        raise ValueError(
+            f"{in_brief(folder)} was made with --unknown {in_brief(job.unknown)}: put these pictures into a folder "
+            "`unknown` of the examples, and open the pile with --examples"
+        )
     given = {name: label for label, items in job.promoted.items() for name, _ in items}
     if job.pile is not None and of_pictures(job.examples) and of_pictures(job.pile):
         return EarlierResults(job.pile, job.examples, given, [folder, *job.results], job.backbone or None)
