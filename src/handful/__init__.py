@@ -21,6 +21,7 @@ _HOMES = {
     "handful.core.checks": ("NONE_OF_THESE", "UNKNOWN", "UNKNOWN_NAME"),
     "handful.core.task": ("Task",),
     "handful.methods": ("Info", "Solution", "register"),
+    "handful.solving.check": ("Checked", "WRONG"),
     "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each", "solve_task"),
     "handful.streaming": ("Pile", "Streaming"),
     "handful.estimators": ("load", "make_estimator"),

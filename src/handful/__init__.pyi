@@ -24,6 +24,8 @@ from handful.core.task import Task as Task
 from handful.methods import Info as Info
 from handful.methods import Solution as Solution
 from handful.methods import register as register
+from handful.solving.check import Checked as Checked
+from handful.solving.check import WRONG as WRONG
 from handful.solving import Result as Result
 from handful.solving import describe as describe
 from handful.solving import list_methods as list_methods
@@ -66,6 +68,7 @@ __all__ = [
     "BDCSPN",
     "Base",
     "COPOD",
+    "Checked",
     "EOL",
     "EOLKDO",
     "FEAT",
@@ -99,6 +102,7 @@ __all__ = [
     "Task",
     "UNKNOWN",
     "UNKNOWN_NAME",
+    "WRONG",
     "__version__",
     "backbones",
     "bench",

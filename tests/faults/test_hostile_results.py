@@ -1,4 +1,4 @@
-"""`handful undo` and `handful promote` on journals and records of strangers: refused in a sentence, nothing is moved.
+"""`handful undo`, `promote` and `check` on files of strangers: refused in a sentence, nothing is moved.
 
 What the user's own runs wrote is obeyed without a question; what is well formed and of others only if the user agrees.
 """
@@ -174,6 +174,104 @@ def test_a_record_that_is_too_large_or_no_file_is_refused_unread(sandbox, tmp_pa
         (tmp_path / name).mkdir()
         make(tmp_path / name / "results.json")
         assert "has no results.json" in sandbox.refuses("promote", tmp_path / name, "1=hen")
+
+
+# Answers of a check
+
+
+@pytest.fixture(scope="module")
+def names(record, sandbox):
+    """The names of the items in the table of labels."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    return parquet.read_table(sandbox.folder / "out" / "labels.parquet")["path"].to_pylist()
+
+
+def an_answer(**entries):
+    return lambda name: {"answers": [{"item": name, "says": "cat", "label": None} | entries]}
+
+
+BAD_ANSWERS = {
+    "no JSON": lambda _: "{",
+    "a list": lambda _: [],
+    "null": lambda _: None,
+    "not UTF-8": lambda _: b'{"answers": "\xff\xfe"}',
+    "200,000 lists deep": lambda _: "[" * 200_000,
+    "deep in an entry": lambda _: '{"answers": ' + nested(100_000, " " * 20) + "}",
+    "answers are an object": lambda _: {"answers": {}},
+    "answers are text": lambda _: {"answers": "all"},
+    "an answer is a list": lambda name: {"answers": [[name, "cat", None]]},
+    "200,000 answers": lambda name: {"answers": [{"item": name, "says": "cat", "label": None}] * 200_000},
+    "an item that is no item of the pile": an_answer(item="../../etc/passwd"),
+    "an item that is a number": an_answer(item=3),
+    "an item of a million characters": an_answer(item="x" * 1_000_000),
+    "a label that is a list": an_answer(label=["cat"]),
+    "a label of a million characters": an_answer(label="x" * 1_000_000),
+    "an answer without a label": lambda name: {"answers": [{"item": name, "says": "cat"}]},
+    "an answer with another entry": an_answer(command="rm -rf ~"),
+    "a correction of another pile": lambda _: {"corrections": [{"item": "elsewhere", "label": "cat"}]},
+    "skipped items of another pile": lambda _: {"skipped": ["elsewhere"]},
+    "skipped is a number": lambda _: {"skipped": 7},
+    "a seed below 0": lambda _: {"seed": -1},
+    "a seed that is infinite": lambda _: '{"seed": 1e999}',
+    "a seed that is true": lambda _: {"seed": True},
+}
+
+
+@pytest.mark.parametrize("what", BAD_ANSWERS)
+def test_answers_that_no_check_stored_are_refused_and_stay(what, names, sandbox, tmp_path):
+    shutil.copytree(sandbox.folder / "out", tmp_path / "out")
+    content = BAD_ANSWERS[what](names[0])
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
+    (tmp_path / "out" / "checked.json").write_bytes(content)
+    before = contents(tmp_path)
+    said = sandbox.refuses("check", tmp_path / "out", stdin="y\n")
+    assert "checked.json' cannot be used (" in said
+    assert "move it away" in said
+    assert contents(tmp_path) == before
+
+
+def test_answers_that_are_too_many_bytes_are_refused_unread(names, sandbox, tmp_path):
+    shutil.copytree(sandbox.folder / "out", tmp_path / "out")
+    (tmp_path / "out" / "checked.json").write_text("{")
+    os.truncate(tmp_path / "out" / "checked.json", 2**40)
+    assert "has more than 67,108,864 bytes" in sandbox.refuses("check", tmp_path / "out")
+
+
+def a_label(table, name, values):
+    return table.set_column(table.column_names.index(name), name, [values])
+
+
+BAD_TABLES = {
+    "no labels": lambda t: t.drop_columns(["label"]),
+    "labels that are numbers": lambda t: a_label(t, "label", [1] * len(t)),
+    "another label": lambda t: a_label(t, "label", ["nobody", *t["label"].to_pylist()[1:]]),
+    "fewer items": lambda t: t.slice(1),
+    "a name twice": lambda t: a_label(t, "path", t["path"].to_pylist()[:1] * len(t)),
+    "no names": lambda t: a_label(t, "path", [None] * len(t)),
+    "P(unknown) of 7": lambda t: a_label(t, "p_unknown", [7.0] * len(t)),
+    "P(unknown) of NaN": lambda t: a_label(t, "p_unknown", [float("nan")] * len(t)),
+    "no probabilities": lambda t: t.select([name for name in t.column_names if not name.startswith("p_")]),
+    "scores that are text": lambda t: a_label(t, "outlier_score", ["high"] * len(t)),
+    "no columns": lambda t: t.select([]),
+}
+
+
+@pytest.mark.parametrize("what", BAD_TABLES)
+def test_a_table_of_labels_that_no_run_wrote_is_damaged(what, names, sandbox, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    shutil.copytree(sandbox.folder / "out", tmp_path / "out")
+    path = tmp_path / "out" / "labels.parquet"
+    parquet.write_table(BAD_TABLES[what](parquet.read_table(path)), path)
+    said = sandbox.refuses("check", tmp_path / "out", stdin="y\n")
+    assert "labels.parquet' is damaged (" in said
+    assert not (tmp_path / "out" / "checked.json").exists()
+
+
+def test_a_table_of_labels_that_is_no_table_is_damaged(names, sandbox, tmp_path):
+    shutil.copytree(sandbox.folder / "out", tmp_path / "out")
+    (tmp_path / "out" / "labels.parquet").write_bytes(b"PAR1" * 100)
+    assert "is damaged (" in sandbox.refuses("check", tmp_path / "out", stdin="y\n")
 
 
 CONTRADICTORY = {

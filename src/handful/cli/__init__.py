@@ -5,8 +5,8 @@ from __future__ import annotations
 from handful.utils import interrupts
 
 COMMANDS = (  # one file each, in the order of --help
-    "demo", "label", "predict", "promote", "undo", "workbench", "serve", "info", "methods", "backbones", "embed",
-    "bench", "base", "datasets", "train", "export",
+    "demo", "label", "check", "predict", "promote", "undo", "workbench", "serve", "info", "methods", "backbones",
+    "embed", "bench", "base", "datasets", "train", "export",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module

@@ -232,7 +232,7 @@ class Answers:
             p = scores.astype(np.float64)  # a copy
         else:
             rows = scores if scores.ndim == 2 else scores[None]
-            pile = rows if self._is_given is None else rows[:, ~self._is_given]
+            pile = rows[:, ~self.is_given] if self.is_given.any() else rows
             shift = shift_of(pile, self.outlier_share, self._shots) if self._shift is None else self._shift
             p = shifted(rows, self._shots, shift)
             p = p if scores.ndim == 2 else p[0]
@@ -241,12 +241,6 @@ class Answers:
         if self._of_no_class is not None:
             p[self._of_no_class] = 1.0
         return p
-
-    @property
-    def _is_given(self) -> np.ndarray | None:
-        """Items that are examples, of a class or of none: they are no part of the pile that is calibrated."""
-        masks = [mask for mask in (self._labelled, self._of_no_class) if mask is not None]
-        return np.any(masks, axis=0) if masks else None
 
     @cached_property
     def p_closest(self) -> np.ndarray | None:
@@ -286,10 +280,19 @@ class Answers:
         return {name: ExpectedLabels(*numbers) for name, *numbers in rows}
 
     @property
+    def is_given(self) -> np.ndarray:
+        """Whether the class of each item was given, or that it has none: such items are no part of the pile."""
+        is_given = np.zeros(np.shape(self.outlier_scores), bool)
+        for mask in (self._labelled, self._of_no_class):
+            if mask is not None:
+                is_given |= mask
+        return is_given
+
+    @property
     def _is_own_label(self) -> np.ndarray:
         """Whether the method gave each item a label: not where it is unknown, nor where its class was given."""
-        is_label = ~to_numpy(self.unknown)
-        return is_label if self._labelled is None else is_label & ~self._labelled
+        is_label: np.ndarray = ~to_numpy(self.unknown) & ~self.is_given
+        return is_label
 
     @property
     def confidence(self) -> Array:

@@ -18,6 +18,15 @@ UNKNOWN_NAME = "unknown"  # and among string labels
 NONE_OF_THESE = -2  # in the y of `fit`: an example of no class; among strings, "unknown" means the same
 
 
+def is_no_class(label: Any) -> bool:
+    """Whether a label says that an item belongs to none of the classes: -1, -2, or "unknown" in upper or lower case.
+
+    >>> is_no_class("Unknown"), is_no_class(-1), is_no_class("cat"), is_no_class(0)
+    (True, True, False, False)
+    """
+    return label.casefold() == UNKNOWN_NAME if isinstance(label, str) else label in (UNKNOWN, NONE_OF_THESE)
+
+
 def as_features(x: Any, name: str) -> Array:
     """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating."""
     x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)

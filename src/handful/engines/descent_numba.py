@@ -291,9 +291,16 @@ def _slopes(l, p, mixed, labels, n_support, n_items, ways, kind, weights):
     for k in range(outputs):
         for i in range(n_support, n_items):
             l[k, i] = p[k, i] * (l[k, i] - mixed[i])
+    examples = 0  # of the classes; those of no class weigh as `infomax.example_weights` says
+    for i in range(n_support):
+        examples += labels[i] < ways
+    of_no_class = min(one, real(examples) / real(ways * max(1, n_support - examples)))
+    total = real(examples) + of_no_class * real(n_support - examples)
     for i in range(n_support):
         of_true = p[labels[i], i]
-        strength = ce / real(n_support) * of_true / (of_true + floor)
+        strength = ce / total * of_true / (of_true + floor)
+        if labels[i] == ways:
+            strength *= of_no_class
         for k in range(outputs):
             l[k, i] = strength * p[k, i]
         l[labels[i], i] -= strength

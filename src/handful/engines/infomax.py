@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, as_like, softmax
+from handful.core.arrays import FLOOR, Array, as_like, at_least, softmax
 
 PARAMETERS = ("prototypes", "eta", "delta")
 BACKENDS = ("auto", "array", "fast")
@@ -35,6 +35,9 @@ class InfoMax:
         p    = softmax over the K logits
         m_k  = w_k mean_Q p_ik
         loss = ce * -mean_S log(p_iy + e) - sum_k co_k mean_Q p_ik log(p_ik + e) + sum_k ma_k m_k log(m_k + e)
+
+    where an example of no class has the outlier output as its y. U of them weigh no more than the K examples of one
+    class: each has the weight min(1, K / U) in the mean. Many would pull the loss away from the classes.
 
     It is plain data, so that the array engine and the fused kernel read the same description.
 
@@ -78,12 +81,14 @@ class InfoMax:
 
         p = self.probabilities(support)  # [B, S, K]
         ways, count = support.shape[-1], support.shape[-2]
-        target = onehot
-        if self.outlier is not None:  # an example of no class has a row of zeros
-            target = xp.concat([onehot, 1 - xp.sum(onehot, axis=-1, keepdims=True)], axis=-1)
+        target, weight = onehot, xp.ones_like(p[..., :1]) / count
+        if self.outlier is not None:
+            no_class = 1 - xp.sum(onehot, axis=-1, keepdims=True)  # [B, S, 1]; such an example has a row of zeros
+            target = xp.concat([onehot, no_class], axis=-1)
+            weight = example_weights(no_class, ways)
         of_true = xp.sum(p * target, axis=-1, keepdims=True)  # [B, S, 1]
-        loss = -self.ce * xp.mean(xp.log(of_true + FLOOR), axis=(-2, -1))
-        pull = (self.ce / count) * of_true / (of_true + FLOOR)
+        loss = -self.ce * xp.sum(weight * xp.log(of_true + FLOOR), axis=(-2, -1))
+        pull = self.ce * weight * of_true / (of_true + FLOOR)
         slope_support = pull * (p - target)
 
         if query.shape[-2]:
@@ -116,6 +121,16 @@ class InfoMax:
         if isinstance(self.outlier, str):  # the outlier logit is minus their mean
             return slope[..., :ways] - slope[..., ways:] / ways
         return slope[..., :ways]
+
+
+def example_weights(no_class: Array, ways: int) -> Array:
+    """The weight of each example in the cross-entropy, [B, S, 1], from 1 for those of no class and 0 for the others."""
+    xp = array_namespace(no_class)
+    unknown = xp.sum(no_class, axis=-2, keepdims=True)
+    shots = (no_class.shape[-2] - unknown) / ways
+    limit = xp.minimum(xp.ones_like(shots), shots / at_least(unknown, 1.0))
+    weight = 1 - no_class + limit * no_class
+    return weight / xp.sum(weight, axis=-2, keepdims=True)
 
 
 class DescentEnd(Protocol):

@@ -143,7 +143,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         is_no_class: np.ndarray,
         growth: Growth | None = None,
     ) -> FewShotClassifier:
-        """Fit to items. Those that are not in the pile, and of a class, have these names; growth: following the share."""
+        """Fit to items; those of a class that are not in the pile have these names. growth: to follow the share."""
         support, unknown = X[~pile & ~is_no_class], X[is_no_class]
         if pile.any():
             task = Task(support, names, X[pile], unknown=unknown)

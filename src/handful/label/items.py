@@ -7,7 +7,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from handful.core.checks import NONE_OF_THESE, UNKNOWN_NAME
+from handful.core.checks import NONE_OF_THESE, UNKNOWN_NAME, is_no_class
 from handful.features import FeatureTable, concatenate, is_sharded, read
 from handful.features.number_columns import same_columns
 from handful.utils.files import class_name
@@ -18,14 +18,9 @@ Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
 TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
 
 
-def is_no_class(name: Any) -> bool:
-    """Whether a label says that an item belongs to none of the classes: "unknown", in upper or lower case; or -2."""
-    return isinstance(name, str) and (name.casefold() == UNKNOWN_NAME or name == str(NONE_OF_THESE))
-
-
 def class_label(name: str) -> str:
-    """The label as it is used: all that say "no class" become the same."""
-    return UNKNOWN_NAME if is_no_class(name) else name
+    """The label as it is used: all that say "none of the classes" become "unknown", also the number -2 as text."""
+    return UNKNOWN_NAME if is_no_class(name) or name == str(NONE_OF_THESE) else name
 
 
 def read_examples(

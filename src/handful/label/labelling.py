@@ -13,6 +13,7 @@ import numpy as np
 from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
+from handful.core.checks import is_no_class as is_no_class
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -20,7 +21,7 @@ from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
 from handful.label.comparison import Comparison
 from handful.label.expectations import precision_in_words
-from handful.label.items import check_twins, class_label, is_no_class
+from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
 from handful.solving.clusters import check_detail

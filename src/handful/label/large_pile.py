@@ -23,6 +23,7 @@ import numpy as np
 import handful
 from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
+from handful.core.checks import is_no_class
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -35,7 +36,7 @@ from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shard
 from handful.features.table import free_name, row_names
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers, precision_in_words
-from handful.label.items import add_unknown, check_widths, is_no_class, of_pictures, read_labelled
+from handful.label.items import add_unknown, check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,

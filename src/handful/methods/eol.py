@@ -126,7 +126,8 @@ def eol(
     query : array [B, Q, D]
         Prepared features of the pile.
     unknown : array [B, U, D], optional
-        Prepared features of examples of no class. CE has the term -log(1 - pi_i) for each of them.
+        Prepared features of examples of no class. CE has a term -log(1 - pi_i) for each of them; together they weigh no
+        more than the examples of one class.
     outlier_share : float, array [B] or "auto", default "auto"
         How much of the pile is unknown, or one share for each task. It determines the b of the equations. "auto"
         estimates it from the examples and the pile.

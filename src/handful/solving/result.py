@@ -12,6 +12,8 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
 from handful.core.task import Task
+from handful.solving.ask import belief, worth_asking
+from handful.solving.check import Checked, check_answers, draw_sample
 from handful.solving.groups import Group, group_unknowns
 from handful.solving.promotion import Promoted, promote
 
@@ -130,6 +132,74 @@ class Result(Answers):
         task, share = self._one_task(), float(self.outlier_share)
         groups = self.groups if groups is None else groups
         return promote(task, groups, to_numpy(self.likely_unknown), names, examples, share, join)
+
+    def check(self, count: int, seed: int = 0) -> np.ndarray:
+        """Items that a person should look at, to find out how many labels are right.
+
+        Parameters
+        ----------
+        count : int
+            How many, at most. The first k of a longer draw are the draw of k.
+        seed : int
+            Another seed draws other items.
+
+        Returns
+        -------
+        array of int
+            Their places in the pile, in the order in which to ask; see `handful.solving.check.draw_sample`.
+
+        Examples
+        --------
+        >>> import handful
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> support, pile = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([cats[5:], dogs[5:], hens])
+        >>> result = handful.solve(support, ["cat"] * 5 + ["dog"] * 5, pile)
+        >>> truth = ["cat"] * 35 + ["dog"] * 35 + ["unknown"] * 40
+        >>> checked = result.checked({row: truth[row] for row in result.check(20)})
+        >>> bool(checked.precision.low > 0.8), bool(checked.share.low < 40 / 110 < checked.share.high)
+        (True, True)
+        """
+        return draw_sample(self, count, seed=seed)
+
+    def checked(self, truth: Mapping[int, Any]) -> Checked:
+        """How many labels are right, from what a person said of the items of `check`.
+
+        Parameters
+        ----------
+        truth : mapping of int to class
+            By the place of an item in the pile: its class; -1 or "unknown" if it belongs to none of the classes;
+            `handful.WRONG` if its label is wrong and nothing more is known.
+
+        Returns
+        -------
+        Checked
+            Precision, share of unknowns and precision by class, with 90 % intervals, and the same in words.
+        """
+        return check_answers(self, truth)
+
+    def ask(self, count: int = 5) -> np.ndarray:
+        """The items that are most worth an answer from a person, by their place in the pile. Of one task.
+
+        Add the answers to the examples, or to `unknown` if an item belongs to no class, and solve again.
+
+        Parameters
+        ----------
+        count : int
+            How many items, at most.
+
+        Examples
+        --------
+        >>> import handful
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.5, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> support, pile = np.concatenate([cats[:2], dogs[:2]]), np.concatenate([cats[2:], dogs[2:], hens])
+        >>> len(handful.solve(support, [0, 0, 1, 1], pile).ask(3))
+        3
+        """
+        task = self._one_task()
+        groups = [group.items for group in self.groups]
+        return worth_asking(to_numpy(task.query[0]), belief(self), count, groups=groups)
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with one row for each item.

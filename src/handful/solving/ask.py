@@ -1,0 +1,93 @@
+"""What to ask next: a few different items whose answers change most.
+
+With p_i the K probabilities of the classes and of unknown, and x the features about their mean, of unit length::
+
+    h_i  = entropy of p_i / log K                                   how open an item is, from 0 to 1
+    k_ij = exp(12 (x_i . x_j - 1))                                  how much an answer about i says about j
+    i*   = argmax_i h_i sum_j h_j max(0, k_ij - max_{c chosen} k_cj)
+
+The next item is the one that is open itself and says most about other open items that no chosen item speaks for. So
+items are spread over the pile, and outliers that resemble nothing come late. Nobody has said yet what a new group of
+unknowns is: however sure it looks, its items count as half open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from handful.core.answers import Answers
+from handful.core.arrays import at_usual_scale, to_numpy, unit
+
+SHARPNESS = 12.0  # of the similarity
+MAX_CANDIDATES = 2000  # items that are compared with each other: the most open ones
+GROUP_OPENNESS = 0.5  # of an item in a group of unknowns, at least
+RANK_SHARPNESS = 12.0  # of P(unknown) around the threshold, where scores only rank
+
+
+def worth_asking(
+    features: Any, probabilities: Any, count: int, *, groups: Sequence[Any] = (), exclude: Sequence[int] = ()
+) -> np.ndarray:
+    """The items that are most worth an answer, the most useful first.
+
+    Parameters
+    ----------
+    features : array [n, D]
+        The items.
+    probabilities : array [n, N + 1]
+        The probabilities of the classes and of unknown: see `belief`.
+    count : int
+        How many items to choose, at most.
+    groups : sequence of arrays of int
+        The rows of each group of unknowns.
+    exclude : sequence of int
+        Rows that need no answer.
+
+    Returns
+    -------
+    array of int
+        Their rows.
+
+    Examples
+    --------
+    >>> features = np.array([[0.0, 1.0], [0.1, 1.0], [1.0, 0.0], [1.0, 0.1], [-1.0, -1.0]])
+    >>> probabilities = np.array([[0.5, 0.5], [0.6, 0.4], [0.9, 0.1], [0.6, 0.4], [1.0, 0.0]])
+    >>> worth_asking(features, probabilities, 2)
+    array([0, 3])
+    """
+    p = np.asarray(probabilities, np.float64)
+    if len(p) != len(features):
+        raise ValueError(f"there are {len(features)} items and probabilities of {len(p)}: one row for each is needed")
+    open_by = -(p * np.log(np.maximum(p, 1e-12))).sum(axis=1) / np.log(max(p.shape[1], 2))
+    for rows in groups:
+        open_by[rows] = np.maximum(open_by[rows], GROUP_OPENNESS)
+    open_by[list(exclude)] = -1.0
+    candidates = np.argsort(-open_by, kind="stable")[:MAX_CANDIDATES]
+    candidates = np.sort(candidates[open_by[candidates] >= 0])
+    x = at_usual_scale(np.asarray(features)[candidates])
+    x = unit(x - x.mean(axis=0))
+    kernel, h = np.exp(SHARPNESS * (x @ x.T - 1)), open_by[candidates]
+    said, is_free, chosen = np.zeros(len(h)), np.ones(len(h), bool), []
+    for _ in range(min(count, len(h))):
+        gain = h * (np.maximum(kernel - said, 0) @ h)
+        best = int(np.argmax(np.where(is_free, gain, -1.0)))
+        chosen.append(best)
+        is_free[best], said = False, np.maximum(said, kernel[best])
+    return np.asarray(candidates[np.array(chosen, int)])
+
+
+def belief(answers: Answers) -> np.ndarray:
+    """The probabilities of the classes and of unknown [n, N + 1]; rows sum to 1.
+
+    Where scores only rank, P(unknown) rises with the rank and is one half at the threshold.
+    """
+    given_known = to_numpy(answers.class_probabilities).astype(np.float64)
+    p_unknown = answers.p_unknown
+    if p_unknown is None:
+        scores = to_numpy(answers.outlier_scores)
+        ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable") / max(1, len(scores))
+        at_threshold = (~to_numpy(answers.likely_unknown)).mean() if len(scores) else 0.0
+        p_unknown = 1 / (1 + np.exp(-RANK_SHARPNESS * (ranks - at_threshold)))
+    return np.column_stack([given_known * (1 - p_unknown[:, None]), p_unknown])

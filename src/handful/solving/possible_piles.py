@@ -1,0 +1,206 @@
+"""What a pile may be, given the answers on some of its items: right labels and unknown items, counted in many draws.
+
+The method gives u_i = P(unknown) and c_i = P(label right | known) for every item. Answers correct both
+(`handful.solving.recalibration`): u by all answers, c by those on items that have a label and are known. Each draw of
+the corrected probabilities then decides every item that was not looked at::
+
+    unknown ~ Bernoulli(u_i),   right ~ Bernoulli(c_i) where it is known and has a label
+
+An item of which only "the label is wrong" is known is unknown with the probability u_i / (1 - (1 - u_i) c_i). Before
+the draws, this part of it counts as an answer "unknown" and the rest as "known, of another class".
+
+The constants were learned from random piles of many feature sets, by `benchmarks/check.py`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from handful.core.answers import Answers
+from handful.core.arrays import sigmoid, to_numpy
+from handful.solving.recalibration import Draws, Prior, Recalibration
+
+DRAWS = 1000
+MAX_ODDS = 6.0  # log odds of a probability that a method gives, at most
+MAX_BINS = 4  # items of one label are alike in such bins of u, and in each of them of c
+UNKNOWN_PRIOR = Prior(shift_scale=1.4, label_sd=1.4, slope=1.5, slope_sd=0.9, shift_df=2.0)
+RIGHT_PRIOR = Prior(shift_scale=1.0, label_sd=1.4, slope=1.1, slope_sd=0.8)
+ANSWER_WEIGHT = 0.9  # items of one label that are wrong are often alike: n answers say as much as 0.9 n apart
+RANKED_PRIOR = Prior(shift_scale=1.5, label_sd=1.5)  # where a method's scores only rank
+RANKED_UNKNOWN_ODDS = 1.0  # there, for items that are called unknown; less than 0 by as much for those with a label
+RANKED_RIGHT_ODDS = 1.5
+
+
+class Outcome(IntEnum):
+    """What the person who looked at an item said."""
+
+    NOT_ASKED = 0
+    RIGHT = 1  # of an item that is called unknown: it is
+    OTHER_CLASS = 2  # it is of a known class, and that is not its label
+    IS_UNKNOWN = 3  # it has a label, and is of no class
+    WRONG = 4  # it has a label, and that is wrong
+
+
+class PossiblePiles(NamedTuple):
+    """Counts in each draw, by the decided label: each class, and last the unknown items.
+
+    Parameters
+    ----------
+    right : array of int [S, N + 1]
+        How many items of a label have it rightly.
+    unknown : array of int [S, N + 1]
+        How many are of no class.
+    """
+
+    right: np.ndarray
+    unknown: np.ndarray
+
+
+class Beliefs(NamedTuple):
+    """What a method says of the items before anybody has looked.
+
+    Parameters
+    ----------
+    group : array of int [n]
+        The decided label: the number of the class, N for unknown.
+    unknown_odds, right_odds : array [n]
+        Log odds of u and c.
+    priors : tuple of Prior
+        How wrong these may be.
+    classes : int
+        N.
+    """
+
+    group: np.ndarray
+    unknown_odds: np.ndarray
+    right_odds: np.ndarray
+    priors: tuple[Prior, Prior]
+    classes: int
+
+    @classmethod
+    def of(cls, answers: Answers) -> Beliefs:
+        """The beliefs of the method that gave these answers."""
+        classes = answers.probabilities.shape[-1]
+        is_unknown = to_numpy(answers.unknown)
+        group = np.where(is_unknown, classes, to_numpy(answers.probabilities).argmax(axis=-1))
+        if answers.p_unknown is None:
+            unknown_odds = np.where(is_unknown, RANKED_UNKNOWN_ODDS, -RANKED_UNKNOWN_ODDS)
+            right_odds = np.full(len(group), RANKED_RIGHT_ODDS)
+            return cls(group, unknown_odds, right_odds, (RANKED_PRIOR, RANKED_PRIOR), classes)
+        best = to_numpy(answers.class_probabilities).max(axis=-1)
+        return cls(group, _odds(answers.p_unknown), _odds(best), (UNKNOWN_PRIOR, RIGHT_PRIOR), classes)
+
+    def take(self, rows: np.ndarray) -> Beliefs:
+        """The beliefs about some of the items."""
+        return self._replace(
+            group=self.group[rows], unknown_odds=self.unknown_odds[rows], right_odds=self.right_odds[rows]
+        )
+
+
+def possible_piles(beliefs: Beliefs, outcomes: np.ndarray, seed: int = 0, draws: int = DRAWS) -> PossiblePiles:
+    """Draw what the pile may be.
+
+    Parameters
+    ----------
+    beliefs : Beliefs
+        What the method says of the items.
+    outcomes : array of Outcome [n]
+        What a person said.
+    seed : int
+        Of the draws.
+    draws : int
+        How many.
+
+    Returns
+    -------
+    PossiblePiles
+        Those that were counted are in it.
+
+    Examples
+    --------
+    >>> from handful.core.answers import Answers
+    >>> answers = Answers(np.full((4, 1), 0.9), np.full(4, 0.1), np.array(["cat"]), 0.5, is_probability=True)
+    >>> piles = possible_piles(Beliefs.of(answers), np.array([1, 1, 1, 3]))  # all are known: nothing is left to draw
+    >>> piles.right.mean(axis=0).tolist(), piles.unknown.mean(axis=0).tolist()
+    ([3.0, 0.0], [1.0, 0.0])
+    """
+    rng = np.random.default_rng(seed)
+    unknown, right = (recalibration.draw(draws, rng) for recalibration in recalibrate(beliefs, outcomes))
+    counts = PossiblePiles(*np.zeros((2, draws, beliefs.classes + 1), int))
+    for group in np.unique(beliefs.group).tolist():
+        rows = np.flatnonzero(beliefs.group == group)
+        given, has_label = outcomes[rows], group < beliefs.classes
+        counts.right[:, group] = (given == Outcome.RIGHT).sum()
+        counts.unknown[:, group] = (given == (Outcome.IS_UNKNOWN if has_label else Outcome.RIGHT)).sum()
+        _add_drawn(counts, beliefs.take(rows[given == Outcome.NOT_ASKED]), group, unknown, right, rng)
+        wrong = beliefs.take(rows[given == Outcome.WRONG])
+        if len(wrong.group):
+            u = unknown.probabilities(wrong.unknown_odds, group)
+            c = right.probabilities(wrong.right_odds, group)
+            counts.unknown[:, group] += (rng.random(u.shape) < u / (1 - (1 - u) * c)).sum(axis=1)
+    return counts
+
+
+def recalibrate(beliefs: Beliefs, outcomes: np.ndarray) -> tuple[Recalibration, Recalibration]:
+    """What the answers say of u and of c."""
+    asked = np.flatnonzero(outcomes != Outcome.NOT_ASKED)
+    some, given = beliefs.take(asked), outcomes[asked]
+    has_label = some.group < beliefs.classes
+    u, c = sigmoid(some.unknown_odds), sigmoid(some.right_odds)
+    is_wrong = given == Outcome.WRONG
+    part = np.where(is_wrong, u / (1 - (1 - u) * c), 0.0)  # of an item that is unknown, if its label is wrong
+    is_unknown = np.where(has_label, given == Outcome.IS_UNKNOWN, given == Outcome.RIGHT)
+    yes = is_unknown + part
+    of_unknown = _fit(beliefs, 0, some.unknown_odds, some.group, yes, 1 - yes)
+    yes, no = (given == kind for kind in (Outcome.RIGHT, Outcome.OTHER_CLASS))
+    of_right = _fit(beliefs, 1, some.right_odds, some.group, has_label * yes, has_label * (no + is_wrong * (1 - part)))
+    return of_unknown, of_right
+
+
+def _fit(
+    beliefs: Beliefs, place: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray
+) -> Recalibration:
+    weights = (ANSWER_WEIGHT * part for part in (yes, no))
+    return Recalibration.fit(beliefs.priors[place], odds, groups, *weights, beliefs.classes + 1)
+
+
+def _add_drawn(
+    counts: PossiblePiles, rest: Beliefs, group: int, unknown: Draws, right: Draws, rng: np.random.Generator
+) -> None:
+    """Add the items that nobody looked at, all of one decided label."""
+    if not len(rest.group):
+        return
+    sizes, unknown_odds, right_odds = _bins(rest.unknown_odds, rest.right_odds)
+    drawn = rng.binomial(sizes, unknown.probabilities(unknown_odds, group))  # [S, bins]
+    counts.unknown[:, group] += drawn.sum(axis=1)
+    if group < rest.classes:
+        drawn = rng.binomial(sizes - drawn, right.probabilities(right_odds, group))
+    counts.right[:, group] += drawn.sum(axis=1)
+
+
+def _bins(*odds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sizes of bins of items, and the log odds of both mean probabilities in each."""
+    if len(odds[0]) <= MAX_BINS**2:
+        return np.ones(len(odds[0]), int), odds[0], odds[1]
+    order = np.argsort(odds[0], kind="stable")
+    outer = np.repeat(np.arange(MAX_BINS), _parts(len(order)))  # [n], the bin of u of each place in the order
+    order = order[np.lexsort((odds[1][order], outer))]
+    sizes = np.concatenate([_parts(size) for size in _parts(len(order))])
+    starts = np.cumsum(sizes) - sizes
+    means = [_odds(np.add.reduceat(sigmoid(values[order]), starts) / sizes) for values in odds]
+    return sizes, means[0], means[1]
+
+
+def _parts(count: int) -> np.ndarray:
+    """The sizes of `MAX_BINS` nearly equal parts."""
+    return np.diff(np.arange(MAX_BINS + 1) * count // MAX_BINS)
+
+
+def _odds(p: np.ndarray) -> np.ndarray:
+    limit = float(sigmoid(np.array(MAX_ODDS)))
+    p = np.clip(p.astype(np.float64), 1 - limit, limit)
+    odds: np.ndarray = np.log(p / (1 - p))
+    return odds

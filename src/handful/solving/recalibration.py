@@ -1,0 +1,164 @@
+"""Probabilities corrected by a few answers: a logistic regression with a prior, integrated on a grid.
+
+A method says that an event (an item is unknown, a label is right) has probability p_i. It may be wrong in three ways,
+and so, for an item i with the decided label g::
+
+    logit P_i = a logit p_i + d + e_g,    log a ~ N(log slope, slope_sd^2)    too sure, or not sure enough
+                                          d ~ t(0, shift_scale^2, shift_df)   wrong everywhere, at times by much
+                                          e_g ~ N(0, label_sd^2)              wrong for one label
+
+Given a and t_g = d + e_g, the items are independent. So the likelihood of the answers is a table over a and t_g for
+each label. A product with the prior of e_g gives a table over a and d; the product of those over all labels, with the
+prior of a and d, is the posterior. `draw` draws a, d and t_g from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from handful.core.arrays import sigmoid
+
+STEP = 0.25  # of the grid of shifts, in units of a logit
+LARGEST_SHIFT = 8.0
+SLOPES = 7  # nodes of the prior of the slope
+
+
+@dataclass(frozen=True)
+class Prior:
+    """How wrong a method's probabilities may be.
+
+    Parameters
+    ----------
+    shift_scale : float
+        The scale of the common shift.
+    label_sd : float
+        That of the effect of a label.
+    slope : float
+        The median of the slope.
+    slope_sd : float
+        The standard deviation of its logarithm; 0 for a slope that is known.
+    shift_df : float
+        Degrees of freedom of the common shift's distribution, Student's t: large shifts are likelier if there are few.
+    """
+
+    shift_scale: float
+    label_sd: float
+    slope: float = 1.0
+    slope_sd: float = 0.0
+    shift_df: float = 30.0
+
+
+class Draws(NamedTuple):
+    """Draws from the posterior: the slope [S], and the shift of each label [S, G]."""
+
+    slopes: np.ndarray
+    shifts: np.ndarray
+
+    def probabilities(self, odds: np.ndarray, group: int) -> np.ndarray:
+        """P of items of one label, [S, n], from the method's log odds [n]."""
+        return np.asarray(sigmoid(self.slopes[:, None] * odds + self.shifts[:, group, None]))
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """The posterior of slope and shifts.
+
+    Parameters
+    ----------
+    prior : Prior
+        How wrong the probabilities may be.
+    likelihood : array [G, A, T]
+        The log likelihood of the answers of each label, for each slope and each shift.
+    """
+
+    prior: Prior
+    likelihood: np.ndarray
+
+    @classmethod
+    def fit(
+        cls, prior: Prior, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray, count: int
+    ) -> Recalibration:
+        """Learn from answers.
+
+        Parameters
+        ----------
+        prior : Prior
+            How wrong the probabilities may be.
+        odds : array [n]
+            The log odds that the method gives to the items that were answered.
+        groups : array of int [n]
+            Their labels.
+        yes, no : array [n]
+            1 where the answer is yes (or no); parts where it is not known which.
+        count : int
+            How many labels there are.
+        """
+        grid = _grid(prior)
+        likelihood = np.zeros((count, len(grid.slopes), len(grid.shifts)))
+        if len(odds):
+            logits = grid.slopes[:, None, None] * odds + grid.shifts[:, None]  # [A, T, n]
+            each = -yes * np.logaddexp(0, -logits) - no * np.logaddexp(0, logits)
+            np.add.at(likelihood, groups, np.moveaxis(each, -1, 0))
+        return cls(prior, likelihood)
+
+    @property
+    def log_evidence(self) -> float:
+        """The log probability of the answers."""
+        joint = self._joint()
+        top = joint.max()
+        return float(top + np.log(np.exp(joint - top).sum()))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Draws:
+        """Draw from the posterior."""
+        grid = _grid(self.prior)
+        joint = self._joint()
+        weights = np.exp(joint - joint.max())
+        cells = _choose(weights.ravel()[None], np.zeros(count, int), rng)
+        slope = cells // weights.shape[1]
+        shifts = np.empty((count, len(self.likelihood)))
+        for group, table in enumerate(self.likelihood):
+            conditional = np.exp(table - table.max(axis=-1, keepdims=True))[:, None] * grid.effects  # [A, D, T]
+            shifts[:, group] = _choose(conditional.reshape(weights.size, -1), cells, rng, jitter=True)
+        return Draws(grid.slopes[slope], grid.shifts[0] + STEP * shifts)
+
+    def _joint(self) -> np.ndarray:
+        """The log of prior and likelihood of each slope and common shift, [A, D]."""
+        grid = _grid(self.prior)
+        top = self.likelihood.max(axis=-1, keepdims=True)  # [G, A, 1]
+        of_label = np.log(np.exp(self.likelihood - top) @ grid.effects.T + 1e-300) + top  # [G, A, D]
+        return np.asarray(of_label.sum(axis=0) + grid.log_prior)
+
+
+class _Grid(NamedTuple):
+    """The values that are tried."""
+
+    slopes: np.ndarray  # [A]
+    shifts: np.ndarray  # [T], of a label; the common shift takes the same values
+    effects: np.ndarray  # [D, T], P(shift of a label | common shift)
+    log_prior: np.ndarray  # [A, D]
+
+
+@lru_cache(maxsize=32)
+def _grid(prior: Prior) -> _Grid:
+    shifts = np.linspace(-LARGEST_SHIFT, LARGEST_SHIFT, round(2 * LARGEST_SHIFT / STEP) + 1)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(SLOPES if prior.slope_sd else 1)
+    slopes = prior.slope * np.exp(prior.slope_sd * nodes)
+    effects = np.exp(-(((shifts - shifts[:, None]) / prior.label_sd) ** 2) / 2)
+    common = (1 + (shifts / prior.shift_scale) ** 2 / prior.shift_df) ** (-(prior.shift_df + 1) / 2)
+    log_prior = np.log(weights / weights.sum())[:, None] + np.log(common / common.sum())
+    return _Grid(slopes, shifts, effects / effects.sum(axis=1, keepdims=True), log_prior)
+
+
+def _choose(weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator, jitter: bool = False) -> np.ndarray:
+    """For each entry of rows a column of weights [R, K], drawn by its weight; jitter: between columns, too."""
+    ends = np.cumsum(weights, axis=1)
+    ends /= ends[:, -1:]
+    ends += np.arange(len(weights))[:, None]  # so that one search serves all rows
+    places = rng.random(len(rows)) + rows
+    columns: np.ndarray = np.searchsorted(ends.ravel(), places) - rows * weights.shape[1]
+    columns = np.minimum(columns, weights.shape[1] - 1)
+    return columns + rng.uniform(-0.5, 0.5, len(rows)) if jitter else columns

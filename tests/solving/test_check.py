@@ -1,0 +1,344 @@
+"""A check: which items are asked, and what is inferred from the answers."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import norm
+
+import handful
+from handful.core.answers import Answers
+from handful.solving.check import WRONG, check_answers, draw_sample
+from handful.solving.possible_piles import UNKNOWN_PRIOR, Beliefs, Outcome, possible_piles
+from handful.solving.recalibration import Prior, Recalibration
+
+CLASSES = np.array(["cat", "dog", "hen"])
+
+
+def a_pile(items=200, seed=0, is_probability=True, labelled=None):
+    """Answers for a pile, and a truth in which their probabilities hold."""
+    rng = np.random.default_rng(seed)
+    p_unknown = rng.beta(0.4, 0.8, items)
+    probabilities = rng.dirichlet([0.2] * 3, items)
+    answers = Answers(
+        probabilities, p_unknown, CLASSES, 0.5, is_probability=is_probability,
+        p_unknown=p_unknown if is_probability else None, labelled=labelled,
+    )  # fmt: skip
+    truth = np.array([rng.choice(CLASSES, p=row) for row in probabilities], dtype=object)
+    truth[rng.random(items) < p_unknown] = "unknown"
+    return answers, truth
+
+
+def said(truth, rows):
+    return {int(row): truth[row] for row in rows}
+
+
+def facts(answers, truth):
+    """Precision, share, missed and the precision of each class, counted."""
+    labels = answers.labels
+    has_label = labels != "unknown"
+    by_class = {name: np.mean(truth[labels == name] == name) for name in CLASSES if (labels == name).any()}
+    return (
+        np.mean(truth[has_label] == labels[has_label]),
+        np.mean(truth == "unknown"),
+        np.mean(truth[has_label] == "unknown"),
+        by_class,
+    )
+
+
+# ---- which items are asked
+
+
+@pytest.mark.parametrize("is_probability", [True, False])
+def test_a_longer_draw_begins_with_the_shorter_one(is_probability):
+    answers, _ = a_pile(is_probability=is_probability)
+    longest = draw_sample(answers, 1000, seed=3)
+    assert sorted(longest) == list(range(200))
+    for count in (0, 1, 7, 60):
+        assert draw_sample(answers, count, seed=3).tolist() == longest[:count].tolist()
+
+
+def test_a_draw_goes_on_where_items_are_left_out():
+    answers, _ = a_pile()
+    longest = draw_sample(answers, 30)
+    assert draw_sample(answers, 20, exclude=longest[:10]).tolist() == longest[10:].tolist()
+    assert draw_sample(answers, 29, exclude=[longest[4]]).tolist() == np.delete(longest, 4).tolist()
+
+
+def test_another_seed_asks_about_other_items_and_the_same_seed_about_the_same():
+    answers, _ = a_pile()
+    assert draw_sample(answers, 20, seed=1).tolist() == draw_sample(answers, 20, seed=1).tolist()
+    assert set(draw_sample(answers, 20, seed=1)) != set(draw_sample(answers, 20, seed=2))
+
+
+def test_items_whose_class_was_given_are_not_asked():
+    given = np.zeros(200, bool)
+    given[:150] = True
+    answers, _ = a_pile(labelled=given)
+    assert sorted(draw_sample(answers, 1000)) == list(range(150, 200))
+
+
+def test_every_label_has_its_turn_and_unsure_ones_more_often():
+    answers, _ = a_pile(2000)
+    asked = np.zeros(2000)
+    for seed in range(30):
+        asked[draw_sample(answers, 100, seed=seed)] += 1
+    for label in (*CLASSES, "unknown"):
+        rows = np.flatnonzero(answers.labels == label)
+        order = rows[np.argsort(answers.confidence[rows])]
+        unsure, sure = np.array_split(order, 2)
+        assert asked[unsure].mean() > 1.2 * asked[sure].mean() > 0
+
+
+def test_within_a_stratum_every_item_is_as_likely():
+    answers = Answers(np.full((10, 1), 0.9), np.full(10, 0.1), CLASSES[:1], 0.5, is_probability=True)
+    counts = np.bincount(np.concatenate([draw_sample(answers, 3, seed=seed) for seed in range(2000)]), minlength=10)
+    assert abs(counts / 600 - 1).max() < 0.15
+
+
+# ---- what is inferred
+
+
+def test_once_every_item_was_looked_at_everything_is_counted_and_nothing_inferred():
+    answers, truth = a_pile()
+    checked = check_answers(answers, said(truth, range(200)))
+    precision, share, missed, by_class = facts(answers, truth)
+    for estimate, fact in ((checked.precision, precision), (checked.share, share), (checked.missed, missed)):
+        assert estimate == pytest.approx((fact, fact, fact))
+    assert {name: estimate.value for name, estimate in checked.by_class.items()} == pytest.approx(by_class)
+    assert all(estimate.low == estimate.high for estimate in checked.by_class.values())
+    assert (checked.answers, checked.items, checked.more_to_halve) == (200, 200, 0)
+
+
+def test_what_was_seen_bounds_the_interval():
+    answers, truth = a_pile(60)
+    rows = draw_sample(answers, 50)
+    checked = check_answers(answers, said(truth, rows))
+    labels = answers.labels
+    seen = labels[rows] != "unknown"
+    right = (truth[rows] == labels[rows])[seen].sum()
+    total = (labels != "unknown").sum()
+    assert right <= total * checked.precision.low + 1e-9
+    assert total * checked.precision.high <= total - (seen.sum() - right) + 1e-9
+
+
+def test_one_label_agrees_with_an_integral_computed_otherwise():
+    """Items of one label and one probability: a beta-like posterior of one shift, integrated finely."""
+    prior, logit, answers, yes = Prior(0.8, 0.6), 0.5, 12, 9
+    shifts = np.linspace(-8, 8, 6001)
+    # the common shift is nearly normal: Student's t with 30 degrees of freedom
+    common = (1 + (shifts / 0.8) ** 2 / 30) ** -15.5
+    total = np.convolve(common, norm.pdf(shifts, scale=0.6), mode="same")
+    p = expit(logit + shifts)
+    weights = total * p**yes * (1 - p) ** (answers - yes)
+    weights /= weights.sum()
+    mean = (weights * p).sum()
+    fitted = Recalibration.fit(
+        prior,
+        np.full(answers, logit),
+        np.zeros(answers, int),
+        1.0 * (np.arange(answers) < yes),
+        1.0 * (np.arange(answers) >= yes),
+        1,
+    )
+    drawn = fitted.draw(20_000, np.random.default_rng(0)).probabilities(np.array([logit]), 0)[:, 0]
+    assert drawn.mean() == pytest.approx(mean, abs=0.004)
+    assert drawn.var() == pytest.approx((weights * (p - mean) ** 2).sum(), rel=0.06)
+    evidence = (total / total.sum() * p**yes * (1 - p) ** (answers - yes)).sum()
+    assert fitted.log_evidence == pytest.approx(np.log(evidence), abs=0.01)
+
+
+def test_labels_share_what_they_teach():
+    """Answers on one label move the other one in the same direction, but less."""
+    odds, groups = np.zeros(30), np.zeros(30, int)
+    fitted = Recalibration.fit(Prior(1.0, 0.7), odds, groups, np.ones(30), np.zeros(30), 2)
+    draws = fitted.draw(4000, np.random.default_rng(0))
+    own, other = (draws.probabilities(np.zeros(1), group).mean() for group in (0, 1))
+    assert 0.55 < other < own < 1
+
+
+def test_intervals_hold_the_truth_about_nine_times_in_ten_where_probabilities_are_right():
+    held, widths = np.zeros(3), []
+    for seed in range(120):
+        answers, truth = a_pile(150, seed)
+        checked = check_answers(answers, said(truth, draw_sample(answers, 25, seed=seed)))
+        estimates = (checked.precision, checked.share, checked.missed)
+        for k, (estimate, fact) in enumerate(zip(estimates, facts(answers, truth), strict=False)):
+            held[k] += estimate.low - 1e-9 <= fact <= estimate.high + 1e-9
+        widths.append(checked.share.high - checked.share.low)
+    assert (held / 120 > 0.84).all(), held  # nine in ten, less two standard errors of 120 checks
+    assert np.mean(widths) < 0.2  # a plain sample of 25 has 0.29
+
+
+@pytest.mark.parametrize("offset", [-2.0, 2.0])
+def test_a_method_that_is_wrong_everywhere_is_found_out(offset):
+    rng = np.random.default_rng(1)
+    p_unknown, best = rng.uniform(0.05, 0.45, 300), np.full((300, 1), 1.0)
+    truth = np.where(rng.random(300) < expit(np.log(p_unknown / (1 - p_unknown)) + offset), "unknown", "cat")
+    answers = Answers(best, p_unknown, CLASSES[:1], 0.5, is_probability=True, p_unknown=p_unknown)
+    before, after = (check_answers(answers, said(truth, draw_sample(answers, count))) for count in (0, 60))
+    fact = np.mean(truth == "cat")
+    assert abs(after.precision.value - fact) < 0.4 * abs(before.precision.value - fact)
+    assert after.precision.low - 0.01 <= fact <= after.precision.high + 0.01
+
+
+def test_more_answers_give_narrower_intervals():
+    answers, truth = a_pile(400)
+    widths = []
+    for count in (0, 10, 40, 160):
+        low, high = check_answers(answers, said(truth, draw_sample(answers, count))).precision[1:]
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < widths[0] / 3
+
+
+def test_the_answers_that_should_halve_the_interval_about_do():
+    ratios = []
+    for seed in range(20):
+        answers, truth = a_pile(600, seed)
+        first = check_answers(answers, said(truth, draw_sample(answers, 20, seed=seed)))
+        second = check_answers(answers, said(truth, draw_sample(answers, 20 + first.more_to_halve, seed=seed)))
+        ratios.append((second.precision.high - second.precision.low) / (first.precision.high - first.precision.low))
+    assert 0.35 < np.mean(ratios) < 0.65
+
+
+# ---- what may be said of an item
+
+
+def outcome_of(label, answers, row):
+    """What one answer does to the counts of a pile in which everything else was right."""
+    truth = {k: answers.labels[k] for k in range(len(answers))} | {row: label}
+    return check_answers(answers, truth)
+
+
+def test_every_way_to_say_that_an_item_is_of_no_class_is_the_same():
+    answers, _ = a_pile(50)
+    row = int(np.flatnonzero(answers.labels == "cat")[0])
+    every = [outcome_of(label, answers, row) for label in ("unknown", "Unknown", -1, handful.NONE_OF_THESE, "a mango")]
+    assert all(checked == every[0] for checked in every)
+    assert every[0].missed.value == pytest.approx(1 / every[0].labels)
+
+
+def test_a_label_that_is_only_wrong_counts_against_the_precision_and_may_be_unknown():
+    answers, _ = a_pile(50)
+    row = int(np.flatnonzero(answers.labels == "cat")[0])
+    checked = outcome_of(handful.WRONG, answers, row)
+    assert checked.precision.value == pytest.approx(1 - 1 / checked.labels)
+    assert 0 < checked.missed.value < 1 / checked.labels
+    assert (checked.missed.low, checked.missed.high) in [(0, 1 / checked.labels), (0, 0), (1 / checked.labels,) * 2]
+
+
+def test_an_unknown_item_that_is_not_unknown_lowers_the_share_whatever_its_class():
+    answers, _ = a_pile(50)
+    row = int(np.flatnonzero(answers.labels == "unknown")[0])
+    named, wrong = outcome_of("dog", answers, row), outcome_of(WRONG, answers, row)
+    assert named == wrong
+    assert named.share.value == pytest.approx(np.mean(answers.labels == "unknown") - 1 / 50)
+
+
+def test_classes_that_are_numbers_are_compared_as_numbers_or_text():
+    p = np.full((30, 2), [0.9, 0.1])
+    answers = Answers(p, np.full(30, 0.1), np.array([3, 7]), 0.5, is_probability=True)
+    by_number, by_text = (check_answers(answers, dict.fromkeys(range(30), name)) for name in (3, "3"))
+    assert by_number == by_text
+    assert by_number.by_class == {3: (1.0, 1.0, 1.0)}
+
+
+@pytest.mark.parametrize(("truth", "words"), [({200: "cat"}, "no item 200"), ({-1: "cat"}, "no item -1")])
+def test_an_item_that_does_not_exist_is_refused(truth, words):
+    with pytest.raises(ValueError, match=words):
+        check_answers(a_pile()[0], truth)
+
+
+def test_a_batch_is_refused():
+    answers = Answers(np.full((2, 4, 1), 0.9), np.full((2, 4), 0.1), np.array([["a"], ["b"]]), 0.5, is_probability=True)
+    with pytest.raises(ValueError, match="one task"):
+        draw_sample(answers, 2)
+
+
+# ---- edges
+
+
+def numbers_of(checked):
+    estimates = (checked.precision, checked.share, checked.missed, *checked.by_class.values())
+    return np.array([value for estimate in estimates for value in estimate])
+
+
+def edges():
+    one = {"is_probability": True}
+    yield "one item", Answers(np.ones((1, 1)), np.zeros(1), CLASSES[:1], 0.5, **one)
+    yield "no labels", Answers(np.ones((20, 1)), np.ones(20), CLASSES[:1], 0.5, **one)
+    yield "certain", Answers(np.ones((20, 1)), np.zeros(20), CLASSES[:1], 0.5, **one)
+    yield "ranks", Answers(np.ones((20, 2)), np.arange(20.0), CLASSES[:2], 9.5, is_probability=False)
+    yield "all ranks alike", Answers(np.ones((20, 2)), np.zeros(20), CLASSES[:2], 0.0, is_probability=False)
+    yield "all given", Answers(np.ones((5, 1)), np.zeros(5), CLASSES[:1], 0.5, labelled=np.ones(5, bool), **one)
+
+
+@pytest.mark.parametrize(("name", "answers"), [*edges()])
+@pytest.mark.parametrize("label", ["cat", "unknown", WRONG])
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_every_number_is_sensible_at_the_edges(name, answers, label, count):
+    rows = draw_sample(answers, count)
+    checked = check_answers(answers, dict.fromkeys(rows.tolist(), label))
+    numbers = numbers_of(checked)
+    assert np.isfinite(numbers).all()
+    assert ((numbers >= 0) & (numbers <= 1)).all()
+    for estimate in (checked.precision, checked.share, checked.missed, *checked.by_class.values()):
+        assert estimate.low <= estimate.value <= estimate.high
+    assert 0 <= checked.more_to_halve <= checked.items - checked.answers
+    assert json.loads(json.dumps(checked.as_json()))["answers"] == len(rows)
+    assert all(sentence.endswith(".") for sentence in checked.sentences)
+
+
+def test_before_the_first_answer_the_estimate_is_near_what_the_method_expects():
+    answers, _ = a_pile(400)
+    checked = check_answers(answers, {})
+    assert checked.precision.value == pytest.approx(answers.expected_precision, abs=0.1)
+    assert checked.sentences[0].startswith("Nothing is checked yet: ")
+
+
+def test_scores_that_only_rank_learn_from_answers_alone():
+    answers, _ = a_pile(300, is_probability=False)
+    rows = draw_sample(answers, 40)
+    right = check_answers(answers, {int(row): answers.labels[row] for row in rows})
+    wrong = check_answers(answers, {int(row): WRONG for row in rows})
+    assert right.precision.value > 0.85
+    assert wrong.precision.value < 0.2
+
+
+def test_the_first_sentence_says_how_many_labels_are_right():
+    answers, truth = a_pile(412)
+    checked = check_answers(answers, said(truth, draw_sample(answers, 30)))
+    value, low, high = (round(100 * part) for part in checked.precision)
+    assert checked.sentences[0] == (
+        f"Checked 30 of 412: {value} % of the labels are right (between {low} and {high} %)."
+    )
+
+
+def test_bins_of_a_large_pile_count_as_its_items_would_one_by_one():
+    answers, _ = a_pile(3000)
+    beliefs = Beliefs.of(answers)
+    drawn = possible_piles(beliefs, np.full(3000, Outcome.NOT_ASKED), draws=400)
+    rng = np.random.default_rng(0)
+    slopes, effects = rng.normal(size=(2, 400)), rng.normal(size=(400, 4))
+    prior = UNKNOWN_PRIOR
+    common = np.clip(rng.standard_t(prior.shift_df, 400) * prior.shift_scale, -8, 8)
+    logits = (
+        (prior.slope * np.exp(prior.slope_sd * slopes[0]))[:, None] * beliefs.unknown_odds
+        + common[:, None]
+        + prior.label_sd * effects[:, beliefs.group]
+    )
+    expected = expit(logits).sum(axis=1)
+    assert drawn.unknown.sum(axis=1).mean() == pytest.approx(expected.mean(), rel=0.1)
+
+
+def test_result_draws_and_infers():
+    rng = np.random.default_rng(0)
+    cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
+    pile = np.concatenate([cats[5:], dogs[5:], hens])
+    result = handful.solve(np.concatenate([cats[:5], dogs[:5]]), ["cat"] * 5 + ["dog"] * 5, pile)
+    truth = np.array(["cat"] * 35 + ["dog"] * 35 + ["unknown"] * 40)
+    rows = result.check(15, seed=2)
+    assert rows.tolist() == draw_sample(result, 15, seed=2).tolist()
+    assert result.checked(said(truth, rows)) == check_answers(result, said(truth, rows))
