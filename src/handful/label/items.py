@@ -7,7 +7,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from handful.core.checks import NONE_OF_THESE, UNKNOWN_NAME, is_no_class
+from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.features import FeatureTable, concatenate, is_sharded, read
 from handful.features.number_columns import same_columns
 from handful.utils.files import class_name
@@ -19,8 +19,8 @@ TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label
 
 
 def class_label(name: str) -> str:
-    """The label as it is used: all that say "none of the classes" become "unknown", also the number -2 as text."""
-    return UNKNOWN_NAME if is_no_class(name) or name == str(NONE_OF_THESE) else name
+    """The label as it is used: all that say "no class" become the same."""
+    return UNKNOWN_NAME if is_no_class(name) else name
 
 
 def read_examples(

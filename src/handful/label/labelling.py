@@ -13,7 +13,7 @@ import numpy as np
 from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
-from handful.core.checks import is_no_class as is_no_class
+from handful.core.checks import is_no_class
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
