@@ -80,11 +80,11 @@ def learn(tables: dict[str, FeatureTable], count: int) -> dict[str, Posterior]:
 
 
 def solve(
-    tables: dict[str, FeatureTable], posteriors: dict[str, Posterior], count: int, method: str
+    tables: dict[str, FeatureTable], posteriors: dict[str, Posterior], count: int, method: str, seed: int = SEED
 ) -> Iterator[tuple[str, list[Pile]]]:
     """The solved piles of each feature set."""
     for name, table in track(tables.items(), f"Solving and checking, {method}"):
-        piles = [*Source(table).piles(count - count // 2, SEED), *Source(table, LARGE).piles(count // 2, SEED)]
+        piles = [*Source(table).piles(count - count // 2, seed), *Source(table, LARGE).piles(count // 2, seed)]
         with using(posteriors[name]):
             yield name, [Pile(handful.solve_task(p.task, method=method, threads=1), p.truth) for p in piles]
 

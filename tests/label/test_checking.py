@@ -9,7 +9,8 @@ from piles import PIXELS, fill, rows_of
 
 from handful.features import FeatureTable
 from handful.label import Job, label_items, write_outputs
-from handful.label.checking import CHECKED_FILE, Answer, Check, update_report
+from handful.label.checking import CHECKED_FILE, Check, update_report
+from handful.label.sitting import Answer
 from handful.label.stored_answers import read_answers
 from handful.solving.check import WRONG, check_answers, draw_sample
 

@@ -24,6 +24,7 @@ from handful.label.expectations import precision_in_words
 from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
+from handful.solving.ask import belief, worth_asking
 from handful.solving.clusters import check_detail
 from handful.solving.groups import Group, make_groups
 from handful.utils.shares_in_words import percent
@@ -109,6 +110,11 @@ class Labelled(Answers):
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
         return make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+
+    def ask(self, count: int) -> np.ndarray:
+        """The items that are most worth an answer from a person, by their rows, the best first."""
+        groups = [group.items for group in self.groups]
+        return worth_asking(self.pile.features, belief(self), count, groups=groups, exclude=[*self.pile_labels])
 
     @property
     def nearest(self) -> np.ndarray | None:

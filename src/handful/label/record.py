@@ -31,6 +31,7 @@ from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
 
 RECORD = "results.json"
+MAX_ASKED_ITEMS = 100  # that are worth asking about
 MAX_RECORD_BYTES = 2**26  # more than half a million unknown items in groups
 Mark = tuple[str, str]  # an item's name, and a hash of its content
 
@@ -77,7 +78,7 @@ RECORD_RULES = Fields(
     {
         "handful": Text(100), "run": Text(100), "items": COUNT_RULE, "unknown": COUNT_RULE, "outlier_share": SHARE_RULE,
         "outlier_share_interval": ListOf(SHARE_RULE, 2, optional=True), "outlier_share_told": Flag(),
-        "groups": ListOf(GROUP_RULES), "job": JOB_RULES,
+        "groups": ListOf(GROUP_RULES), "job": JOB_RULES, "worth_asking": ListOf(COUNT_RULE),  # rows, the best first
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
         "comparison": Anything(),  # with the results before, for people
         "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
@@ -185,6 +186,7 @@ class Record:
     own: bool
     set_aside: int = 0
     estimated_share: float | None = None  # of unknowns; None if the user set it
+    worth_asking: Sequence[int] = ()  # rows of the items that are most worth an answer, the best first
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -215,6 +217,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
         **labelled.share,
         "groups": groups,
+        "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
         "job": None if job is None else job_entries(job),
     }
     if labelled.comparison is not None:
@@ -265,8 +268,9 @@ def read_record(folder: Path) -> Record:
     groups = {group["number"]: _group(group) for group in record["groups"]}
     share = record.get("outlier_share") if record.get("outlier_share_interval") else None
     return Record(
-        path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share
-    )
+        path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share,
+        record.get("worth_asking", ()),
+    )  # fmt: skip
 
 
 def _group(entries: Mapping[str, Any]) -> Group:
@@ -291,6 +295,9 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
                 return f"the {name} of a group are not items of it"
         if parts and (len(parts) < 2 or not all(parts) or len(places) != group["size"]):
             return "the parts of a group are not all of it"
+    asked = record.get("worth_asking", ())
+    if len(set(asked)) != len(asked) or any(row >= record["items"] for row in asked):
+        return "the items that are worth asking about are not items of the pile"
     likely_unknown = record["unknown"] - record.get("set_aside", 0)
     if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"

@@ -9,7 +9,9 @@ the corrected probabilities then decides every item that was not looked at::
 An item of which only "the label is wrong" is known is unknown with the probability u_i / (1 - (1 - u_i) c_i). Before
 the draws, this part of it counts as an answer "unknown" and the rest as "known, of another class".
 
-The constants were learned from random piles of many feature sets, by `benchmarks/check.py`.
+`benchmarks/check_priors.py` says which constants random piles of many feature sets would choose. They are the same
+whichever feature set is left out. Those in use are wider, so that intervals hold the truth also where a method is much
+too sure; `benchmarks/check.py` measures how often they do.
 """
 
 from __future__ import annotations
@@ -163,8 +165,8 @@ def recalibrate(beliefs: Beliefs, outcomes: np.ndarray) -> tuple[Recalibration, 
 def _fit(
     beliefs: Beliefs, place: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray
 ) -> Recalibration:
-    weights = (ANSWER_WEIGHT * part for part in (yes, no))
-    return Recalibration.fit(beliefs.priors[place], odds, groups, *weights, beliefs.classes + 1)
+    yes, no = ANSWER_WEIGHT * yes, ANSWER_WEIGHT * no
+    return Recalibration.fit(beliefs.priors[place], odds, groups, yes, no, beliefs.classes + 1)
 
 
 def _add_drawn(
