@@ -6,7 +6,8 @@ from test_pile_report import NASTY, a_report, luminance, visit, words
 
 from handful.core.answers import ExpectedLabels
 from handful.features import FeatureTable
-from handful.label import label_items
+from handful.label import Job, label_items, write_outputs
+from handful.label.checking import Check, update_report
 from handful.label.pile_report import write_report
 from handful.report import Expected, Run, render, write, write_measured
 
@@ -23,6 +24,14 @@ MEASURED = {
     "by_class": {"cat": {"value": 0.5, "low": 0.25, "high": 0.75}, "dog": {"value": 1.0, "low": 0.8, "high": 1.0}},
     "sentences": ["Checked 30 of 40: 90 % of the labels are right (between 80 and 95 %).", "More words."],
 }  # fmt: skip
+
+
+def pets(**options):
+    """A labelled pile of three kinds, of which two are known."""
+    rng = np.random.default_rng(0)
+    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
+    examples = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"])
+    return label_items(examples, FeatureTable(features[2:]), **options)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -66,6 +75,28 @@ def test_after_a_check_the_page_says_what_was_measured_instead(visit, tmp_path, 
         "dog 100 % are right (at least 80 %)"
     )
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_check_that_nobody_answered_leaves_what_is_expected(visit, tmp_path):
+    page = visit(a_report(expected=EXPECTED, run=RUN))
+    write_measured(tmp_path / "report.html", MEASURED | {"answers": 0})
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert words(page, "#trust").startswith("Expected Only about 12 of 21 labels")
+
+
+def test_the_check_of_a_folder_of_results_is_shown_in_its_report(visit, tmp_path):
+    write_outputs(pets(), tmp_path / "out", job=Job(tmp_path / "examples.csv"))
+    check = Check(tmp_path / "out")
+    for question in check.questions(5):
+        check.answer(question, question.says)
+    assert update_report(tmp_path / "out", check.document()) == ""
+    page = visit(a_report())  # whose file is replaced
+    text = (tmp_path / "out" / "report.html").read_text("utf-8")
+    (tmp_path / "report.html").write_text(text, "utf-8")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert words(page, "#trust").startswith(f"Measured {check.checked.sentences[0]}")
 
 
 def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):
@@ -130,22 +161,14 @@ def test_a_class_of_which_nothing_is_known_is_left_out(tmp_path):
 
 
 def test_the_report_of_a_pile_says_once_how_many_labels_should_be_right(tmp_path):
-    rng = np.random.default_rng(0)
-    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
-    examples = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"])
-    labelled = label_items(examples, FeatureTable(features[2:]))
-    write_report(labelled, tmp_path / "report.html", "Pets", lambda *_: None)
+    write_report(pets(), tmp_path / "report.html", "Pets", lambda *_: None)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert page.count("should be right.") == 1
     assert page.index('id="trust"') < page.index("should be right.") < page.index('class="sentences"')
 
 
 def test_a_method_without_probabilities_says_that_nothing_is_known_before_a_check(tmp_path):
-    rng = np.random.default_rng(0)
-    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
-    examples = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"])
-    labelled = label_items(examples, FeatureTable(features[2:]), method="knn")
-    write_report(labelled, tmp_path / "report.html", "Pets", lambda *_: None)
+    write_report(pets(method="knn"), tmp_path / "report.html", "Pets", lambda *_: None)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "This method gives no probabilities: how many labels are right is not known before a check." in page
 

@@ -1,6 +1,7 @@
 // How many labels are right: as expected, or as measured by a check. Which classes are doubtful is decided in Python.
 
-const measured = takeData("measured");
+const stored = takeData("measured");
+const measured = stored?.answers ? stored : null; // a check without an answer has measured nothing
 const ofClass = new Map(Object.entries(measured?.by_class ?? {}));
 
 // In words how many labels of the class are right, and whether these are doubtful; null if nothing is known.
