@@ -63,13 +63,6 @@ class Check(Sitting):
         right = Counter(label for label, said in seen if label == said)
         return {name: (labels[name], looked_at[name], right[name]) for name in self.classes if labels[name]}
 
-    @property
-    def corrections(self) -> list[dict[str, str]]:
-        """The items whose right label is known: from the answers, and those that were in the file before."""
-        others = {item: label for item, label in self._corrections.items() if item not in self.answers}
-        named = {item: answer.label for item, answer in self.answers.items() if answer.label is not None}
-        return [{"item": item, "label": label} for item, label in (others | named).items()]
-
     def document(self) -> dict[str, Any]:
         """What `checked.json` holds."""
         return {**super().document(), "seed": self.seed, "checked": self.checked.as_json()}

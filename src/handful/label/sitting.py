@@ -20,7 +20,7 @@ from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.core.parameters import Number
 from handful.label.paths import next_results
-from handful.label.record import MAX_RECORD_BYTES, Job
+from handful.label.record import MAX_RECORD_BYTES
 from handful.label.record_schema import Fields, ListOf, Text, find_fault, read_json
 from handful.label.stored_answers import StoredAnswers, read_answers
 from handful.utils.files import in_brief, write_whole
@@ -35,7 +35,6 @@ RULES = Fields(
         "skipped": ListOf(Text(), MAX_ANSWERS), "seed": SEED_RULE,
     }
 )  # fmt: skip
-DEFAULTS = {"backbone": "efficientnet_lite0", "method": "auto", "outlier_share": "auto", "group_detail": 0.0}
 
 
 class Answer(NamedTuple):
@@ -119,6 +118,13 @@ class Sitting(ABC):
         self.skipped.append(question.item)
         self.write()
 
+    @property
+    def corrections(self) -> list[dict[str, str]]:
+        """The items whose right label is known: from the answers, and those that were in the file before."""
+        others = {item: label for item, label in self._corrections.items() if item not in self.answers}
+        named = {item: answer.label for item, answer in self.answers.items() if answer.label is not None}
+        return [{"item": item, "label": label} for item, label in (others | named).items()]
+
     def document(self) -> dict[str, Any]:
         """What the file of answers holds."""
         return {
@@ -137,12 +143,10 @@ class Sitting(ABC):
 
     def next_command(self) -> str | None:
         """The command that labels the pile again with the answers as examples; None if the job is not known."""
-        job = self.stored.record.job
-        if job is None or not self.corrections:
+        if self.stored.record.job is None or not self.corrections:
             return None
-        places = [str(path) for path in (job.examples, job.pile) if path is not None]
-        more = ["--corrections", str(self.path), "-o", str(next_results(self.folder)), *_options(job)]
-        return shlex.join(["handful", "label", *places, *more])
+        words = ["label", self.folder, "--corrections", self.path, "-o", next_results(self.folder)]
+        return shlex.join(["handful", *map(str, words)])
 
     def _read(self) -> dict[str, Any]:
         """The entries of an earlier file of answers that are used; none if there is none."""
@@ -172,14 +176,3 @@ class Sitting(ABC):
             return None
         path = record.job.pile.resolve() / item
         return path if path.is_file() else None
-
-
-def _options(job: Job) -> list[str]:
-    """The options of a job that are not the default ones, for the command line."""
-    options: dict[str, Any] = {**job.decision, "backbone": job.backbone or None, "base": job.base, **job.table}
-    words = []
-    for name, value in options.items():
-        if value is not None and value != DEFAULTS.get(name):
-            text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            words += [f"--{name.replace('_', '-')}", text]
-    return words
