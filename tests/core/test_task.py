@@ -463,8 +463,8 @@ def test_floats_stay_floats_and_booleans_count():
     assert result.labels.tolist() == [0, 0, 1, 1]
 
 
-def test_negative_integers_other_than_minus_one_are_classes():
-    assert answer(labels=LABELS - 4).labels.tolist() == [-4, -4, -3, -3, -2, -2, -1, -1, -1]
+def test_negative_integers_other_than_minus_one_and_two_are_classes():
+    assert answer(labels=LABELS - 5).labels.tolist() == [-5, -5, -4, -4, -3, -3, -1, -1, -1]
 
 
 # --- features of every kind ---

@@ -297,6 +297,13 @@ ROWS = {
     "a count that is text": "UPDATE sqlite_sequence SET seq = 'many'",
     "a count that is full": "UPDATE sqlite_sequence SET seq = 9223372036854775807",
     "a count that would give numbers again": "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'classes'",
+    "a run before that is text": "UPDATE history SET run_before = 'all'",
+    "a run that is shown and is not there": "UPDATE meta SET value = '99' WHERE key = 'run'",
+    "a run that is shown and is no number": "UPDATE meta SET value = '1e0' WHERE key = 'run'",
+    "an answer for a run that is not there": "INSERT INTO checks VALUES (99, 1, 0)",
+    "an answer that is text": "INSERT INTO checks VALUES (1, 1, 'right')",
+    "an answer below all": "INSERT INTO checks VALUES (1, 1, -2)",
+    "an answer for a negative item": "INSERT INTO checks VALUES (1, -1, 0)",
     "settings that are a blob": "UPDATE meta SET value = zeroblob(10)",
     "settings of a megabyte": "UPDATE meta SET value = hex(zeroblob(500000))",
 }
@@ -375,6 +382,9 @@ RUNS = {
     "numbers that are text": lambda a: packed(a | {"ids": a["ids"].astype(str)}),
     "numbers that are fractions": lambda a: packed(a | {"ids": a["ids"] + 0.5}),
     "a table turned": lambda a: packed(a | {"probabilities": a["probabilities"].T}),
+    "labels of negative items": lambda a: packed(a | {"given_ids": -a["given_ids"]}),
+    "labels that are none": lambda a: packed(a | {"given": a["given"] - 9}),
+    "one label less": lambda a: packed(a | {"given": a["given"][1:]}),
     "negative items": lambda a: packed(a | {"map_ids": -a["map_ids"]}),
 }  # fmt: skip
 
@@ -407,7 +417,9 @@ def test_facts_that_no_method_gave(sandbox, pictures, fact, value):
     "entry",
     ["", "{", "[]", "[[],[]]", '[[["a",1,2]],[],null]', "[[[1,-5,-6]],[],null]", "[5,5,5]",
      '[[],[[1,["x"],null]],null]', '[[],[[1,null,["x",99]]],null]', "[[],[],[1,NaN,NaN]]", "[[],[],[1,2]]",
-     "[" * 100_000, "[[[1,99,null]],[],null]", "[[],[[1,null,[5,1]]],null]"],
+     "[" * 100_000, "[[[1,99,null]],[],null]", "[[],[[1,null,[5,1]]],null]", "[[],[],null,[99,1],[]]",
+     "[[],[],null,[1],[]]", "[[],[],null,5,[]]", "[[],[],null,null,[[[99,1],0,1]]]", "[[],[],null,null,[[[1],0,1]]]",
+     "[[],[],null,null,[[[1,1],-2,0]]]", "[[],[],null,null]"],
 )  # fmt: skip
 def test_steps_that_nobody_took_cannot_be_undone(pictures, own_cache, entry):
     change(pictures, ("UPDATE history SET change = ?", (entry,)))

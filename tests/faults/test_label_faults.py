@@ -178,6 +178,11 @@ def test_what_lies_beside_the_classes_is_told_of_and_litter_is_no_class(here, ha
     assert said["skipped"] == [{"path": "examples/stray.png", "reason": reason}]
 
 
+def only_unknown(folder):
+    (folder / "examples" / "left").rename(folder / "examples" / "Unknown")
+    shutil.rmtree(folder / "examples" / "right")
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
@@ -185,9 +190,9 @@ def test_what_lies_beside_the_classes_is_told_of_and_litter_is_no_class(here, ha
         (lambda d: (shutil.rmtree(d / "pile"), (d / "pile").mkdir()), "'pile' holds no pictures to label"),
         (lambda d: shutil.rmtree(d / "examples"), "there is no file or folder 'examples'"),
         (lambda d: (shutil.rmtree(d / "examples"), (d / "examples").mkdir()), "'examples' has no folders in it"),
-        (lambda d: (d / "examples" / "left").rename(d / "examples" / "unknown"), 'a class is called "unknown"'),
+        (only_unknown, "only examples of no class: give a few examples of at least one class too"),
     ],
-    ids=["no pile", "empty pile", "no examples", "empty examples", "class called unknown"],
+    ids=["no pile", "empty pile", "no examples", "empty examples", "only examples of no class"],
 )
 def test_folders_that_do_not_do_are_refused_in_a_sentence(spoil, sentence, here, handful):
     spoil(here)

@@ -4,8 +4,10 @@ import asyncio
 import io
 import json
 import logging
+import shutil
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 from workbenches import OWN, PORT, TOKEN, client_of, contents, run, show, write_digits
@@ -123,7 +125,9 @@ ROUTES = (
     ("GET", "/health"), ("GET", f"http://127.0.0.1:{PORT}/"), ("GET", f"http://127.0.0.1:{PORT}/static/main.js"),
     ("POST", "/classes"), ("POST", "/labels"), ("POST", "/accept"), ("POST", "/run"), ("DELETE", "/job"),
     ("POST", "/threshold"), ("POST", "/undo"), ("POST", "/redo"), ("POST", "/export"), ("POST", "/solve"),
-    ("DELETE", "/classes/1"), ("PATCH", "/classes/1"), ("POST", "/groups/1/promote"),
+    ("DELETE", "/classes/1"), ("PATCH", "/classes/1"), ("POST", "/groups/1/promote"), ("GET", "/check"),
+    ("POST", "/check"), ("POST", "/check/use"), ("POST", "/take-back"), ("GET", "/runs"), ("GET", "/compare"),
+    ("GET", "/download"),
 )  # fmt: skip
 
 
@@ -232,10 +236,26 @@ def test_no_path_is_taken_from_a_request(refused, client, path):
         refused(method, f"/classes/{path}", json={"name": "x"} if method == "PATCH" else None)
     refused("POST", f"/groups/{path}/promote", json={"name": "x"})
     refused("POST", "/export", 422, json={"formats": [path]})
-    refused("POST", "/export", 422, json={"formats": ["csv"], "folder": path})
     refused("POST", "/labels", 422, json={"items": [path], "class": 0})
     refused("POST", "/run", 400, json={"method": path})
     assert client.get("/items", params={"search": path}).json()["total"] == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_typed_folder_is_made_beside_the_pictures_or_not_at_all(client, project, path, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    base = project.source.opened.resolve().parent
+    before = sorted(base.iterdir())
+    answer = client.post("/export", json={"formats": ["csv"], "folder": path})
+    if answer.status_code == 200:
+        folder = Path(answer.json()["folder"])
+        assert (folder.parent, [file.name for file in folder.iterdir()]) == (base, ["labels.csv"])
+        shutil.rmtree(folder)
+    else:
+        assert 400 <= answer.status_code < 500, answer.text
+    assert sorted(base.iterdir()) == before
+    assert (base / "secret.txt").read_text() == SECRET
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_page_serves_its_own_files_only(project):

@@ -9,7 +9,8 @@ from piles import PIXELS, fill, rows_of
 
 from handful.features import FeatureTable
 from handful.label import Job, label_items, write_outputs
-from handful.label.checking import CHECKED_FILE, Answer, Check, update_report
+from handful.label.checking import CHECKED_FILE, Check, update_report
+from handful.label.sitting import Answer
 from handful.label.stored_answers import read_answers
 from handful.solving.check import WRONG, check_answers, draw_sample
 
@@ -139,18 +140,8 @@ def test_the_next_command_labels_the_same_pile_with_the_answers(folder):
     assert check.next_command() is None  # nothing to use yet
     check.answer(check.questions(1)[0], "cat")
     words = check.next_command().split()
-    job = check.stored.record.job
-    assert words[:4] == ["handful", "label", str(job.examples), str(job.pile)]
-    assert words[4:] == ["--corrections", str(folder / CHECKED_FILE), "-o", f"{folder}-2"]
-
-
-def test_options_of_the_job_are_in_the_next_command(labelled, tmp_path):
-    decision = {"method": "kdo", "outlier_share": 0.4, "precision": None, "group_detail": 0.0}
-    job = Job(tmp_path / "e.csv", None, decision, table={"exclude": ["weight", "year"]})
-    write_outputs(labelled(), tmp_path / "out", job=job)
-    check = Check(tmp_path / "out")
-    check.answer(check.questions(1)[0], "cat")
-    assert check.next_command().endswith("--method kdo --outlier-share 0.4 --exclude weight,year")
+    assert words[:3] == ["handful", "label", str(folder)]
+    assert words[3:] == ["--corrections", str(folder / CHECKED_FILE), "-o", f"{folder}-2"]
 
 
 def test_results_of_a_pile_in_parts_are_refused_with_a_sentence(folder):

@@ -684,7 +684,7 @@ def test_of_two_tables_all_of_the_second_is_the_pile(tmp_path, handful):
             lambda d: (d / "t.csv").write_text("f,label\n1,a\n,b\n3,\n"),
             "'t.csv': features contains NaN at row 1",
         ),
-        (lambda d: (d / "t.csv").write_text("f,label\n1,a\n2,unknown\n3,\n"), 'a class is called "unknown"'),
+        (lambda d: (d / "t.csv").write_text("f,label\n1,Unknown\n2,unknown\n3,\n"), "only examples of no class"),
     ],
 )
 def test_tables_that_do_not_do_are_refused_in_a_sentence(make, sentence, tmp_path, handful):

@@ -115,6 +115,25 @@ def test_parts_are_labelled_as_one_table_is(folder, handful, options):
     assert words_of(done) == words_of(plain)
 
 
+def test_examples_of_no_class_do_in_parts_what_they_do_in_one_table(folder, handful, rows):
+    pile, others = rows[2], rows[2][[3, 60, 200, 900]]
+    write(folder / "others.parquet", others)
+    plain = label(handful, "--unknown", "others.parquet", pile="pile.parquet", out="plain")
+    done = label(handful, "--unknown", "others.parquet")
+    assert_alike(folder / "out", folder / "plain")
+    assert "shown by 5 examples each, and 4 examples of none of them; the pile holds 2000 items." in words_of(done)
+    assert words_of(done) == words_of(plain)
+    assert len(pile) == 2000
+
+
+def test_a_method_that_cannot_take_examples_of_no_class_in_parts_says_so(folder, handful, rows):
+    write(folder / "others.parquet", rows[2][:4])
+    done = handful(
+        "label", "examples.parquet", "parts", "-o", "out", "--method", "eol", "--unknown", "others.parquet"
+    )  # fmt: skip
+    assert_refused(done, "eol cannot use examples of no class for a pile that is read in pieces: use one of")
+
+
 def test_all_that_is_left_are_labels_a_model_and_a_record(folder, handful):
     done = label(handful)
     parts = [f"labels/part-{i:05d}.parquet" for i in range(len(SIZES))]
@@ -303,6 +322,7 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
     [
         (("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts: leave it out"),
         (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
+        (("--corrections", "c.json"), "--corrections needs the pile in memory, but this pile is labelled in parts"),
         (("--method", "pt_map"), "pt_map needs the whole pile in memory; those that read it in pieces:"),
         (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
         (("--method", "knn", "--max-false-unknown", "0.1"), "knn gives no probabilities"),

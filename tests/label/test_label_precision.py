@@ -108,7 +108,7 @@ def test_every_labelling_says_how_many_labels_should_be_right(folder, handful, p
         number = f"{expected.right:.0f}" if expected.right >= 10 else f"{expected.right:.1f}"
         assert f"{name} {expected.labels} about {number} {100 * expected.precision:.0f} %" in lines
     page = (folder / "out/report.html").read_text()
-    assert f'<p dir="auto">Of {labels} labels about {right:.0f} should be right.</p>' in page
+    assert f'<span dir="auto">Of {labels} labels about {right:.0f} should be right.</span>' in page
     assert "How many labels should be right" in page
     assert f'<th scope="row">zero</th><td>{by_class["zero"].labels}</td>' in page
 

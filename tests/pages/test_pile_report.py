@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from handful.report import Group, Item, Report, png, render, write
+from handful.utils.csv_file import unescape
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]
@@ -342,7 +343,8 @@ def test_download_holds_the_labels_at_this_threshold(visit):
     page = visit(a_report(odd + PILE[30:] + EXAMPLES))
     head, *rows = downloaded(page)
     assert head == ["path", "label", "closest", "confidence", "outlier_score"]
-    assert [row[0] for row in rows] == [*NASTY, "0001.jpg", *(i.name for i in PILE[30:])]
+    assert [unescape(row[0]) for row in rows] == [*NASTY, "0001.jpg", *(i.name for i in PILE[30:])]
+    assert rows[NASTY.index("=1+1,2.jpg")][0] == "'=1+1,2.jpg"  # no spreadsheet computes it
     assert [row[1] for row in rows] == ["cat"] * len(NASTY) + ["dog"] + ["unknown"] * 10
     assert rows[len(NASTY)] == ["0001.jpg", "dog", "dog", "0.6", repr(1 / 3)]
     drag(page, 0.2)
@@ -651,7 +653,7 @@ def test_policy_allows_this_style_and_this_script_and_nothing_else():
 
 def test_data_cannot_end_its_block_and_reads_back_as_it_was():
     parts = Parts(render(a_report([item(n, name=name) for n, name in enumerate(NASTY)])))
-    assert set(parts.blocks) == {"style", "data", "pictures", "script"}
+    assert set(parts.blocks) == {"style", "measured", "data", "pictures", "script"}
     assert not re.search(r"[<>&]|[^\x20-\x7e]", parts.blocks["data"])
     assert [row[0] for row in json.loads(parts.blocks["data"])["items"]] == NASTY
 

@@ -74,6 +74,15 @@ def test_the_group_of_stripes_becomes_a_class(ran):
     assert "Group 1: 1" in printed[-1]
 
 
+def test_corrected_pictures_become_examples_of_a_class_or_of_none(ran):
+    folder, printed = ran
+    said = next(text for text in printed if "examples of none of them" in text)
+    assert "2 classes were shown by 5 to 6 examples each, and 2 examples of none of them; the pile holds 36" in said
+    labels = {row["path"]: row["label"] for row in rows_of(folder / "out3" / "labels.csv")}
+    assert (labels["disc0.png"], labels["stripes0.png"]) == ("disc", "unknown")
+    assert sum(labels[f"stripes{i}.png"] == "unknown" for i in range(12)) >= 11
+
+
 def test_sorted_copies_and_exports_are_there_and_the_pile_as_it_was(ran):
     folder, _ = ran
     assert len(list((folder / "pile").iterdir())) == 36

@@ -14,15 +14,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from forks import Forked
-from PIL import Image
-
-from handful.features import digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 
+from workbench_pages import (
+    TEXT,
+    add_class,
+    chip,
+    mixed,
+    pick,
+    run,
+    settled,
+    starred,
+    tile,
+    to_the_first_tile,
+    told,
+    until,
+    write_pile,
+)
 from workbenches import client_of
 from workbenches import run as run_job
 
@@ -36,143 +47,7 @@ NASTY = [
     "\u202egpj.exe.png",
     "=1+1,2.png",
 ]
-TEXT = "document.getElementById('{}').textContent.trim()"
 REFUSED = "Failed to load resource"  # what Chromium logs of any answer that is a refusal
-
-
-def write_pile(folder, names, which):
-    """PNGs of the digits' drawings, and a table of their pixels: no backbone is needed."""
-    features, _ = digits()
-    features = np.asarray(features, np.float32)[which]
-    for name, drawing in zip(names, features, strict=True):
-        grey = 255 - np.kron(drawing.reshape(8, 8) / max(1.0, drawing.max()) * 255, np.ones((8, 8)))
-        Image.fromarray(grey.astype(np.uint8)).save(folder / name)
-    table = pa.table({"path": names, "embedding": list(features)})
-    pq.write_table(table, folder / "pile.parquet")
-    return folder / "pile.parquet"
-
-
-def mixed(known=30, unknown=20):
-    """Drawings of 0..4 and 5..9; the first 25 are 0 1 2 3 4 0 1 2 ..., the rest in any order: places, digits."""
-    _, labels = digits()
-    labels = np.asarray(labels)
-    places = [np.flatnonzero(labels == digit)[: known if digit < 5 else unknown] for digit in range(10)]
-    first = np.stack([part[:5] for part in places[:5]], axis=1).ravel()
-    rest = np.setdiff1d(np.concatenate(places), first)
-    which = np.concatenate([first, np.random.default_rng(0).permutation(rest)])
-    return which, labels[which].tolist()
-
-
-@pytest.fixture
-def serve(tmp_path):
-    """Start the workbench on a table as its own process; gives the address to open."""
-    running = []
-
-    def start(opened):
-        command = ["workbench", str(opened), "--no-browser", "--port", "0", "--json"]
-        quiet = os.environ | {"OMP_NUM_THREADS": "1", "HANDFUL_CACHE": str(tmp_path / "cache")}
-        log = (tmp_path / "server.log").open("a")
-        running.append((Forked(*command, stderr=log, env=quiet), log))
-        line = running[-1][0].stdout.readline()
-        assert line, (tmp_path / "server.log").read_text()
-        return json.loads(line)["url"]
-
-    start.running = running
-    yield start
-    for process, log in running:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
-        log.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Open the page. Whatever the test does: no error is logged that it does not expect, no request leaves."""
-    contexts, problems, allowed = [], [], set()
-
-    def open_page(url, width=1280, height=900, scheme="light", expect=()):
-        allowed.update(expect)
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda r: r.url.startswith(url.split("?")[0]) or problems.append(r.url))
-        page.goto(url)
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert [text for text in problems if not any(part in text for part in allowed)] == []
-
-
-def to_the_first_tile(page):
-    """Press Home until the first tile has the cursor: while the view is read again there is none."""
-    for _ in range(100):
-        page.locator("#grid").focus()
-        page.keyboard.press("Home")
-        settled(page)
-        if page.locator(".tile.cursor").count():
-            return
-        page.wait_for_timeout(100)
-
-
-def settled(page):
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def until(page, what, wanted=None, seconds=20):
-    """Ask until it is so. (Playwright's own way is an eval in the page, which the page forbids.)"""
-    end = time.monotonic() + seconds
-    while not (page.evaluate(what) == wanted if wanted is not None else page.evaluate(what)):
-        assert time.monotonic() < end, (what, page.evaluate(what), wanted)
-        page.wait_for_timeout(50)
-
-
-def add_class(page, name):
-    page.keyboard.press("n")
-    page.keyboard.insert_text(name)
-    page.keyboard.press("Enter")
-    page.locator(".chip bdi", has_text=re.compile(f"^{re.escape(name)}$")).wait_for()
-    page.keyboard.press("Escape")
-
-
-def tile(page, name):
-    return page.locator(f"xpath=//*[@role='option' and @title={json.dumps(name)} and not(@hidden)]")
-
-
-def chip(page, name):
-    return page.locator(".chip", has=page.locator("bdi", has_text=re.compile(f"^{re.escape(name)}$")))
-
-
-def pick(page, names):
-    page.keyboard.press("Escape")
-    for name in names:
-        tile(page, name).click(modifiers=["Control"])
-
-
-def starred(page, name, n):
-    chip(page, name).locator(".total", has_text=f"★{n}").wait_for()
-
-
-def run(page):
-    """Press r and wait for the sentence of a new run."""
-    before = told(page)["run"]
-    page.keyboard.press("r")
-    end = time.monotonic() + 60
-    while (now := told(page)["run"]) is None or (before and now["id"] == before["id"]):
-        assert time.monotonic() < end, told(page)["job"]
-        page.wait_for_timeout(100)
-    until(page, TEXT.format("said"), now["sentence"])
-    return now["sentence"]
-
-
-def told(page):
-    return page.evaluate("fetch('/api/v1/project').then(r => r.json())")
 
 
 def labels_in(folder):
@@ -353,9 +228,9 @@ def test_selection_by_mouse_and_keyboard(serve, visit, pile):
     assert page.locator(".tile.cursor").get_attribute("aria-posinset") == "250"
     assert page.locator(".tile").count() < 120  # only those in sight are in the page
     page.keyboard.press("?")
-    assert "remove your label" in page.inner_text("dialog")
+    assert "remove your label" in page.inner_text("#dialog")
     page.keyboard.press("Escape")
-    assert not page.locator("dialog").is_visible()
+    assert not page.locator("#dialog").is_visible()
     page.keyboard.press("/")
     page.keyboard.type("014")
     until(page, TEXT.format("found"), "11 pictures")  # 0014, 0140..0149
@@ -463,7 +338,7 @@ def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     run(page)
     page.locator("#notice").wait_for()
     assert re.search("unknown now; about \\d+ were expected|were labelled so", page.inner_text("#notice"))
-    page.get_by_role("button", name="Undo the promotion and run again").click()
+    page.get_by_role("button", name="Undo the promotion and this run").click()
     page.locator("#notice").wait_for(state="hidden")
     chip(page, "the rest").wait_for(state="detached")
     now = told(page)["run"]["counts"]
@@ -474,7 +349,7 @@ def test_the_page_says_how_many_labels_should_be_right(ran):
     page = ran()
     said = told(page)["run"]
     labels, right = (sum(one[name] for one in said["expected"]) for name in ("labels", "right"))
-    sentence = page.locator("#said", has_text="should be right")
+    sentence = page.locator("#trust-text", has_text="should be right")
     sentence.wait_for()
     assert f"Of {labels} labels about {right:.0f} should be right." in sentence.inner_text()
     one = said["expected"][2]  # in the order of the classes
@@ -483,6 +358,46 @@ def test_the_page_says_how_many_labels_should_be_right(ran):
     until(page, TEXT.format("expected"), text)
     page.click("[data-view=unknown]")
     page.locator("#expected").wait_for(state="detached")
+
+
+def test_a_step_with_a_long_text_does_not_cover_the_title(ran):
+    page = ran()
+    add_class(page, "w" * 150)
+    page.locator("#undo", has_text="w" * 150).wait_for()
+    title, undo = page.locator("#name").bounding_box(), page.locator("#undo").bounding_box()
+    assert title["x"] + title["width"] <= undo["x"]
+    assert "w" * 150 in page.get_attribute("#undo", "title")
+    assert not overflowing(page)
+
+
+def test_keys_in_the_check_are_answers_and_do_nothing_else(ran):
+    page = ran()
+    before = told(page)
+    page.keyboard.press("c")
+    page.locator("#checker .question").wait_for()
+    seen = []
+    for key, answer in [("n", -1), ("u", 0), ("2", 2)]:
+        name = page.inner_text("#checker .file-name")
+        page.keyboard.press(key)
+        until(page, f"document.querySelector('#checker .file-name').textContent !== {json.dumps(name)}")
+        seen.append((name, answer))
+    skipped = page.inner_text("#checker .file-name")
+    page.keyboard.press("s")
+    until(page, f"document.querySelector('#checker .file-name').textContent !== {json.dumps(skipped)}")
+    assert page.inner_text("#checker .at").startswith("4 of 10")  # what is skipped does not count
+    found = page.evaluate("fetch('/api/v1/check').then(r => r.json())")["answers"]
+    names = {
+        one["id"]: one["name"]
+        for one in page.evaluate("fetch('/api/v1/items?limit=1000').then(r => r.json())")["items"]
+    }
+    assert {(names[one["item"]], one["answer"]) for one in found} == set(seen)
+    page.keyboard.press("z")
+    until(page, "document.querySelector('#checker .at').textContent", "3 of 10")
+    page.keyboard.press("Escape")
+    page.locator("#checker").wait_for(state="hidden")
+    now = told(page)
+    assert (now["classes"], now["run"]["counts"]) == (before["classes"], before["run"]["counts"])
+    assert now["run"]["trust"]["checked"] == 2
 
 
 def test_threshold_map_details_and_what_is_similar(ran):
@@ -595,11 +510,33 @@ def overflowing(page):
 def test_every_view_fits_the_window(ran, width, scheme):
     page = ran(scheme=scheme)
     page.set_viewport_size({"width": width, "height": 844})
-    for view in ["all", "unlabelled", "examples", "unsure", "changed", "unknown", "groups", "map", "class:1"]:
+    for view in [
+        "all",
+        "unlabelled",
+        "examples",
+        "unsure",
+        "ask",
+        "changed",
+        "unknown",
+        "groups",
+        "map",
+        "compare",
+        "class:1",
+    ]:
         page.evaluate("view => { location.hash = new URLSearchParams({view}).toString(); }", view)
         page.wait_for_timeout(150)
         assert not overflowing(page), view
         assert page.locator(".lead h2").is_visible(), view
+    page.keyboard.press("c")
+    page.locator("#checker .question").wait_for()
+    assert not overflowing(page)
+    for button in page.locator("#checker button").all():
+        box = button.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] + box["height"] <= 844
+    page.keyboard.press("Escape")
+    page.locator("#checker").wait_for(state="hidden")
     page.evaluate("location.hash = 'view=all'")
     page.locator(".tile.labelled").first.wait_for()
     tile(page, "0000.png").click()

@@ -279,7 +279,8 @@ def test_a_run_says_how_many_labels_should_be_right(solved):
     labels = [item for item in pile if item["decision"]]
     right = sum(item["confidence"] for item in labels)
     assert said["expected_precision"] == pytest.approx(right / len(labels))
-    assert f"Of {len(labels)} labels about {right:.0f} should be right." in said["sentence"]
+    assert f"Of {len(labels)} labels about {right:.0f} should be right." == said["trust"]["sentence"]
+    assert not said["trust"]["is_measured"]
     assert {one["class"] for one in said["expected"]} == set(classes.values())
     for one in said["expected"]:
         own = [item["confidence"] for item in labels if item["decision"] == one["class"]]
@@ -295,10 +296,11 @@ def test_without_labels_no_precision_is_promised(digits, tmp_path):
     nothing = client.post("/threshold", json={"threshold": -1.0}).json()
     assert nothing["expected_precision"] is None
     assert [one["labels"] for one in nothing["expected"]] == [0, 0, 0]
-    assert "should be right" not in nothing["sentence"]
+    assert nothing["trust"]["sentence"] == ""
     every = client.post("/threshold", json={"threshold": 2.0}).json()
     assert every["expected_precision"] < 0.7
-    assert re.search(r"Only about \d+ of \d+ labels should be right: check the least sure ones\.", every["sentence"])
+    words = r"Only about \d+ of \d+ labels should be right: check the least sure ones\."
+    assert re.fullmatch(words, every["trust"]["sentence"])
     project.close()
 
 
@@ -741,7 +743,13 @@ def test_a_run_after_a_promotion_that_swings_says_so_and_undo_takes_it_back(proj
     client.post("/groups/1/promote", json={"name": "all that is new", "examples": 1})
     notice = run(client, project)["run"]["notice"]
     assert f"items are unknown now; about 0 were expected, which is {everything['size']} less" in notice
-    assert client.post("/undo").json()["text"].startswith("group 1 made class")
-    second = run(client, project)
-    assert second["run"]["notice"] == ""
-    assert second["run"]["counts"]["unknown"] == first["run"]["counts"]["unknown"]
+    swung = client.get("/run").json()
+    assert swung["can_take_back"]
+    assert client.post("/take-back").json()["text"].startswith("group 1 made class")
+    now = client.get("/project").json()
+    assert (now["run"]["id"], now["run"]["counts"]) == (first["run"]["id"], first["run"]["counts"])
+    assert len(now["classes"]) == 3
+    assert client.post("/take-back").status_code == 409
+    client.post("/redo")
+    client.post("/redo")
+    assert client.get("/run").json() == swung

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handful.utils import interrupts
 
 COMMANDS = (  # one file each, in the order of --help
-    "demo", "label", "check", "predict", "promote", "undo", "workbench", "serve", "info", "methods", "backbones",
+    "demo", "label", "check", "ask", "predict", "promote", "undo", "workbench", "serve", "info", "methods", "backbones",
     "embed", "bench", "base", "datasets", "train", "export",
 )  # fmt: skip
 with interrupts.quick():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,6 +17,7 @@ from handful.cli._console import (
     CACHE_KEPT,
     PARTS_KEPT,
     absolute,
+    ask_user,
     console_for,
     print_lines,
     print_skipped,
@@ -33,6 +34,8 @@ from handful.cli._options import (
     ReadingOptions,
     Sort,
     TableOptions,
+    Yes,
+    check_engine,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from handful.label import Job, Labelled
 
 PASSES_KEPT = "What is done so far is stored: the same command continues from there."
+DEFAULT_OUTPUT = Path("handful-out")
+SAID_PANEL = "What you know about single items"
 FEATURES = "features"  # the folder of embedded parts inside the output folder
 
 
@@ -50,9 +55,14 @@ class ResultOptions:
 
     PANEL: ClassVar[str] = "Results"
 
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the labels and the report.")] = Path(
-        "handful-out"
-    )
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS-2, -3, ...",
+        ),
+    ] = None
     sort: Sort = None
     export: Annotated[
         list[str] | None, typer.Option(help="Also write a file for another tool: label-studio, fiftyone or coco.")
@@ -65,7 +75,9 @@ def label(
     examples: Annotated[
         Path,
         typer.Argument(
-            help="A folder that holds one folder of pictures for each class; or a table (.parquet, .csv, .npz, ...)."
+            help="A folder that holds one folder of pictures for each class, and if you like one called unknown with "
+            "pictures of none of them; or a table (.parquet, .csv, .npz, ...). With --corrections or --unknown also "
+            "RESULTS: a folder that this command wrote, whose pile is labelled again."
         ),
     ],
     pile: Annotated[
@@ -77,6 +89,23 @@ def label(
     ] = None,
     *,
     results: ResultOptions,
+    unknown: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=SAID_PANEL,
+            help="Examples that belong to none of the classes: a folder of pictures, or a table. A few of them help "
+            "much.",
+        ),
+    ] = None,
+    corrections: Annotated[
+        list[Path] | None,
+        typer.Option(
+            rich_help_panel=SAID_PANEL,
+            help="Corrected labels, as the report page or `handful check` stores them (.json), or a .csv with the "
+            "columns path and label; the label unknown means none of the classes. The items become examples. May be "
+            "given several times.",
+        ),
+    ] = None,
     decision: DecisionOptions,
     backbone: BackboneOptions,
     base: Annotated[
@@ -91,6 +120,7 @@ def label(
     reading: ReadingOptions,
     table: TableOptions,
     cluster: ClusterOptions,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
@@ -99,6 +129,9 @@ def label(
     groups, and `handful promote` makes classes of groups.
 
     Example: handful label examples/ pile/ -o out
+
+    On the report page you can correct labels and download the corrections. Then label again, with the options of
+    before: handful label out --corrections corrections.json
 
     In labels.csv, text that a spreadsheet would read as a formula (it begins with = + - @) gets an apostrophe in
     front; labels.parquet and the exports hold it unchanged.
@@ -113,29 +146,56 @@ def label(
     same command continues.
     """
     from handful.label import Job
+    from handful.label.corrections import read_corrections
     from handful.label.labelling import check_decision
     from handful.label.large_pile import check_in_parts, goes_in_parts
     from handful.label.outputs import check_output
-    from handful.label.paths import check_paths
+    from handful.label.paths import check_paths, next_results
+    from handful.label.results_job import is_results, job_again
 
-    arguments = decision.arguments()
-    output, formats = results.output, results.export or ()
-    check_decision(**arguments)
+    formats, files = results.export or (), corrections or ()
     cluster.check()
-    check_paths(examples, pile, output, results.sort, cluster.engine)
-    in_parts = goes_in_parts(examples, pile, cluster.engine)
-    if in_parts and pile is not None:
-        check_in_parts(examples, pile, output, results.overwrite, formats, results.sort)
+    if pile is None and is_results(examples):
+        _check_options_again(examples, files, unknown, base, decision, backbone, reading, table, cluster)
+        output = results.output or next_results(examples)
+        job = job_again(
+            examples, output, formats=formats, sort=results.sort, unknown=unknown, agree=ask_user(yes)
+        )  # fmt: skip
+        check_engine(job.engine)
     else:
-        check_output(output, results.overwrite, formats, results.sort)
-    job = Job(
-        examples, pile, arguments, backbone.backbone, backbone.input_options(), reading.strict, reading.cache,
-        formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
-    )  # fmt: skip
-    if in_parts:
+        output = results.output or DEFAULT_OUTPUT
+        job = Job(
+            examples, pile, decision.arguments(), backbone.backbone, backbone.input_options(), reading.strict,
+            reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
+            unknown=unknown,
+        )  # fmt: skip
+    check_decision(**job.decision)
+    check_paths(job.examples, job.pile, output, job.sort, job.engine, job.unknown)
+    in_parts = goes_in_parts(job.examples, job.pile, job.engine)
+    if in_parts and job.pile is not None:
+        check_in_parts(job.examples, job.pile, output, results.overwrite, job.formats, job.sort, files)
         _run_in_parts(job, output, as_json, cluster.address)
-    else:
-        run(job, output, as_json, cluster.address)
+        return
+    check_output(output, results.overwrite, job.formats, job.sort)
+    run(job, output, as_json, cluster.address, corrections=read_corrections(files))
+
+
+def _check_options_again(
+    folder: Path, corrections: Sequence[Path], unknown: Path | None, base: Path | None, *options: Any
+) -> None:
+    """Raise ValueError for options that the results in a folder have already, or if nothing is said of its items."""
+    if not corrections and unknown is None:
+        raise ValueError(
+            f"{str(folder)!r} holds results: give --corrections FILE or --unknown FOLDER to label its pile again, or "
+            "name the examples and the pile"
+        )
+    given = ["base"] * (base is not None)
+    given += [field.name for group in options for field in fields(group) if getattr(group, field.name) != field.default]
+    if given:
+        raise ValueError(
+            f"--{given[0].replace('_', '-')}: the pile of {str(folder)!r} is labelled again with the options of "
+            "before; leave it out, or name the examples and the pile"
+        )
 
 
 def run(
@@ -144,15 +204,18 @@ def run(
     as_json: bool,
     address: str | None = None,
     before: tuple[Path, Mapping[int | str, str]] | None = None,
+    corrections: Mapping[str, str] | None = None,
 ) -> None:
     """Label a pile, write the results and print what happened.
 
     before: after a promotion, the earlier results and the names of their groups. The labels are compared with them.
+    corrections: the class of items of the pile, by their name.
     """
     from handful.label import label_items, write_outputs
     from handful.label.earlier_results import compare_results
     from handful.label.move_journal import JOURNAL_FILE
     from handful.label.outputs import SORTED_FOLDER
+    from handful.label.results_job import apply_corrections
 
     console = console_for(as_json)
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
@@ -162,6 +225,9 @@ def run(
         _embedder(job, output, address) as embedder,
     ):
         examples, pile, pile_labels = job.read(progress, embedder)
+        if corrections:
+            job = apply_corrections(job, pile, corrections)
+            pile_labels = job.find_promoted(pile)
         labelled = label_items(examples, pile, pile_labels=pile_labels, **job.decision)
         labelled.is_share_kept = job.is_share_kept
         if before is not None:
@@ -181,12 +247,13 @@ def run(
     lines += [f"For other tools: {path}" for path in exported]
     if "sorted" in files:
         lines.append(f"The sorted pictures: {files['sorted']}")
+    target = shlex.quote(str(output))
     if labelled.groups:
-        target = shlex.quote(str(output))
         lines.append(f"To make a class of the largest group: handful promote {target} 1=NAME")
         if mixed := next((group for group in labelled.groups if group.kinds > 1), None):
             kinds = " ".join(f"{mixed.number}.{k}=NAME{k}" for k in range(1, mixed.kinds + 1))
             lines.append(f"To split group {mixed.number} into its kinds: handful promote {target} {kinds}")
+    lines.append(f"To correct labels: use the report, then handful label {target} --corrections FILE")
     if before is not None and labelled.comparison is not None and labelled.comparison.warnings:
         lines.append(f"The earlier results are unchanged. To go back, use them again: {before[0]}")
     print_lines(console, lines)

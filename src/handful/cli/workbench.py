@@ -6,12 +6,12 @@ import json
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import console_for
+from handful.cli._console import ask_user, console_for
 from handful.cli._options import Host, Json, Port, need_web
 
 if TYPE_CHECKING:
@@ -23,10 +23,18 @@ def workbench(
     pictures: Annotated[
         Path,
         typer.Argument(
-            metavar="PICTURES_OR_TABLE",
-            help="A folder of pictures; or a table of embeddings (.parquet, .csv) with a column `path`.",
+            metavar="PICTURES_TABLE_OR_RESULTS",
+            help="A folder of pictures; a table of embeddings (.parquet, .csv) with a column `path`; or what `handful "
+            "label` wrote.",
         ),
     ],
+    examples: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of examples, with a folder for each class; pictures in `unknown` are of no class. Give it "
+            "each time."
+        ),
+    ] = None,
     project: Annotated[
         Path | None,
         typer.Option(help="Folder that keeps your work. Default: PICTURES/.handful-workbench, or TABLE.workbench."),
@@ -43,7 +51,8 @@ def workbench(
         typer.Option(min=0, max=1e6, metavar="GB", help="How much may be uploaded on the page, in total."),
     ] = 20,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Load the model file that the project names, without asking.")
+        bool,
+        typer.Option("--yes", help="Load the model that the project names, or the files that results name, unasked."),
     ] = False,
     port: Port = 0,
     host: Host = "127.0.0.1",
@@ -60,18 +69,30 @@ def workbench(
     Your pictures never leave this machine, and they are not changed. Every click is saved at once: stop with Ctrl-C and
     continue another day with the same command.
 
+    With results of `handful label`, their pile is opened with their examples, and promoted pictures have their labels.
+
     Example: handful workbench holiday-pictures/
+    With examples in folders: handful workbench pile/ --examples examples/
+    From results: handful workbench out/
     """
     need_web("the workbench")
     from handful.workbench import Project
+    from handful.workbench.domain.earlier_results import earlier_results, is_results
     from handful.workbench.server.app import make_app
     from handful.workbench.server.serve import bind, serve
 
     console = console_for(as_json)
     socket = bind(host, port)
     try:
+        source: dict[str, Any] = {"examples": examples}
+        if is_results(pictures):
+            if examples is not None:
+                raise ValueError("the results name their own examples: give --examples with a folder of pictures")
+            found = earlier_results(pictures, ask_user(yes))
+            pictures, backbone = found.opened, backbone or found.backbone
+            source = {"examples": found.examples, "given": found.given, "without": found.without}
         size = int(max_upload * 10**9)
-        opened = Project(pictures, project, backbone=backbone, agree=_agree(yes), max_upload=size)
+        opened = Project(pictures, project, backbone=backbone, agree=_agree(yes), max_upload=size, **source)
     except BaseException:
         socket.close()
         raise

@@ -19,12 +19,14 @@ NONE_OF_THESE = -2  # in the y of `fit`: an example of no class; among strings, 
 
 
 def is_no_class(label: Any) -> bool:
-    """Whether a label says that an item belongs to none of the classes: -1, -2, or "unknown" in upper or lower case.
+    """Whether a label says that an item belongs to none of the classes: "unknown" in any case, "-2", -2 or -1.
 
     >>> is_no_class("Unknown"), is_no_class(-1), is_no_class("cat"), is_no_class(0)
     (True, True, False, False)
     """
-    return label.casefold() == UNKNOWN_NAME if isinstance(label, str) else label in (UNKNOWN, NONE_OF_THESE)
+    if isinstance(label, str):
+        return label.casefold() == UNKNOWN_NAME or label == str(NONE_OF_THESE)
+    return label in (UNKNOWN, NONE_OF_THESE)
 
 
 def as_features(x: Any, name: str) -> Array:

@@ -6,6 +6,7 @@ With y the smoothed items of a task (`handful.engines.neighbours`, the support f
     beta = 12 sqrt(0.18 / standard deviation of H over pairs of queries)
     E_ij = exp(beta (H_ij - 1)), i a query, j any item, E_ii = 0;  e0 = mean E over pairs of queries
     P_support = one-hot (2 + 4 / shots of that class), fixed;  P_query = 0 at first
+                (an example of no class has its weight, 2 + 4 / their number, on the outliers)
 
 and then, in each pass, for the known classes k and the outliers::
 

@@ -1,68 +1,22 @@
-"""A check of the results in a folder: which items a person is asked about, and the answers, kept in `checked.json`.
-
-Every answer is in the file before the next question is asked. The file is also a file of corrections: it lists the
-items with their right labels, and `handful label --corrections` makes examples of them. It may come from anyone, so all
-of it is checked when it is read.
-"""
+"""A check of the results in a folder: a sample of the items, the answers in `checked.json`, and what they say."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime, timezone
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-import handful
-from handful.backbones.pictures import KNOWN_SUFFIXES
-from handful.core.checks import UNKNOWN_NAME, is_no_class
-from handful.core.parameters import Number
-from handful.label.paths import next_results
-from handful.label.record import MAX_RECORD_BYTES, Job
-from handful.label.record_schema import Fields, ListOf, Text, find_fault, read_json
-from handful.label.stored_answers import StoredAnswers, read_answers
+from handful.label.sitting import Sitting
+from handful.report.measured import write_measured
 from handful.solving.check import WRONG, Checked, check_answers, draw_sample
-from handful.utils.files import in_brief, write_whole
 
 CHECKED_FILE, REPORT_FILE = "checked.json", "report.html"
-MAX_ANSWERS = 100_000
-SEED_RULE = Number(0, 2**32 - 1, closed=True, whole=True)
-CORRECTION_RULES = Fields({"item": Text(), "label": Text()}, {"item", "label"})
-ANSWER_RULES = Fields({"item": Text(), "says": Text(), "label": Text(optional=True)}, {"item", "says", "label"})
-RULES = Fields(
-    {
-        "corrections": ListOf(CORRECTION_RULES, MAX_ANSWERS), "answers": ListOf(ANSWER_RULES, MAX_ANSWERS),
-        "skipped": ListOf(Text(), MAX_ANSWERS), "seed": SEED_RULE,
-    }
-)  # fmt: skip
-DEFAULTS = {"backbone": "efficientnet_lite0", "method": "auto", "outlier_share": "auto", "group_detail": 0.0}
 
 
-class Answer(NamedTuple):
-    """What a person said of an item. says: the label that it had then; label: the right one, None if only not that."""
-
-    says: str
-    label: str | None
-
-
-class Question(NamedTuple):
-    """An item that a person is asked about. picture: its file, if it is one that may be opened."""
-
-    row: int
-    item: str
-    says: str
-    confidence: float
-    picture: Path | None
-    columns: Mapping[str, Any]
-
-
-class Check:
+class Check(Sitting):
     """The check of a folder of results.
 
     Parameters
@@ -71,55 +25,17 @@ class Check:
         What `handful label` wrote.
     seed : int, optional
         Of the draw of items; by default that of the earlier answers, or 0.
-
-    Raises
-    ------
-    ValueError
-        If there are no results, or if an earlier `checked.json` is damaged or of another pile.
     """
 
+    FILE = CHECKED_FILE
+
     def __init__(self, folder: Path, seed: int | None = None) -> None:
-        self.folder, self.path = folder, folder / CHECKED_FILE
-        self.stored: StoredAnswers = read_answers(folder)
-        self._rows = {name: row for row, name in enumerate(self.stored.names)}
-        self._labels: list[str] = self.stored.answers.labels.tolist()
-        entries = self._read()
-        self.seed = int(entries.get("seed", 0) if seed is None else seed)
-        self.answers = {entry["item"]: Answer(entry["says"], entry["label"]) for entry in entries.get("answers", ())}
-        self.skipped: list[str] = entries.get("skipped", [])
-        self._corrections = {entry["item"]: entry["label"] for entry in entries.get("corrections", ())}
+        super().__init__(folder)
+        self.seed = int(self._entries.get("seed", 0) if seed is None else seed)
 
-    @property
-    def classes(self) -> list[str]:
-        """The names of the classes."""
-        names: list[str] = self.stored.answers.classes.tolist()
-        return names
-
-    def questions(self, count: int) -> list[Question]:
-        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped."""
-        done = [self._rows[name] for name in (*self.answers, *self.skipped)]
-        rows = draw_sample(self.stored.answers, count, seed=self.seed, exclude=done)
-        confidence = self.stored.answers.confidence
-        return [
-            Question(
-                row, self.stored.names[row], self._labels[row], float(confidence[row]),
-                self._picture(self.stored.names[row]),
-                {name: values[row] for name, values in self.stored.others.items()},
-            )
-            for row in rows.tolist()
-        ]  # fmt: skip
-
-    def answer(self, question: Question, label: str | None) -> None:
-        """Store an answer: the right label, or None if the label is wrong and nothing more is known."""
-        if label is not None and is_no_class(label):
-            label = UNKNOWN_NAME
-        self.answers[question.item] = Answer(question.says, label)
-        self.write()
-
-    def skip(self, question: Question) -> None:
-        """Do not ask about an item again."""
-        self.skipped.append(question.item)
-        self.write()
+    def _next_rows(self, count: int, done: Sequence[int]) -> Sequence[int]:
+        rows: list[int] = draw_sample(self.stored.answers, count, seed=self.seed, exclude=done).tolist()
+        return rows
 
     @property
     def truth(self) -> dict[int, Any]:
@@ -147,70 +63,9 @@ class Check:
         right = Counter(label for label, said in seen if label == said)
         return {name: (labels[name], looked_at[name], right[name]) for name in self.classes if labels[name]}
 
-    @property
-    def corrections(self) -> list[dict[str, str]]:
-        """The items whose right label is known: from the answers, and those that were in the file before."""
-        others = {item: label for item, label in self._corrections.items() if item not in self.answers}
-        named = {item: answer.label for item, answer in self.answers.items() if answer.label is not None}
-        return [{"item": item, "label": label} for item, label in (others | named).items()]
-
     def document(self) -> dict[str, Any]:
         """What `checked.json` holds."""
-        return {
-            "handful": handful.__version__,
-            "corrections": self.corrections,
-            "answers": [{"item": item, **answer._asdict()} for item, answer in self.answers.items()],
-            "skipped": self.skipped,
-            "seed": self.seed,
-            "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "checked": self.checked.as_json(),
-        }
-
-    def write(self) -> dict[str, Any]:
-        """Write `checked.json`, whole; return what it holds."""
-        document = self.document()
-        write_whole(self.path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
-        return document
-
-    def next_command(self) -> str | None:
-        """The command that labels the pile again with the answers as examples; None if the job is not known."""
-        job = self.stored.record.job
-        if job is None or not self.corrections:
-            return None
-        places = [str(path) for path in (job.examples, job.pile) if path is not None]
-        more = ["--corrections", str(self.path), "-o", str(next_results(self.folder)), *_options(job)]
-        return shlex.join(["handful", "label", *places, *more])
-
-    def _read(self) -> dict[str, Any]:
-        """The entries of an earlier `checked.json` that are used; none if there is none."""
-        if not self.path.is_file():
-            return {}
-        try:
-            document = read_json(self.path, MAX_RECORD_BYTES)
-            if not isinstance(document, dict):
-                raise ValueError("it must be an object")
-            entries = {name: document[name] for name in RULES.rules if name in document}  # other entries may be there
-            if fault := find_fault(entries, RULES, "it"):
-                raise ValueError(fault)
-            named = [entry["item"] for kind in ("answers", "corrections") for entry in entries.get(kind, ())]
-            for item in (*named, *entries.get("skipped", ())):
-                if item not in self._rows:
-                    raise ValueError(f"{in_brief(item)} is not in the pile")
-        except ValueError as error:
-            raise ValueError(
-                f"{in_brief(self.path)} cannot be used ({error}): move it away, and the check begins anew"
-            ) from None
-        return entries
-
-    def _picture(self, item: str) -> Path | None:
-        """The file of an item, if one of the user's own runs named its folder and it is a picture in that folder."""
-        record, parts = self.stored.record, PurePath(item).parts
-        if not record.own or record.job is None or record.job.pile is None or not record.job.pile.is_dir():
-            return None
-        if PurePath(item).is_absolute() or ".." in parts or PurePath(item).suffix.lower() not in KNOWN_SUFFIXES:
-            return None
-        path = record.job.pile.resolve() / item
-        return path if path.is_file() else None
+        return {**super().document(), "seed": self.seed, "checked": self.checked.as_json()}
 
 
 def update_report(folder: Path, document: Mapping[str, Any]) -> str:
@@ -223,22 +78,11 @@ def update_report(folder: Path, document: Mapping[str, Any]) -> str:
     document : mapping
         What `Check.document` gave.
     """
-    path, room = folder / REPORT_FILE, "handful.report.measured"
-    if not path.is_file() or find_spec(room) is None:
+    path = folder / REPORT_FILE
+    if not path.is_file():
         return ""
     try:
-        import_module(room).write_measured(path, {**document["checked"], "made": document["made"]})
+        write_measured(path, {**document["checked"], "made": document["made"]})
     except (OSError, ValueError) as error:
         return f"The report does not show the check: {error}"
     return ""
-
-
-def _options(job: Job) -> list[str]:
-    """The options of a job that are not the default ones, for the command line."""
-    options: dict[str, Any] = {**job.decision, "backbone": job.backbone or None, "base": job.base, **job.table}
-    words = []
-    for name, value in options.items():
-        if value is not None and value != DEFAULTS.get(name):
-            text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            words += [f"--{name.replace('_', '-')}", text]
-    return words

@@ -7,7 +7,8 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from handful.features import FeatureTable, is_sharded, read
+from handful.core.checks import UNKNOWN_NAME, is_no_class
+from handful.features import FeatureTable, concatenate, is_sharded, read
 from handful.features.number_columns import same_columns
 from handful.utils.files import class_name
 
@@ -15,6 +16,11 @@ Progress = Callable[[str, int, int], None]  # what is being read, items done, al
 # Embeds pictures on other machines: folder, pictures, backbone, what they are, progress, strict
 Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
 TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
+
+
+def class_label(name: str) -> str:
+    """The label as it is used: all that say "no class" become the same."""
+    return UNKNOWN_NAME if is_no_class(name) else name
 
 
 def read_examples(
@@ -26,7 +32,7 @@ def read_examples(
     cache: Any = True,
     embedder: Embedder | None = None,
 ) -> FeatureTable:
-    """Read examples: pictures in one folder for each class, `folder/<class>/...`."""
+    """Read examples: pictures in one folder for each class, `folder/<class>/...`; `unknown` holds those of no class."""
     from handful.backbones import find_pictures
     from handful.backbones.pictures import LITTER
 
@@ -48,7 +54,7 @@ def read_examples(
                 f"{str(part)!r} holds no pictures{why}: every class needs at least one example, or no folder"
             )
         paths += pictures
-        labels += [class_name(part.name)] * len(pictures)
+        labels += [class_label(class_name(part.name))] * len(pictures)
     for stray in within:
         if not stray.is_dir():
             skipped.append((str(stray), "is beside the folders of the classes, not in one of them"))
@@ -65,6 +71,33 @@ def read_examples(
         raise ValueError(f"none of the pictures of class {lost[0]!r} could be read ({why}): give it a good one")
     check_twins(items)
     return items
+
+
+def add_unknown(
+    examples: FeatureTable,
+    source: Path,
+    place: Path | None,
+    backbone: Any = None,
+    options: TableOptions | None = None,
+    **reading: Any,
+) -> FeatureTable:
+    """Add examples that belong to none of the classes: the pictures below a folder, or the rows of a table.
+
+    source: where the other examples are from. backbone, reading: as for `read_pile`, for pictures. options: as for
+    `read_table`, for tables.
+    """
+    if place is None:
+        return examples
+    if of_pictures(place):
+        more = read_pile(place, backbone, what=UNKNOWN_NAME, **reading)
+        more = more.replace(paths=[f"{place.name}/{name}" for name in more.names])
+    else:
+        more = in_order(read_pile_table(place, examples.columns, options, examples.set_aside), examples.columns, place)
+        check_widths(source, examples.dimension, place, more.dimension)
+    skipped = [*examples.skipped, *more.skipped]
+    together = concatenate([examples, more.replace(labels=[UNKNOWN_NAME] * len(more))]).replace(skipped=skipped)
+    check_twins(together)
+    return together
 
 
 def read_pile(
@@ -132,7 +165,8 @@ def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[Feat
             f"name the column of labels with --label{columns}"
         )
     examples = table.take(has_label)
-    return examples.replace(labels=examples.label_names), table.take(~has_label).replace(labels=None)
+    labels = [class_label(str(name)) for name in examples.label_names]
+    return examples.replace(labels=labels), table.take(~has_label).replace(labels=None)
 
 
 def read_pile_table(

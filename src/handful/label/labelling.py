@@ -13,8 +13,7 @@ import numpy as np
 from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
-from handful.core.checks import UNKNOWN_NAME
-from handful.core.checks import is_no_class as is_no_class
+from handful.core.checks import is_no_class
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -22,9 +21,10 @@ from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
 from handful.label.comparison import Comparison
 from handful.label.expectations import precision_in_words
-from handful.label.items import check_twins
+from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving import get_solver
+from handful.solving.ask import belief, worth_asking
 from handful.solving.clusters import check_detail
 from handful.solving.groups import Group, make_groups
 from handful.utils.shares_in_words import percent
@@ -110,6 +110,11 @@ class Labelled(Answers):
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
         return make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+
+    def ask(self, count: int) -> np.ndarray:
+        """The items that are most worth an answer from a person, by their rows, the best first."""
+        groups = [group.items for group in self.groups]
+        return worth_asking(self.pile.features, belief(self), count, groups=groups, exclude=[*self.pile_labels])
 
     @property
     def nearest(self) -> np.ndarray | None:
@@ -248,8 +253,8 @@ def label_items(
     whole_pile, pile_labels = pile, dict(pile_labels or {})
     examples, pile = _move(examples, pile, pile_labels)
     X = np.concatenate([examples.features, pile.features])
-    names = [UNKNOWN_NAME if is_no_class(name) else name for name in examples.label_names]
-    y = np.array([*names, *[None] * len(pile)], dtype=object)
+    examples = examples.replace(labels=[class_label(str(name)) for name in examples.label_names])
+    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     pile_scores = model.outlier_scores_[is_pile]

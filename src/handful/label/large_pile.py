@@ -23,6 +23,7 @@ import numpy as np
 import handful
 from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
+from handful.core.checks import is_no_class
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -35,7 +36,7 @@ from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shard
 from handful.features.table import free_name, row_names
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers, precision_in_words
-from handful.label.items import check_widths, of_pictures, read_labelled
+from handful.label.items import add_unknown, check_widths, of_pictures, read_labelled
 from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,
@@ -124,10 +125,16 @@ def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
 
 
 def check_in_parts(
-    examples: Path, pile: Path, output: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None
+    examples: Path,
+    pile: Path,
+    output: Path,
+    overwrite: bool,
+    formats: Sequence[str] = (),
+    sort: str | None = None,
+    corrections: Sequence[Path] = (),
 ) -> None:
     """Raise ValueError, before the work begins, for options that need the pile in memory and for existing results."""
-    for option, value in (("--export", formats), ("--sort", sort)):
+    for option, value in (("--export", formats), ("--sort", sort), ("--corrections", corrections)):
         if value:
             raise ValueError(f"{option} needs the pile in memory, but this pile is labelled in parts: leave it out")
     place = output / LABEL_FOLDER
@@ -171,6 +178,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
             "there, and leave out --embedding and --columns"
         )
     examples, _ = read_labelled(job.examples, job.table)
+    examples = add_unknown(examples, job.examples, job.unknown, options=job.table)
     check_classes(examples)
     try:
         parts = [job.pile / part_name(number) for number in complete(job.pile)]
@@ -247,17 +255,19 @@ def _solve(
     progress: Callable[[int, int], object],
 ) -> Solved:
     arrays = [scratch / name for name in ARRAY_FILES]
+    labels = np.array(examples.label_names)
+    is_example = np.array([not is_no_class(name) for name in examples.label_names])  # of a class
     if (scratch / MODEL_FILE).is_file():  # an earlier run was killed while it wrote
         probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
         model = load(scratch / MODEL_FILE)
-        model._take_pile(len(examples), scores)  # a model that 0.1.0 wrote does not hold the scores
+        model._take_pile(int(is_example.sum()), scores)  # a model that 0.1.0 wrote does not hold the scores
         return Solved(model, probabilities, scores.astype(np.float64))
     model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
-    labels = np.array(examples.label_names)
     result = solve(
-        examples.features,
-        labels,
+        examples.features[is_example],
+        labels[is_example],
         pile,
+        unknown=None if is_example.all() else examples.features[~is_example],
         method=model._method,
         **model.get_params(deep=False),
         streaming=handful.Streaming(engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress),

@@ -19,7 +19,7 @@ from typing import Any
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.label import exports
 from handful.label.labelling import Labelled
-from handful.label.pile_report import write_report
+from handful.label.pile_report import run_of, write_report
 from handful.label.record import RECORD, Job, record_of
 from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
 from handful.label.summary import label_texts
@@ -110,10 +110,13 @@ def write_outputs(
             with cleanup(lambda: rmtree(scratch)):
                 for name in ("labels.csv", "labels.parquet"):
                     _write_rows(labelled, unfinished / name)
-                write_json(record_of(labelled, job), unfinished / RECORD)
+                record = record_of(labelled, job)
+                write_json(record, unfinished / RECORD)
                 if labelled.examples is not None:
                     labelled.model.save(unfinished / "model.safetensors")
-                write_report(labelled, unfinished / "report.html", title, progress)
+                run = run_of(record["run"], None if job is None else folder)
+                place = None if sort == "move" else folder  # pictures that will be moved get no link
+                write_report(labelled, unfinished / "report.html", title, progress, run, place)
                 for name in formats:
                     file, content = exports.FORMATS[name](
                         labelled.pile, labelled, labelled.model._method, places=places if sort == "move" else None

@@ -8,15 +8,20 @@ from handful.features import is_sharded
 from handful.label.items import of_pictures
 
 
-def check_paths(examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str) -> None:
-    """Raise an error for paths that do not fit together."""
-    for path in filter(None, (examples, pile)):
+def check_paths(
+    examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str, unknown: Path | None = None
+) -> None:
+    """Raise an error for paths that do not fit together. unknown: examples of no class."""
+    for path in filter(None, (examples, pile, unknown)):
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
     if of_pictures(examples) and pile is None:
         raise ValueError("name the folder of pictures to label too: handful label EXAMPLES/ PILE/")
     if pile is not None and of_pictures(examples) != of_pictures(pile):
         raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
+    if unknown is not None and of_pictures(examples) != of_pictures(unknown):
+        kind = "a folder of pictures" if of_pictures(examples) else "a table"
+        raise ValueError(f"--unknown {str(unknown)!r}: give {kind}, as the examples are")
     if sort is not None and not of_pictures(examples):
         raise ValueError("--sort sorts pictures, but a table has none: leave it out")
     if engine != "local" and not of_pictures(examples) and (pile is None or not is_sharded(pile)):

@@ -2,53 +2,107 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
 from handful import report
 from handful.core.arrays import at_usual_scale, unit
 from handful.features import FeatureTable
-from handful.label.expectations import EXPECTED_HEAD, expected_rows
+from handful.label.expectations import EXPECTED_HEAD, expected_in_words, expected_rows, total_of
 from handful.label.labelling import Labelled
+from handful.utils.files import printable
+from handful.utils.shares_in_words import is_low
 
+CORRECTIONS_FILE = "corrections.json"  # as the page calls what it gives
+NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
 MAX_MAP_ROWS = 2000  # rows from which the axes of the map are computed, without UMAP
 Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 
 
-def write_report(labelled: Labelled, path: Path, title: str, progress: Progress) -> None:
-    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups."""
+def write_report(
+    labelled: Labelled,
+    path: Path,
+    title: str,
+    progress: Progress,
+    run: report.Run | None = None,
+    folder: Path | None = None,
+) -> None:
+    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups.
+
+    folder: where the page will be in the end, so that it can link to the pictures; without it there are no links.
+    """
     pile, examples = labelled.pile, labelled.examples
+    expected = _expected(labelled)
     contents = report.make_report(
         labelled,
-        gallery(pile),
+        gallery(pile, folder),
         title=title,
-        sentences=labelled.sentences,
-        examples=None if examples is None else gallery(examples),
+        sentences=[sentence for sentence in labelled.sentences if sentence != expected.sentence],
+        examples=None if examples is None else gallery(examples, folder),
         places=partial(flat_map, pile, examples),
         nearest=labelled.nearest,
         groups=labelled.groups,
         skipped=labelled.skipped,
         made_by=labelled.made_by,
         tables=_tables(labelled),
+        expected=expected,
+        run=run,
         progress=progress,
     )
     report.write(path, contents)
 
 
+def run_of(run_id: str, folder: Path | None) -> report.Run:
+    """A run, with the commands that go on from its results. folder: None if these do not say what was labelled."""
+    if folder is None:
+        return report.Run(run_id)
+    place = shlex.quote(printable(str(folder.resolve())))  # the page may be opened from any folder
+    corrections_command = f"handful label {place} --corrections {CORRECTIONS_FILE}"
+    return report.Run(run_id, f"handful check {place}", corrections_command)
+
+
+def _expected(labelled: Labelled) -> report.Expected:
+    """How many labels should be right; in words also where the method gives no probabilities."""
+    expected = labelled.expected_precision_by_class
+    if expected is None:
+        return report.Expected(NOT_EXPECTED if not labelled.unknown.all() else "")
+    sentence = expected_in_words(expected, bool(labelled.pile_labels))
+    by_class = {str(name): labels for name, labels in expected.items()}
+    return report.Expected(sentence, is_low(*total_of(expected)), by_class)
+
+
 def _tables(labelled: Labelled) -> list[report.Figures]:
     """How many labels of each class should be right; nothing where the method gives no probabilities."""
-    rows = expected_rows(labelled.expected_precision_by_class or {})
+    expected = labelled.expected_precision_by_class or {}
+    rows = expected_rows(expected)
+    doubtful = [n for n, labels in enumerate(e for e in expected.values() if e.labels) if is_low(*labels)]
     note = "By the probabilities of the labels, at the threshold that they were made with."
-    return [report.Figures("How many labels should be right", EXPECTED_HEAD, rows, note)] if rows else []
+    if doubtful:
+        note += " The labels of a doubtful class need a check."
+    title = "How many labels should be right"
+    return [report.Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
 
 
-def gallery(items: FeatureTable) -> report.Gallery:
-    """The names, pictures and labels of items."""
+def gallery(items: FeatureTable, folder: Path | None = None) -> report.Gallery:
+    """The names, pictures and labels of items. folder: where the page is that links to the pictures."""
     labels = [label or "" for label in items.label_names] if items.labels is not None else ()
-    return report.Gallery(items.names, partial(_thumbnail, items), labels)
+    return report.Gallery(items.names, partial(_thumbnail, items), labels, partial(_address, items, folder))
+
+
+def _address(items: FeatureTable, folder: Path | None, i: int) -> str:
+    """The address of a picture, relative to a folder."""
+    if items.files is None or folder is None:
+        return ""
+    try:
+        return quote(os.fsencode(os.path.relpath(items.files[i], folder).replace(os.sep, "/")))
+    except ValueError:  # on another drive of Windows
+        return ""
 
 
 def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +10,11 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
 from handful.features import FeatureTable
 from handful.label.items import of_pictures
-from handful.label.provenance import Agree, Request, refuse
+from handful.label.provenance import Agree, refuse
 from handful.label.record import Group, Job, Mark, Record, marks, read_record
+from handful.label.results_job import trusted_job, without_marks
 from handful.solving.promotion import check_examples, check_names, lower_share
 from handful.utils.files import class_name, in_brief
-
-MAX_LISTED_PATHS = 20  # paths that the question to the user lists
 
 
 def promote_groups(
@@ -59,24 +57,13 @@ def promote_groups(
         The new job. `Job.read` reads its items.
     """
     record = read_record(folder)
-    job, groups = record.job, record.groups
-    if job is None:
-        raise ValueError(f"{in_brief(record.path)} does not say what was labelled: use `handful label` first")
-    if not groups:
+    if record.job is not None and not record.groups:
         raise ValueError(f"the unknowns of {in_brief(folder)} form no groups: there is no group to make a class of")
-    if not record.own and (outside_paths := list(_outside_paths(job, folder))):
-        places = ", ".join(f"{in_brief(place)} ({what})" for what, place in outside_paths[:4])
-        more = f" and {len(outside_paths) - 4} more" if len(outside_paths) > 4 else ""
-        details = [f"    {what}: {place!r}" for what, place in outside_paths[:MAX_LISTED_PATHS]]
-        if len(outside_paths) > MAX_LISTED_PATHS:
-            details.append(f"    and {len(outside_paths) - MAX_LISTED_PATHS} more")
-        agree(Request(record.path, f"use {places}{more}", details))
-    for path in filter(None, (job.examples, job.pile, job.base)):
-        if not path.exists():
-            raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
+    job = trusted_job(record, agree)
     check_examples(examples)
     named = named_groups(record, names, _classes(job), join)
-    promoted = {name: list(items) for name, items in job.promoted.items()}
+    in_groups = {mark for group in named.values() for mark in group.items}
+    promoted = without_marks(job.promoted, in_groups)  # examples of no class may be in a group
     example_total = 0
     for key, name in names.items():
         own = named[key].examples(examples)
@@ -129,29 +116,6 @@ def rows_of_groups(folder: Path, names: Mapping[int | str, str], pile: FeatureTa
     for key, group in named_groups(record, names, [UNKNOWN_NAME], True).items():
         rows.setdefault(names[key], []).extend(places[mark].pop(0) for mark in group.items if places.get(mark))
     return rows
-
-
-def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
-    """The paths in a record that are outside the folder of results, each with what it is.
-
-    A backbone that is a file, or that is downloaded, is always listed: it is a program that will be run.
-    """
-    from handful.backbones.catalogue import DEFAULT, OMNIGLOT, PIXELS
-
-    if job.backbone not in ("", DEFAULT, OMNIGLOT, PIXELS):
-        yield "backbone", job.backbone
-    places = [("examples", job.examples), ("pile", job.pile), ("base file", job.base)]
-    places += [("earlier results", place) for place in job.results]
-    yield from ((what, str(place)) for what, place in places if place is not None and not _is_within(place, folder))
-
-
-def _is_within(place: Path, folder: Path) -> bool:
-    """Whether a place is in a folder, also with links resolved. A path that is outside as text is not looked up."""
-    for whole in (os.path.abspath, os.path.realpath):
-        here, there = Path(whole(folder)), Path(whole(place))
-        if here not in (there, *there.parents):
-            return False
-    return True
 
 
 def _classes(job: Job) -> list[str]:

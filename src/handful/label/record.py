@@ -21,7 +21,7 @@ from handful.features import FeatureTable
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
-from handful.label.items import Embedder, Progress, of_pictures, read_examples, read_pile, read_table
+from handful.label.items import Embedder, Progress, add_unknown, of_pictures, read_examples, read_pile, read_table
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
@@ -31,6 +31,7 @@ from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
 
 RECORD = "results.json"
+MAX_ASKED_ITEMS = 100  # that are worth asking about
 MAX_RECORD_BYTES = 2**26  # more than half a million unknown items in groups
 Mark = tuple[str, str]  # an item's name, and a hash of its content
 
@@ -61,7 +62,7 @@ JOB_RULES = Fields(
         "backbone": Text(), "backbone_options": BACKBONE_RULES, "strict": Flag(), "cache": Flag(),
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
-        "table": TABLE_RULES, "is_share_kept": Flag(),
+        "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -77,7 +78,7 @@ RECORD_RULES = Fields(
     {
         "handful": Text(100), "run": Text(100), "items": COUNT_RULE, "unknown": COUNT_RULE, "outlier_share": SHARE_RULE,
         "outlier_share_interval": ListOf(SHARE_RULE, 2, optional=True), "outlier_share_told": Flag(),
-        "groups": ListOf(GROUP_RULES), "job": JOB_RULES,
+        "groups": ListOf(GROUP_RULES), "job": JOB_RULES, "worth_asking": ListOf(COUNT_RULE),  # rows, the best first
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
         "comparison": Anything(),  # with the results before, for people
         "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
@@ -89,7 +90,11 @@ RECORD_RULES = Fields(
 
 @dataclass(frozen=True)
 class Job:
-    """What to label and how. decision: options of `label_items`; promoted: examples of classes made of groups."""
+    """What to label and how.
+
+    decision: options of `label_items`. promoted: items of the pile that are examples, by class, "unknown" for examples
+    of no class: of groups that became classes, and of corrections.
+    """
 
     examples: Path
     pile: Path | None = None
@@ -106,6 +111,7 @@ class Job:
     base: Path | None = None  # the base file that the user named
     table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`, for tables
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
+    unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
 
     def read(
         self, progress: Progress, embedder: Embedder | None = None
@@ -113,6 +119,7 @@ class Job:
         """Read the examples and the pile, and by row the class of items of the pile that are examples too."""
         if self.pile is None or not of_pictures(self.examples):
             examples, pile = read_table(self.examples, self.pile, self.table)
+            examples = add_unknown(examples, self.examples, self.unknown, options=self.table)
             if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
         else:
@@ -127,6 +134,7 @@ class Job:
                 self.decision.get("method", AUTO), (), base, net.dimension
             )  # raises an error before pictures are read
             examples = read_examples(self.examples, net, **options)
+            examples = add_unknown(examples, self.examples, self.unknown, net, **options)
             pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
             source = {**pile.source, "backbone_options": dict(self.backbone_options)}
             pile = pile.replace(source=source, base=base)
@@ -178,6 +186,7 @@ class Record:
     own: bool
     set_aside: int = 0
     estimated_share: float | None = None  # of unknowns; None if the user set it
+    worth_asking: Sequence[int] = ()  # rows of the items that are most worth an answer, the best first
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -208,6 +217,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
         **labelled.share,
         "groups": groups,
+        "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
         "job": None if job is None else job_entries(job),
     }
     if labelled.comparison is not None:
@@ -225,7 +235,7 @@ def _places(items: Any, some: Any) -> list[int]:
 def job_entries(job: Job) -> dict[str, Any]:
     """The entries of a job, for JSON."""
     own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-    folders = {"examples": job.examples, "pile": job.pile, "base": job.base}
+    folders = {"examples": job.examples, "pile": job.pile, "base": job.base, "unknown": job.unknown}
     paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
     results = [str(folder.resolve()) for folder in job.results]
     return own | paths | {"results": results, "backbone": _whole_path(job.backbone)}
@@ -258,8 +268,9 @@ def read_record(folder: Path) -> Record:
     groups = {group["number"]: _group(group) for group in record["groups"]}
     share = record.get("outlier_share") if record.get("outlier_share_interval") else None
     return Record(
-        path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share
-    )
+        path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share,
+        record.get("worth_asking", ()),
+    )  # fmt: skip
 
 
 def _group(entries: Mapping[str, Any]) -> Group:
@@ -284,6 +295,9 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
                 return f"the {name} of a group are not items of it"
         if parts and (len(parts) < 2 or not all(parts) or len(places) != group["size"]):
             return "the parts of a group are not all of it"
+    asked = record.get("worth_asking", ())
+    if len(set(asked)) != len(asked) or any(row >= record["items"] for row in asked):
+        return "the items that are worth asking about are not items of the pile"
     likely_unknown = record["unknown"] - record.get("set_aside", 0)
     if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
@@ -293,7 +307,7 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
 def _job(entries: Mapping[str, Any] | None) -> Job | None:
     if entries is None:
         return None
-    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base")}
+    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base", "unknown")}
     promoted = {name: _marks(items) for name, items in entries["promoted"].items()}
     return Job(**{**entries, **paths, "promoted": promoted, "results": [Path(place) for place in entries["results"]]})
 

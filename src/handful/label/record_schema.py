@@ -101,11 +101,12 @@ class MapOf:
 
 @dataclass(frozen=True)
 class Fields:
-    """An object with these names. needed: the names that must be there."""
+    """An object with these names. needed: the names that must be there. others_allowed: other names do not matter."""
 
     rules: Mapping[str, Any]
     needed: Set[str] = field(default_factory=frozenset)
     optional: bool = False
+    others_allowed: bool = False
 
 
 def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> str | None:
@@ -116,11 +117,12 @@ def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> 
     if isinstance(rule, Fields):
         if not isinstance(value, dict):
             return f"{where} must be an object"
-        if extra_names := sorted(value.keys() - rule.rules.keys()):
+        extra_names = sorted(value.keys() - rule.rules.keys())
+        if extra_names and not rule.others_allowed:
             return f"{where} has an unknown entry {in_brief(extra_names[0], 40)}"
         if missing_names := sorted(rule.needed - value.keys()):
             return f"{where} has no {missing_names[0]}"
-        parts = [(entry, rule.rules[name], f"{where}.{name}") for name, entry in value.items()]
+        parts = [(entry, rule.rules[name], f"{where}.{name}") for name, entry in value.items() if name in rule.rules]
     elif isinstance(rule, ListOf):
         if not isinstance(value, list) or len(value) > rule.max_length:
             return f"{where} must be a list of at most {rule.max_length:,} entries"

@@ -52,7 +52,8 @@ class Outcome:
         per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
         lines = []
         if self.examples is not None:
-            lines = self._examples_in_words(Counter(name for name in self.examples.label_names if name is not None))
+            shown = Counter(name for name in self.examples.label_names if name is not None)
+            lines = self._examples_in_words(shown, shown.pop(UNKNOWN_NAME, 0))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         unsure = f", {self.set_aside} of them because their label is too unsure" if self.set_aside else ""
@@ -65,11 +66,15 @@ class Outcome:
             lines.append(share)
         return [*lines, self.decision]
 
-    def _examples_in_words(self, per_class: Mapping[str, int]) -> list[str]:
+    def _examples_in_words(self, per_class: Mapping[str, int], none: int) -> list[str]:
+        """per_class: examples of each class; none: examples of none of them."""
         fewest, most = min(per_class.values()), max(per_class.values())
         shots = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         classes = "1 class was" if len(per_class) == 1 else f"{len(per_class)} classes were"
         each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(per_class) > 1)}"
+        if none:
+            others = "none of them" if len(per_class) > 1 else "other things"
+            each += f", and {none} example{'s' * (none != 1)} of {others}"
         return [f"{classes} shown by {each}; the pile holds {self.size} item{'s' * (self.size != 1)}."] + [
             f"The classes {first} and {second} have almost the same name and are treated as two: if they are one "
             "class, give them the same name."

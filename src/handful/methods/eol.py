@@ -6,7 +6,7 @@ Outlier Logits", 2024. Prototypes c_j start at the class means, scale eta_j and 
     l_ij  = tau (exp(eta_j) cos(z_i, c_j) + delta_j)
     pi_i  = sigmoid(logsumexp_j l_ij - log N + log b)               P(known | i)
     p_ij  = pi_i softmax_j(l_ij)                                    P(class j and known | i)
-    CE    = -mean_S log p_iy
+    CE    = -mean_S log p_iy                                        for an example of no class, log(1 - pi_i)
     CO    = -mean_Q sum_j p_ij log p_ij
     MA    = (1/N) sum_j m_j log m_j + m_out log m_out               m_j = w_j mean_Q p_ij, w_j = N / (1 - b)
                                                                     m_out = mean_Q (1 - pi_i) / b

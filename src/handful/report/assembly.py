@@ -11,7 +11,7 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
-from handful.report.contents import Figures, Group, Item, Report
+from handful.report.contents import Expected, Figures, Group, Item, Report, Run
 
 MAX_REPORT_ITEMS = 5000
 MAX_CENTRAL_ITEMS = 40  # of each group, whatever their confidence
@@ -50,12 +50,15 @@ class Gallery:
     thumbnail : callable
         Gives the picture of the i-th item, a small JPEG or PNG; or None.
     labels : sequence of str
-        For examples: the class of each.
+        For examples: the class of each; "unknown" for an example of none of the classes.
+    file : callable
+        Gives the address of the i-th item's file, relative to the page; or "".
     """
 
     names: Sequence[str]
     thumbnail: Callable[[int], bytes | None] = lambda i: None
     labels: Sequence[str] = ()
+    file: Callable[[int], str] = lambda i: ""
 
 
 def make_report(
@@ -72,6 +75,8 @@ def make_report(
     made_by: Mapping[str, object] | None = None,
     tables: Sequence[Figures] = (),
     can_promote: bool = True,
+    expected: Expected | None = None,
+    run: Run | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """The report of a labelled pile.
@@ -105,7 +110,12 @@ def make_report(
     tables : sequence of Figures
         Figures to show above the items.
     can_promote : bool
-        Whether `handful promote` can make classes of the groups: the page then says how.
+        Whether `handful promote` can make classes of the groups, and `handful label` take corrections: the page then
+        says how.
+    expected : Expected, optional
+        How many labels should be right.
+    run : Run, optional
+        The run that made the answers, and the commands that go on from it.
     progress : callable
         Called with "report", how many items are done, and of how many.
 
@@ -144,6 +154,8 @@ def make_report(
         [_group(group, place_of) for group in groups],
         tables,
         can_promote,
+        expected or Expected(),
+        run or Run(),
     )
 
 
@@ -189,6 +201,7 @@ def _pile_items(
                 () if nearest is None else [example_names[k] for k in nearest[i]],
                 alternative_confidence=float(alternative[i]),
                 p_unknown=math.nan if p_unknown is None else float(p_unknown[i]),
+                file=pile.file(i),
             )
         )
     progress("report", len(rows), len(rows))
@@ -199,6 +212,9 @@ def _example_items(examples: Gallery | None, on_map: Sequence[Place]) -> list[It
     if examples is None:
         return []
     return [
-        Item(examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True)
+        Item(
+            examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True,
+            file=examples.file(k),
+        )
         for k, label in enumerate(examples.labels)
-    ]
+    ]  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
+from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 
 
@@ -22,7 +24,7 @@ class Item:
     label : str
         `closest` or "unknown"; for an example its class.
     closest : str
-        Its most probable class.
+        Its most probable class; for an example of none of the classes "unknown".
     confidence : float
         How sure the label is; nan if that is not known.
     score : float
@@ -39,6 +41,8 @@ class Item:
         The calibrated probability that it is unknown; nan if there is none.
     note : str
         A remark.
+    file : str
+        The address of its file, relative to the page: the page links to it.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Item:
     alternative_confidence: float = math.nan
     p_unknown: float = math.nan
     note: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,16 +96,60 @@ class Figures:
         The cells, as the text to print; the first cell of a row names it.
     note : str
         A remark below the table.
+    doubtful : sequence of int
+        The rows to mark as doubtful, by their number.
+    id : str
+        The id of its element, where the script needs to find it.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    doubtful: Sequence[int] = ()
+    id: str = ""
 
     def __post_init__(self) -> None:
         if wrong := [n for n, row in enumerate(self.rows) if len(row) != len(self.columns)]:
             raise ValueError(f"table {self.title!r}: rows {wrong} do not have {len(self.columns)} cells")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of the labels before somebody checks them.
+
+    Parameters
+    ----------
+    sentence : str
+        How many labels should be right, in words.
+    is_low : bool
+        Whether that is so few that somebody must check them.
+    by_class : mapping of ExpectedLabels
+        How many labels each class got, and how many of them should be right.
+    """
+
+    sentence: str = ""
+    is_low: bool = False
+    by_class: Mapping[str, ExpectedLabels] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run that made the answers, and the commands that go on from it.
+
+    Parameters
+    ----------
+    id : str
+        Tells it from other runs: the browser keeps corrections under it.
+    check_command : str
+        Measures how many labels are right.
+    corrections_command : str
+        Labels the pile again with the corrections that the page gives.
+    """
+
+    id: str = ""
+    check_command: str = ""
+    corrections_command: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +179,12 @@ class Report:
     tables : sequence of Figures
         Figures to show above the items.
     can_promote : bool
-        Whether `handful promote` can make classes of the groups: the page then says how.
+        Whether `handful promote` can make classes of the groups, and `handful label` take corrections: the page then
+        says how.
+    expected : Expected
+        How many labels should be right.
+    run : Run
+        The run that made the answers.
     """
 
     title: str
@@ -144,6 +198,8 @@ class Report:
     groups: Sequence[Group] = ()
     tables: Sequence[Figures] = ()
     can_promote: bool = True
+    expected: Expected = field(default_factory=Expected)
+    run: Run = field(default_factory=Run)
 
     def check(self) -> None:
         """Raise ValueError if something in it contradicts something else; the message names the item or group."""
@@ -152,6 +208,10 @@ class Report:
         if math.isnan(self.threshold):
             raise ValueError("threshold is nan: give the outlier score above which an item is unknown")
         for item in self.items:
+            if urlsplit(item.file).scheme or item.file.startswith("//"):
+                raise ValueError(f"item {item.name!r}: its file {item.file!r} must be an address relative to the page")
+            if item.example and item.label == item.closest == UNKNOWN_NAME:
+                continue
             if item.closest not in self.classes:
                 raise ValueError(f"item {item.name!r}: {item.closest!r} is not one of the classes {list(self.classes)}")
             if item.label not in (item.closest, UNKNOWN_NAME):

@@ -9,7 +9,6 @@ comes near the window: a page with twenty thousand pictures opens as fast as one
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from base64 import b64encode
@@ -20,13 +19,20 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.report.contents import Group, Item, Report
-from handful.report.html_text import escape, facts, paragraphs, printable, table
+from handful.report.html_text import DOUBTFUL_MARK, escape, facts, paragraphs, printable, safe_json, table
 from handful.utils.files import write_whole
+from handful.utils.shares_in_words import is_low, percent
+from handful.utils.version import __version__
 
-STYLES = ("base.css", "tools.css", "cards.css", "layout.css")  # one style sheet, in this order
-SCRIPTS = ("data.js", "plots.js", "cards.js", "groups.js", "doubts.js", "page.js")  # one script, in this order
+# One style sheet and one script, made of these files in this order.
+STYLES = ("base.css", "tools.css", "cards.css", "detail.css", "corrections.css", "layout.css")
+SCRIPTS = (
+    "data.js", "trust.js", "plots.js", "cards.js", "corrections.js", "chooser.js", "detail.js", "groups.js",
+    "doubts.js", "page.js",
+)  # fmt: skip
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
 
@@ -64,10 +70,11 @@ def render(report: Report) -> str:
         script_hash=_hash(script),
         css=css,
         script=script,
+        trust=_trust(report),
         sentences=paragraphs(report.sentences),
         tables="\n".join(map(table, report.tables)),
-        data=_json(_data(report)),
-        pictures=_json([_picture(item) for item in report.items]),
+        data=safe_json(_data(report)),
+        pictures=safe_json([_picture(item) for item in report.items]),
         skipped_title=f"{count:,} file{'s' * (count != 1)} skipped, and why" if count else "No file was skipped",
         skipped="\n".join(skipped),
         facts=facts(report.made_by),
@@ -106,7 +113,7 @@ def _joined(names: tuple[str, ...]) -> str:
 
 def _data(report: Report) -> dict[str, Any]:
     """What the script reads: one row per item, with classes and nearest examples by their number."""
-    classes = {name: n for n, name in enumerate(report.classes)}
+    classes = {name: n for n, name in enumerate([*report.classes, UNKNOWN_NAME])}
     examples: dict[str, int] = {}
     for n, item in enumerate(report.items):
         if item.example:
@@ -119,7 +126,31 @@ def _data(report: Report) -> dict[str, Any]:
         "items": [_row(item, classes, examples) for item in report.items],
         "groups": [_group(group) for group in report.groups],
         "promote": bool(report.can_promote),
+        "handful": __version__,
+        "run": report.run.id or sha256(repr(report.items).encode("utf-8", "replace")).hexdigest()[:32],
+        "command": printable(report.run.corrections_command),
+        "expected": [_expected(report.expected.by_class.get(name)) for name in report.classes],
     }
+
+
+def _trust(report: Report) -> str:
+    """How many labels should be right, as html; the script replaces it by what was measured."""
+    sentence, command = report.expected.sentence, report.run.check_command
+    if not sentence:
+        return '<div id="trust" class="trust" hidden></div>'
+    how = f"Not checked yet. To measure it: <code>{escape(command)}</code>" if command else ""
+    class_name, mark = ("trust doubtful", DOUBTFUL_MARK) if report.expected.is_low else ("trust", "")
+    return (
+        f'<div id="trust" class="{class_name}"><b class="kind">Expected</b> '
+        f'<span dir="auto">{escape(sentence)}</span>{mark} <span class="note">{how}</span></div>'
+    )
+
+
+def _expected(labels: ExpectedLabels | None) -> list[Any] | None:
+    """How many labels of a class should be right, in words, and whether these are doubtful."""
+    if labels is None or not labels.labels:
+        return None
+    return [f"{percent(labels.precision)} should be right", is_low(*labels)]
 
 
 def _group(group: Group) -> list[Any]:
@@ -133,7 +164,7 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
     nearest = [examples.get(name, printable(name)) for name in item.nearest]
     return [
         printable(item.name), kind, classes[item.closest], *map(_number, numbers), nearest, _number(item.p_unknown),
-        printable(item.note),
+        printable(item.note), item.file,
     ]  # fmt: skip
 
 
@@ -153,12 +184,6 @@ def _number(value: float) -> float | str | None:
     """JSON has no nan and no infinity: the script turns None and text back into them."""
     value = float(value)
     return value if math.isfinite(value) else None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _json(value: object) -> str:
-    """Plain ASCII without <, > and &: nothing in it can end the block that it is in."""
-    plain = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _hash(code: str) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Mapping, Sequence
 
 from handful.report.contents import Figures
+
+DOUBTFUL_ROW = ' class="doubtful"'
+DOUBTFUL_MARK = ' <span class="doubt">doubtful</span>'  # a word beside the colour
 
 
 def escape(value: object) -> str:
@@ -39,12 +43,20 @@ def table(figures: Figures) -> str:
     """A table that scrolls sideways if the window is narrow."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in figures.columns)
     rows = "\n".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in figures.rows
+        f'<tr{DOUBTFUL_ROW * (n in figures.doubtful)}><th scope="row">{escape(first)}'
+        f"{DOUBTFUL_MARK * (n in figures.doubtful)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>"
+        for n, (first, *rest) in enumerate(figures.rows)
     )
     note = f'<p class="note" dir="auto">{escape(figures.note)}</p>' if figures.note else ""
-    return f"""<div class="figures" role="region" aria-label="{escape(figures.title)}" tabindex="0">
+    own_id = f' id="{escape(figures.id)}"' if figures.id else ""
+    return f"""<div{own_id} class="figures" role="region" aria-label="{escape(figures.title)}" tabindex="0">
 <table><caption dir="auto">{escape(figures.title)}</caption>
 <thead><tr>{head}</tr></thead>
 <tbody>{rows}</tbody></table>{note}
 </div>"""
+
+
+def safe_json(value: object) -> str:
+    """Plain ASCII without <, > and &: nothing in it can end the block that it is in."""
+    plain = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -2,13 +2,14 @@
 
 With p_i the K probabilities of the classes and of unknown, and x the features about their mean, of unit length::
 
-    h_i  = entropy of p_i / log K                                   how open an item is, from 0 to 1
-    k_ij = exp(12 (x_i . x_j - 1))                                  how much an answer about i says about j
+    h_i  = (entropy of p_i / log K)^(1/2)                           how open an item is, from 0 to 1
+    k_ij = exp(4 (x_i . x_j - 1))                                   how much an answer about i says about j
     i*   = argmax_i h_i sum_j h_j max(0, k_ij - max_{c chosen} k_cj)
 
 The next item is the one that is open itself and says most about other open items that no chosen item speaks for. So
-items are spread over the pile, and outliers that resemble nothing come late. Nobody has said yet what a new group of
-unknowns is: however sure it looks, its items count as half open.
+items are spread over the pile, and items that resemble nothing come late. To ask about the least sure items alone helps
+less than to ask about random ones (benchmarks/results/answers.md). Nobody has said yet what a new group of unknowns is:
+however sure it looks, its items count as half open.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, to_numpy, unit
 
-SHARPNESS = 12.0  # of the similarity
+SHARPNESS = 4.0  # of the similarity
 MAX_CANDIDATES = 2000  # items that are compared with each other: the most open ones
 GROUP_OPENNESS = 0.5  # of an item in a group of unknowns, at least
 RANK_SHARPNESS = 12.0  # of P(unknown) around the threshold, where scores only rank
@@ -60,7 +61,7 @@ def worth_asking(
     p = np.asarray(probabilities, np.float64)
     if len(p) != len(features):
         raise ValueError(f"there are {len(features)} items and probabilities of {len(p)}: one row for each is needed")
-    open_by = -(p * np.log(np.maximum(p, 1e-12))).sum(axis=1) / np.log(max(p.shape[1], 2))
+    open_by = np.sqrt(np.maximum(-(p * np.log(np.maximum(p, 1e-12))).sum(axis=1), 0) / np.log(max(p.shape[1], 2)))
     for rows in groups:
         open_by[rows] = np.maximum(open_by[rows], GROUP_OPENNESS)
     open_by[list(exclude)] = -1.0

@@ -1,4 +1,4 @@
-// Cards, the sheet that opens from a card, and lists in which only the cards near the window exist.
+// Cards, and lists in which only the cards near the window exist.
 
 const SMALL = 96; // pixels
 
@@ -103,7 +103,8 @@ function makeCard(item) {
     open.append(make("span", { class: "mark", title: "worth a look" }, make("span", { class: "hid" }, "worth a look: "), item.doubt));
   }
   const names = ["card", ...(item.unknown ? ["unknown"] : []), ...(item.doubt ? ["look"] : [])];
-  const node = make("li", { class: names.join(" ") }, open);
+  const frame = make("div", { class: "frame" }, open, ...(canCorrect ? [correctButton(item)] : []));
+  const node = make("li", { class: names.join(" "), "data-id": item.id }, frame);
   node.append(nameOf(item), label, score);
   if (anyNote) node.append(make("p", { class: "remark", dir: "auto", title: item.note }, item.note));
   if (anyNear) node.append(nearestOf(item));
@@ -120,7 +121,7 @@ function nameOf(item) {
 }
 
 function thumbButton(item, attributes = {}) {
-  const button = make("button", { type: "button", class: "open", "aria-label": item.name, ...attributes });
+  const button = make("button", { type: "button", class: "open", "aria-label": item.name, "data-id": item.id, ...attributes });
   button.append(thing === "item" ? make("bdi", {}, item.name) : pictureOf(pictures[item.id]));
   button.addEventListener("click", () => showDetail(item));
   return button;
@@ -139,44 +140,4 @@ function nearestOf(item) {
   }
   line.title = item.near.map(exampleName).join("\n");
   return line;
-}
-
-const detail = byId("detail");
-detail.addEventListener("click", (event) => event.target === detail && detail.close()); // beside the sheet
-
-function showDetail(item) {
-  const facts = make("dl");
-  const fact = (name, ...value) => facts.append(make("dt", {}, name), make("dd", {}, ...value));
-  if (item.example) fact("example of", make("bdi", {}, data.classes[item.closest]));
-  else {
-    fact("label", make("bdi", {}, labelOf(item)), item.unknown === item.unknownAtFirst ? "" : " at this threshold");
-    if (item.unknown) fact("closest class", make("bdi", {}, data.classes[item.closest]));
-    if (item.unknown && item.group) fact("group", make("bdi", {}, groupName(item)));
-    fact("confidence", percent(sureOf(item)) || "n/a");
-    if (calibrated) fact("P(unknown)", percent(item.chance) || "n/a");
-    if (item.doubt) fact("worth a look", item.doubt);
-    fact("outlier score", `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
-  }
-  if (item.note) fact("note", make("bdi", {}, item.note));
-  const close = make("button", { type: "button", autofocus: "" }, "Close");
-  close.addEventListener("click", () => detail.close());
-  const find = make("button", { type: "button" }, "Go to its card");
-  find.addEventListener("click", () => {
-    detail.close();
-    goTo(item);
-  });
-  const name = make("h2", { id: "detail-name", dir: "auto" }, ...wrapping(item.name));
-  const sheet = make("div", { class: "about" }, pictureOf(pictures[item.id]), make("div", {}, name, facts));
-  detail.replaceChildren(sheet);
-  if (item.near.length) {
-    const list = make("ul", { role: "list" });
-    for (const near of item.near) {
-      const picture = typeof near === "number" ? pictures[near] : null;
-      const label = typeof near === "number" ? [make("b", {}, data.classes[items[near].closest]), " "] : [];
-      list.append(make("li", {}, ...(picture ? [pictureOf(picture)] : []), make("bdi", {}, ...label, ...wrapping(exampleName(near)))));
-    }
-    detail.append(make("h3", {}, "Nearest examples"), list);
-  }
-  detail.append(make("p", { class: "buttons" }, find, close));
-  if (!detail.open) detail.showModal();
 }

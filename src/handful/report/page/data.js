@@ -18,8 +18,8 @@ function takeData(id) {
 
 const data = takeData("data");
 const pictures = takeData("pictures");
-const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, note], id) => ({
-  id, name, closest, near, note, small: name.toLowerCase(),
+const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, note, file], id) => ({
+  id, name, closest, near, note, file, small: name.toLowerCase(),
   example: kind === 2,
   unknownAtFirst: kind === 1, // at the threshold that the labels were made with
   unknown: kind === 1,
@@ -66,6 +66,7 @@ function decide(item) {
   if (now.threshold === firstThreshold || Number.isNaN(item.score)) return item.unknownAtFirst;
   return item.score > now.threshold;
 }
+const className = (k) => data.classes[k] ?? data.unknown; // an example of none of the classes has the number after them
 const labelOf = (item) => (item.unknown ? data.unknown : data.classes[item.closest]);
 const sureAs = (item, unknown) => (unknown === item.unknownAtFirst ? item.confidence : item.otherwise);
 const sureOf = (item) => sureAs(item, item.unknown);

@@ -9,32 +9,39 @@ const aside = groups[groups.length - 1];
 
 function makeGroup(name, k) {
   const unknown = k === data.classes.length;
-  const examples = unknown ? [] : items.filter((item) => item.example && item.closest === k);
+  const examples = items.filter((item) => item.example && item.closest === k);
   const total = make("small");
   const cards = make("ul", { role: "list", class: "cards" });
-  const strip = make("ul", { role: "list", class: "examples", "aria-label": `Examples of ${name}` });
+  const strip = make("ul", { role: "list", class: "examples", "aria-label": `Examples of ${unknown ? "none of the classes" : name}` });
   const empty = make("p", { class: "nothing" }, `No ${thing} here at this threshold.`);
-  const heading = make("h2", { id: `h${k}` }, make("bdi", {}, name), " ", total);
+  const trust = unknown ? null : trustOf(k);
+  const right = make("small", { class: "right" }, trust ? `${trust.kind === "measured" ? "measured: " : ""}${trust.words}` : "");
+  const marks = trust?.doubtful ? [" ", doubtMark()] : [];
+  const heading = make("h2", { id: `h${k}` }, make("bdi", {}, name), " ", total, ...(trust ? [" ", right] : []), ...marks);
   const section = make("section", { id: `g${k}`, class: unknown ? "unknown" : "known", "aria-labelledby": `h${k}` });
   section.append(heading, ...(examples.length ? [strip] : []), ...(unknown ? [kinds] : []), cards, empty);
   const sum = make("b");
-  const link = make("li", { class: section.className }, make("a", { href: `#g${k}` }, make("bdi", {}, name), " ", sum));
+  const link = make("li", { class: section.className }, make("a", { href: `#g${k}` }, make("bdi", {}, name), " ", ...(marks.length ? [doubtMark(), " "] : []), sum));
   if (!unknown) {
-    const { hue, tier } = classTone(k, data.classes.length);
-    for (const node of [section, link]) {
-      node.style.setProperty("--hue", hue);
-      node.style.setProperty("--tier", tier);
-    }
+    const key = make("li", { class: "known" }, make("a", { href: `#g${k}` }, make("bdi", {}, name)));
+    for (const node of [section, link, key]) setTone(node, classTone(k, data.classes.length));
+    byId("class-key").append(key);
+    brighten(key, k);
   }
+  brighten(link, k);
+  byId("groups").append(section);
+  byId("links").append(link);
+  return { k, section, cards, strip, empty, total, right, sum, examples, size: 0, grid: new CardList(cards, cardOf) };
+}
+
+// While a link to a class is pointed at, the map shows the points of the class alone.
+function brighten(link, k) {
   for (const [event, value] of [["mouseenter", k], ["mouseleave", null], ["focusin", k], ["focusout", null]]) {
     link.addEventListener(event, () => {
       now.bright = value;
       map.draw();
     });
   }
-  byId("groups").append(section);
-  byId("links").append(link);
-  return { k, section, cards, strip, empty, total, sum, examples, size: 0, grid: new CardList(cards, cardOf) };
 }
 
 // ---- The map -------------------------------------------------------------------------------------------------------
@@ -50,7 +57,7 @@ const map = new PointMap(byId("points"), byId("tip"), points, data.classes, {
     dim: !matches(item) || (now.bright !== null && now.bright !== (item.unknown ? aside.k : item.closest)),
   }),
   describe: (tip, item) => {
-    const label = item.example ? ["example of ", data.classes[item.closest]] : ["", labelOf(item)];
+    const label = item.example ? ["example of ", data.classes[item.closest] ?? "none of the classes"] : ["", labelOf(item)];
     const score = item.example ? "" : `, outlier score ${range.text(item.score)}`;
     const lines = make("div", {}, make("p", { class: "name", dir: "auto" }, ...wrapping(item.name)));
     lines.append(make("p", {}, label[0], make("bdi", {}, label[1]), score));
@@ -167,7 +174,8 @@ function refresh() {
     group.sum.textContent = count(group.size);
     group.total.textContent = filtered ? `${count(visible)} of ${things(group.size)}` : things(group.size);
     if (group === aside) group.total.append(" set aside");
-    else if (group.examples.length) group.total.append(`, ${count(group.examples.length)} example${group.examples.length === 1 ? "" : "s"}`);
+    if (group.examples.length) group.total.append(`, ${count(group.examples.length)} example${group.examples.length === 1 ? "" : "s"}`);
+    group.right.hidden = now.threshold !== firstThreshold; // it is said of the labels as they were made
     group.section.hidden = filtered && !visible;
     group.empty.hidden = visible > 0;
     group.grid.measure(size.columns, size.pitch, size.gap);
@@ -201,14 +209,18 @@ function eachFrame(work) {
 }
 const soon = eachFrame(refresh);
 
-// Rows of text as RFC 4180 describes.
+// Rows of text as RFC 4180 describes. Text that a spreadsheet would compute gets an apostrophe in front, as in all CSV
+// files of handful (utils/csv_file.py).
 function csv(rows) {
-  const cell = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const isFormula = (value) => /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(value) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(value);
+  const plain = (value) => (isFormula(value) ? `'${value}` : value);
+  const quoted = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const cell = (value) => quoted(plain(value));
   return rows.map((row) => row.map((value) => cell(String(value))).join(",") + "\n").join("");
 }
 
-function download(name, content) {
-  const address = URL.createObjectURL(new Blob([content], { type: "text/csv" }));
+function download(name, content, type = "text/csv") {
+  const address = URL.createObjectURL(new Blob([content], { type }));
   make("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
@@ -280,6 +292,8 @@ addEventListener("beforeprint", () => { // on paper there are all cards
   }
 });
 addEventListener("afterprint", drawCards);
+if (measured) showMeasured();
+startCorrections();
 measure();
 refresh();
 document.documentElement.dataset.ready = "";

@@ -147,6 +147,7 @@ class PointMap {
       const { hue, tier } = classTone(k, this.classes.length);
       return `oklch(${light + tier * step} ${chroma} ${hue})`;
     });
+    tones.push(value("--unknown")); // of examples of none of the classes
     const paths = new Map(); // one path for each way of drawing: a fill for each class, not for each point
     for (const item of this.points) {
       const { kind, dim } = this.look(item);

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path, PurePath, PureWindowsPath
 
-from handful.workbench.domain.changes import MAX_ID
+from handful.workbench.domain.changes import MAX_ID, WRONG
 from handful.workbench.domain.run_arrays import read_facts, unpack
 
 FILE, LOCK = "workbench.sqlite", "lock.sqlite"
@@ -41,6 +41,14 @@ MIGRATIONS = (
         undone INTEGER NOT NULL DEFAULT 0
     );
     """,
+    # The run that is shown, which is not always the last one; the answers of checks
+    """
+    ALTER TABLE history ADD COLUMN run_before INTEGER;
+    CREATE TABLE checks (
+        run INTEGER NOT NULL, item INTEGER NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (run, item)
+    ) WITHOUT ROWID;
+    INSERT OR REPLACE INTO meta SELECT 'run', coalesce(CAST(max(id) AS TEXT), '') FROM runs;
+    """,
 )
 
 
@@ -57,7 +65,7 @@ ROW_RULES = {
     "meta": f"{_is_text('key', 100)} AND {_is_text('value', 10_000)}",
     "sqlite_sequence": f"{_is_text('name', 100)} AND typeof(seq) = 'integer' AND seq BETWEEN 0 AND {MAX_ID}",
     "items": (
-        f"{_is_id('id')} AND origin IN ('pile', 'uploads') AND {_is_text('name', 100_000)} "
+        f"{_is_id('id')} AND origin IN ('pile', 'uploads', 'examples') AND {_is_text('name', 100_000)} "
         f"AND state IN ('there', 'skipped', 'gone') AND (reason IS NULL OR {_is_text('reason', 10_000)})"
     ),
     "classes": (
@@ -73,6 +81,15 @@ ROW_RULES = {
     "history": (
         f"{_is_id('id')} AND {_is_text('text', 100_000)} AND typeof(change) = 'text' "
         f"AND (run IS NULL OR {_is_id('run')}) AND undone IN (0, 1)"
+    ),
+}
+# Rules that are added in the second version
+LATER_ROW_RULES = {
+    "meta": "key != 'run' OR value = '' OR value IN (SELECT CAST(id AS TEXT) FROM runs)",
+    "history": f"run_before IS NULL OR {_is_id('run_before')}",
+    "checks": (
+        f"run IN (SELECT id FROM runs) AND {_is_id('item')} "
+        f"AND typeof(answer) = 'integer' AND answer BETWEEN {WRONG} AND {MAX_ID}"
     ),
 }
 
@@ -189,14 +206,17 @@ def _schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def _check_rows(db: sqlite3.Connection, path: Path, any_name: bool) -> None:
-    for table, rule in ROW_RULES.items():
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    rules = [*ROW_RULES.items(), *(LATER_ROW_RULES.items() if version > 1 else ())]
+    for table, rule in rules:
         if db.execute(f"SELECT 1 FROM {table} WHERE NOT coalesce({rule}, 0) LIMIT 1").fetchone():
             raise Unusable(path, f"its table {table} holds a row that handful does not write")
     for query in ("SELECT name, reason FROM items", "SELECT name FROM classes", "SELECT text FROM history"):
         for name, *_ in db.execute(query):  # SQLite raises an error if a text is not valid
             if "items" in query and not any_name and not is_item_name(name):
                 raise Unusable(path, f"the name {name!r:.80} of an item leads out of the folder")
-    last = db.execute("SELECT facts, arrays FROM runs ORDER BY id DESC LIMIT 1").fetchone()
+    shown = "(SELECT max(id) FROM runs)" if version < 2 else "(SELECT value FROM meta WHERE key = 'run')"
+    last = db.execute(f"SELECT facts, arrays FROM runs WHERE id = CAST({shown} AS INTEGER)").fetchone()
     if last is not None:
         try:
             read_facts(last[0])

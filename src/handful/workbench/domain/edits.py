@@ -3,85 +3,42 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.workbench.domain import groups
 from handful.workbench.domain.changes import Change
+from handful.workbench.domain.pile import MAX_NAME_CHARACTERS
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.runs import NONE, UNKNOWN, GroupFacts, RowAnswers, Run
+from handful.workbench.domain.runs import NONE, UNKNOWN, GroupFacts, RowAnswers
 from handful.workbench.domain.state import Class, State
 from handful.workbench.domain.store import Store, next_class
+from handful.workbench.domain.undoable import PROMOTED, Undoable
 from handful.workbench.domain.views import row_of
 
-MAX_NAME_CHARACTERS = 200  # characters of a class's name
 KEYS = range(1, 10)
-Promotion = tuple[int, list[int], int]  # the class, the items of the group, and one that became an example
 
 
-class Edits:
-    """The part of a `Project` that people change.
+class Promotion(NamedTuple):
+    """A group of a run that became a class, or was added to one."""
 
-    The state is a `State`, which is replaced and never changed: a reader takes it once and sees one moment. A writer
-    holds the lock and writes to the store first.
-    """
+    run: int
+    number: int  # of the class
+    items: list[int]  # of the group
+    example: int  # one of those that became examples
+
+
+class Edits(Undoable):
+    """The part of a `Project` that people change."""
 
     def __init__(self, store: Store, state: State) -> None:
-        self.store = store
-        self._lock = threading.RLock()
-        self._state = self._stored_state = state  # with changes that are not committed yet, and as on the disk
-        self._is_batch = False
-        self._promotions: list[Promotion] = []  # since the last run
-        self._listeners: list[Callable[[], None]] = []
-
-    @property
-    def state(self) -> State:
-        """The state as it is on the disk."""
-        return self._stored_state
-
-    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function, from any thread, after each change; return a function that ends this."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
-
-    def tell(self) -> None:
-        """Call every listener."""
-        for listener in tuple(self._listeners):
-            listener()
-
-    def together(self, works: Sequence[Callable[[], Any]]) -> list[tuple[Any, Exception | None]]:
-        """Make several changes in one transaction, because writing to the disk is slow; return results or errors.
-
-        A change that fails changes nothing, and the others are stored. If the disk fails, none is stored.
-        """
-        with self._lock:
-            before, results = self._state, list[tuple[Any, Exception | None]]()
-            self._is_batch = True
-            try:
-                with self.store.write():
-                    for work in works:
-                        try:
-                            results.append((work(), None))
-                        except Exception as error:
-                            results.append((None, error))
-            except BaseException:
-                self._state = before
-                raise
-            finally:
-                self._is_batch = False
-                self._publish()
-        return results
-
-    def _publish(self) -> None:
-        if not self._is_batch:
-            self._stored_state = self._state
-            self.tell()
+        super().__init__(store, state)
+        self._promotions: list[Promotion] = []
 
     def label(self, items: Sequence[int], code: int | None) -> int:
         """Give items a class, `UNKNOWN`, or no label; return how many have changed."""
@@ -166,12 +123,13 @@ class Edits:
                 number = next_class(tx) if into is None else into
                 labels = tuple(_label_steps(state, [(int(i), number) for i in rows]))
                 if into is not None:
-                    return Change(f"group {group} added to class {name}", labels)
-                return Change(f"group {group} made class {name}", labels, ((number, None, self._new(name)),))
+                    return Change(f"{PROMOTED}{group} added to class {name}", labels)
+                return Change(f"{PROMOTED}{group} made class {name}", labels, ((number, None, self._new(name)),))
 
             change = self._do(make)
             number = into if into is not None else change.classes[0][0]
-            self._promotions.append((number, state.pile.ids[members].tolist(), int(state.pile.ids[rows[0]])))
+            items, example = state.pile.ids[members].tolist(), int(state.pile.ids[rows[0]])
+            self._promotions.append(Promotion(self.last_run().id, number, items, example))
             return number
 
     def split_group(self, number: int) -> None:
@@ -204,50 +162,6 @@ class Edits:
                 step = (run.id, run.threshold, float(threshold))
                 self._do(lambda tx: Change(f"threshold {run.threshold:.3g} changed to {threshold:.3g}", threshold=step))
 
-    def undo(self) -> str:
-        """Undo the last step; return what it was."""
-        return self._turn(self.store.undo, "there is nothing to undo")
-
-    def redo(self) -> str:
-        """Do the last undone step again; return what it was."""
-        return self._turn(self.store.redo, "there is nothing to do again")
-
-    def _turn(self, step: Callable[[], Change | None], otherwise: str) -> str:
-        with self._lock:
-            change = step()
-            if change is None:
-                raise Refusal(otherwise, 409)
-            self._mirror(change, *self.store.steps())
-        return change.text
-
-    def _do(self, make: Callable[[sqlite3.Connection], Change]) -> Change:
-        """Write to the store first, then to memory: only stored changes are shown."""
-        change = self.store.change(make)
-        if change:
-            self._mirror(change, change.text, None)
-        return change
-
-    def _mirror(self, change: Change, undo: str | None, redo: str | None) -> None:
-        state = self._state
-        labels, classes, run, row_answers = state.labels.copy(), dict(state.classes), state.run, state.row_answers
-        for item, _, code in change.labels:
-            if item in state.pile.row:  # otherwise the picture is gone; its label stays in the store
-                labels[state.pile.row[item]] = NONE if code is None else code
-        for number, _, after in change.classes:
-            if after is None:
-                classes.pop(number, None)
-            else:
-                classes[number] = after
-        if change.threshold is not None and run is not None and run.id == change.threshold[0]:
-            run = run.at(change.threshold[2])
-        if run is not state.run or classes.keys() != state.classes.keys():
-            row_answers = RowAnswers.of(run, state.pile, classes)
-        classes = dict(sorted(classes.items()))
-        self._state = replace(
-            state, labels=labels, classes=classes, run=run, row_answers=row_answers, undo=undo, redo=redo
-        )
-        self._publish()
-
     def _class(self, number: int) -> Class:
         if number not in self._state.classes:
             raise Refusal(f"there is no class {number}: it may have been deleted", 404)
@@ -267,12 +181,6 @@ class Edits:
         if name.casefold() in used_names:
             raise Refusal(f"there is a class {name} already: give another name, or add the pictures to that class", 409)
         return name
-
-    def last_run(self) -> Run:
-        """Return the last run; raise Refusal if there is none."""
-        if self._state.run is None:
-            raise Refusal("nothing has been labelled yet: give a few examples and run first", 409)
-        return self._state.run
 
 
 def _label_steps(

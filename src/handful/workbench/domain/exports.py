@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,48 +18,92 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
 from handful.label.exports import FORMATS
 from handful.label.outputs import write_json
+from handful.label.sorting import plan_places
 from handful.label.tables import table_of_answers, write_rows
-from handful.workbench.domain.pile import EXPORT_PREFIX
+from handful.workbench.domain.export_place import checked_place
+from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX
 from handful.workbench.domain.project import Project
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
 
 TABLES = ("csv", "parquet")
+SORTED = "sorted"
+COPY_BYTES = 2**20  # that are read at a time
 
 
-def export(project: Project, formats: Sequence[str]) -> dict[str, Any]:
-    """Write labels to a new folder in the folder of the project, in all formats or in none.
+def export(project: Project, formats: Sequence[str], folder: str | None = None) -> dict[str, Any]:
+    """Write labels to a new folder, in all formats or in none.
 
     Parameters
     ----------
     project : Project
         The project.
     formats : sequence of str
-        "csv", "parquet", or any of `handful.label.exports.FORMATS`.
+        "csv", "parquet", any of `handful.label.exports.FORMATS`, or "sorted": copies of the pictures in a folder for
+        each label.
+    folder : str, optional
+        A folder that a person typed, see `checked_place`. By default a new one in the folder of the project.
 
     Returns
     -------
     dict
-        The folder, and the names of the files in it.
+        The folder, the names of the files in it, and how many pictures could not be copied.
     """
-    state, folder = project.state, project.folder / "exports"
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=EXPORT_PREFIX, dir=folder, ignore_cleanup_errors=True) as scratch:
+    if folder is None:
+        above = project.folder / "exports"
+        above.mkdir(parents=True, exist_ok=True)
+    else:
+        place = checked_place(project.source, folder)
+        above = place.parent
+    with TemporaryDirectory(prefix=EXPORT_PREFIX, dir=above, ignore_cleanup_errors=True) as scratch:
         unfinished = Path(scratch, "made")
         unfinished.mkdir()
-        table = _table(state) if set(formats) & set(TABLES) else None
-        rows = _labelled_rows(state)
-        items, answers = _items(project, state, rows), answers_of(state, rows)
-        method = "a person" if state.run is None else state.run.facts["method"]
-        for name in dict.fromkeys(formats):
-            if name in TABLES:
-                write_rows(table, unfinished / f"labels.{name}")
-            else:
-                file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
-                write_json(content, unfinished / file)
-        place = _new_folder(folder)
+        state = project.state
+        write_tables(project, state, formats, unfinished)
+        missing = 0
+        for target, picture in sorted_pictures(project, state, unfinished / SORTED) if SORTED in formats else ():
+            missing += not _copy(picture, target)
+        place = _new_folder(above) if folder is None else place
+        if place.is_dir():
+            place.rmdir()  # it is empty
         os.rename(unfinished, place)
-    return {"folder": str(place.resolve()), "files": sorted(path.name for path in place.iterdir())}
+    files = sorted(path.name + "/" * path.is_dir() for path in place.iterdir())
+    return {"folder": str(place.resolve()), "files": files, "missing": missing}
+
+
+def write_tables(project: Project, state: State, formats: Sequence[str], folder: Path) -> None:
+    """Write the files of all formats that are no folders."""
+    table = _table(state) if set(formats) & set(TABLES) else None
+    rows = _labelled_rows(state)
+    items, answers = _items(project, state, rows), answers_of(state, rows)
+    method = "a person" if state.run is None else state.run.facts["method"]
+    for name in dict.fromkeys(formats):
+        if name in TABLES:
+            write_rows(table, folder / f"labels.{name}")
+        elif name != SORTED:
+            file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
+            write_json(content, folder / file)
+
+
+def sorted_pictures(project: Project, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
+    """Where the copy of each picture goes, `folder/<label>/<its name>`, and a function that opens it."""
+    rows = _labelled_rows(state)
+    items, labels = _items(project, state, rows), answers_of(state, rows).labels.tolist()
+    for row, place in zip(rows.tolist(), plan_places(items, labels, folder), strict=True):
+        yield place, partial(project.source.open, state.pile.origins[row], state.pile.names[row])
+
+
+def _copy(picture: Callable[[], int], target: Path) -> bool:
+    """Copy a picture to a new file; return whether it is there."""
+    try:
+        descriptor = picture()
+    except (OSError, ValueError):
+        return False
+    with open(descriptor, "rb") as file:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as copy:
+            shutil.copyfileobj(file, copy, COPY_BYTES)
+    return True
 
 
 def answers_of(state: State, rows: np.ndarray) -> Answers:
@@ -144,9 +190,10 @@ def _class_names(state: State) -> list[str]:
 
 
 def _rows(state: State) -> np.ndarray:
-    """The rows of usable items, in the order of names."""
+    """The rows of usable items, in the order of names; examples from another folder are no part of the pile."""
     rows = np.argsort(state.pile.rank)
-    return rows[state.pile.usable[rows]]
+    is_item = state.pile.usable & np.array([origin != EXAMPLES for origin in state.pile.origins], bool)
+    return np.asarray(rows[is_item[rows]])
 
 
 def _labelled_rows(state: State) -> np.ndarray:

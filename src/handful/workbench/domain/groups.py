@@ -51,7 +51,7 @@ def find_anew(state: State, detail: float) -> GroupFacts:
     pile, answers = state.pile, state.row_answers
     here = pile.ready & pile.usable
     rows = np.flatnonzero(here & (state.labels == NONE) & (answers.decision == UNKNOWN))
-    others = np.flatnonzero(here & ((state.labels > UNKNOWN) | (answers.decision > UNKNOWN)))
+    others = np.flatnonzero(here & ((state.labels != NONE) | (answers.decision > UNKNOWN)))
     return facts_of(make_groups(pile.features[rows], pile.ids[rows], pile.features[others], detail))
 
 

@@ -18,12 +18,17 @@ def notice_of(state: State, run: Run, promotions: Sequence[Promotion]) -> str:
     here = [
         (k, pile.row[item]) for k, item in enumerate([] if before is None else before.ids.tolist()) if item in pile.row
     ]
+    if before is None:
+        return ""
     made = [  # a promotion may have been undone
-        (number, items)
-        for number, items, example in promotions
-        if number in state.classes and example in pile.row and state.labels[pile.row[example]] == number
+        (one.number, one.items)
+        for one in promotions
+        if one.run == before.id
+        and one.number in state.classes
+        and one.example in pile.row
+        and state.labels[pile.row[one.example]] == one.number
     ]
-    if before is None or not made or not here:
+    if not made or not here:
         return ""
     names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
     now = dict(zip(run.ids.tolist(), run.decisions.tolist(), strict=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ import numpy as np
 from handful.core.arrays import at_usual_scale
 from handful.features import FeatureTable, read
 from handful.features.labels import NDArray
-from handful.utils.files import printable, unique_names
+from handful.utils.files import class_name, printable, unique_names
 from handful.workbench.domain.safe_open import is_within, open_below
 
 UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
-PILE, UPLOADS = "pile", "uploads"  # where a picture is: in the opened folder, or in the folder of the project
+# Where a picture is: in the opened folder, in the folder of the project, or in a folder of examples
+MAX_NAME_CHARACTERS = 200  # of a class's name
+PILE, UPLOADS, EXAMPLES = "pile", "uploads", "examples"
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,10 @@ class Pile:
 
 
 class Source:
-    """The opened folder of pictures or table of embeddings, and the folder of uploads."""
+    """The opened folder of pictures or table of embeddings, the folder of uploads, and the folder of examples."""
 
-    def __init__(self, opened: Path, project: Path) -> None:
+    def __init__(self, opened: Path, project: Path, examples: Path | None = None, without: Sequence[Path] = ()) -> None:
+        """without: folders whose pictures are no items."""
         if not opened.exists():
             raise FileNotFoundError(f"there is nothing at {str(opened)!r}: give a folder of pictures, or a table")
         self.opened, self.is_table = opened, opened.is_file()
@@ -121,15 +124,23 @@ class Source:
         self.uploads = project / UPLOADS
         # Only files below these folders are served
         self.roots = {PILE: opened.parent if self.is_table else opened, UPLOADS: self.uploads}
+        if examples is not None:
+            if self.is_table or not examples.is_dir():
+                raise ValueError(f"{str(examples)!r}: examples are a folder of pictures, beside a folder of pictures")
+            self.roots[EXAMPLES] = examples
+        self._without = [os.path.realpath(path) for path in without]
         self._real: dict[str, str] = {}
 
     def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
         """The names of pictures by origin, and the skipped files with reasons."""
         from handful.backbones import find_pictures
 
-        names: dict[str, list[str]] = {PILE: [], UPLOADS: []}
+        names: dict[str, list[str]] = {PILE: [], UPLOADS: [], EXAMPLES: []}
         skipped: list[tuple[str, str]] = []
         own = os.path.realpath(self.project)
+        left_out = [own, *self._without]
+        if EXAMPLES in self.roots:
+            left_out.append(os.path.realpath(self.roots[EXAMPLES]))
         for origin, root in self.roots.items():
             if not root.is_dir() or (self.is_table and origin == PILE):
                 continue
@@ -142,9 +153,22 @@ class Source:
                     skipped.append((str(path), reason))
                 elif not _is_text(str(path)):
                     skipped.append((str(path), "has a name that is not valid text: rename it"))
-                elif origin == UPLOADS or not is_within(real, own):
+                elif origin == EXAMPLES and (fault := self._fault_of_example(str(path.relative_to(root)))):
+                    skipped.append((str(path), fault))
+                elif origin != PILE or not any(is_within(real, place) for place in left_out):
                     names[origin].append(str(path.relative_to(root)))
         return names, skipped
+
+    def class_of(self, name: str) -> str:
+        """The class of an example, which is the name of its folder."""
+        return class_name(PurePath(name).parts[0])
+
+    def _fault_of_example(self, name: str) -> str:
+        if len(PurePath(name).parts) < 2:
+            return "is beside the folders of the classes, not in one of them"
+        if len(self.class_of(name)) > MAX_NAME_CHARACTERS:
+            return f"is in a folder whose name has more than {MAX_NAME_CHARACTERS} characters: rename it"
+        return ""
 
     def _resolved(self, path: Path) -> str:
         """Each folder is resolved once: there may be many thousand files."""

@@ -1,27 +1,28 @@
-"""A project: the opened folder or table, and the runs over it. It knows nothing of HTTP; `Edits` makes the changes."""
+"""A project: the opened folder or table, and the runs over it. It knows nothing of HTTP.
+
+`Edits` and `Checking` make the changes, `Undoable` undoes them.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME
-from handful.utils.files import printable
+from handful.workbench.domain.checking import Checking
 from handful.workbench.domain.database import explained
-from handful.workbench.domain.edits import KEYS, Edits
 from handful.workbench.domain.embedding import embed_missing
+from handful.workbench.domain.loading import load, remove_leftovers
 from handful.workbench.domain.notices import notice_of
-from handful.workbench.domain.pile import EXPORT_PREFIX, PILE, UPLOAD_PREFIX, UPLOADS, Pile, Source, read_table
+from handful.workbench.domain.pile import UPLOADS, Source, read_table
 from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run, check_enough, solve_pile
-from handful.workbench.domain.state import State
-from handful.workbench.domain.store import Store, add_items, next_class
+from handful.workbench.domain.runs import NONE, RowAnswers, check_enough, solve_pile
+from handful.workbench.domain.store import Store, add_items
+from handful.workbench.domain.summary import describe_state
 from handful.workbench.domain.trust import Agree, Model, is_agreed, model_of, refuse, remember
 from handful.workbench.domain.worker import Job, Worker
 
@@ -34,7 +35,7 @@ def default_folder(opened: Path) -> Path:
     return opened.parent / f"{opened.stem}.workbench" if opened.is_file() else opened / FOLDER
 
 
-class Project(Edits):
+class Project(Checking):
     """An opened folder of pictures, or table of embeddings, with its classes, labels and runs."""
 
     def __init__(
@@ -45,14 +46,37 @@ class Project(Edits):
         backbone: str | None = None,
         agree: Agree = refuse,
         max_upload: int = MAX_UPLOAD_BYTES,
+        examples: Path | None = None,
+        given: Mapping[str, str] | None = None,
+        without: Sequence[Path] = (),
     ) -> None:
-        """agree: called before a model is loaded that only the project names. max_upload: in bytes."""
+        """Open a folder or table.
+
+        Parameters
+        ----------
+        opened : Path
+            The folder of pictures, or the table.
+        folder : Path, optional
+            Where the work is kept; by default `default_folder`.
+        backbone : str, optional
+            The backbone; by default the one that was used before.
+        agree : callable
+            Called before a model is loaded that only the project names.
+        max_upload : int
+            The bytes that may be uploaded in total.
+        examples : Path, optional
+            A folder with a folder of pictures for each class, also `unknown`. They are items that have a label.
+        given : mapping of str to str, optional
+            Classes of pictures of the pile, by name, for a project that has no labels yet.
+        without : sequence of Path
+            Folders whose pictures are left out.
+        """
         opened = Path(opened)
         if folder is None and default_folder(opened).is_symlink():
             raise ValueError(
                 f"{str(default_folder(opened))!r} is a link: give the folder that it leads to with --project"
             )
-        self.source = Source(opened, folder or default_folder(opened))
+        self.source = Source(opened, folder or default_folder(opened), examples, without)
         self.folder = self.source.project
         table = read_table(opened) if self.source.is_table else None
         store = Store(self.folder, any_name=self.source.is_table)
@@ -63,8 +87,8 @@ class Project(Edits):
                 self.model = None if table is not None else _agreed_model(self.backbone, backbone is not None, agree)
                 if backbone:
                     store.meta(backbone=backbone)
-                _remove_leftovers(self.folder)
-                state = _load(store, self.source, table, first="imported" not in metadata)
+                remove_leftovers(self.folder)
+                state = load(store, self.source, table, given or {})
         except BaseException:
             store.close()
             raise
@@ -116,14 +140,11 @@ class Project(Edits):
         )  # fmt: skip
         solved = solved.grouped({}, notice=notice_of(state, solved, promotions))
         with self._lock:
-            self._promotions = self._promotions[len(promotions) :]
             number = self.store.add_run(solved.made, solved.threshold, solved.facts, solved.packed())
             run = replace(solved, id=number)
-            row_answers = RowAnswers.of(run, self._state.pile, self._state.classes)
-            undo, redo = self.store.steps()
-            self._state = replace(self._state, run=run, row_answers=row_answers, undo=undo, redo=redo)
-            self._publish()
-        job.done, job.message = len(STEPS), run.sentence()  # it is stored: too late to cancel
+            self._mirror([], run, self.store.steps())
+        words = f"{run.sentence()} {run.expected_in_words()}".strip()
+        job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
 
     def _embed(self, job: Job) -> None:
         embed_missing(self, job)
@@ -174,20 +195,9 @@ class Project(Edits):
 
     def summary(self) -> dict[str, Any]:
         """The body of GET /project."""
-        state, job = self.state, self.worker.job
-        usable, labels = state.pile.usable, state.labels
-        examples, counts = _count_classes(labels[usable]), _count_classes(_settled(state)[usable])
-        return {
-            "name": self.source.opened.resolve().name,
-            "items": int(usable.sum()), "ready": int((state.pile.ready & usable).sum()), "skipped": len(state.skipped),
-            "classes": [
-                {"id": i, "name": name, "key": key, "examples": examples.get(i, 0), "count": counts.get(i, 0)}
-                for i, (name, key) in state.classes.items()
-            ],
-            "run": None if state.run is None else describe_run(state),
-            "job": None if job is None else job.summary(),
-            "undo": state.undo, "redo": state.redo,
-        }  # fmt: skip
+        job = self.worker.job
+        about = {"name": self.source.opened.resolve().name, "job": None if job is None else job.summary()}
+        return about | describe_state(self.state)
 
 
 def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:
@@ -198,75 +208,3 @@ def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model |
             agree(model)
         remember(model)
     return model
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove uploads and exports that a killed process did not finish. No other process has the project open."""
-    for pattern in (f"{UPLOADS}/{UPLOAD_PREFIX}*", f"exports/{EXPORT_PREFIX}*"):
-        for leftover in folder.glob(pattern):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def describe_run(state: State) -> dict[str, Any]:
-    """Return the facts of the last run for JSON."""
-    run = state.run
-    assert run is not None
-    facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
-    own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
-    own |= {"group_detail": run.facts["detail"], "notice": run.facts["notice"]}
-    precision, expected = run.answers.expected_precision, run.expected
-    own |= {
-        "expected_precision": None if precision is None or np.isnan(precision) else precision,
-        "expected": [{"class": n, **expected[n]._asdict()} for n in state.classes if n in expected],
-    }
-    return own | facts | {"counts": run.counts()}
-
-
-def _count_classes(codes: np.ndarray) -> dict[int, int]:
-    """The number of items of each class, without UNKNOWN and NONE."""
-    numbers, counts = np.unique(codes[codes > UNKNOWN], return_counts=True)
-    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-
-
-def _settled(state: State) -> np.ndarray:
-    """The class of each item: its label, or the decision of the run."""
-    return np.where(state.labels != NONE, state.labels, state.row_answers.decision)
-
-
-def _load(store: Store, source: Source, table: Any, first: bool) -> State:
-    names, skipped = source.scan()
-    if table is not None:
-        names[PILE] = table[0]
-    for origin, items in names.items():
-        store.take_items(origin, items)
-    rows = [(item, origin, name) for item, origin, name, _, _ in store.items()]
-    pile = Pile.of(rows)
-    if table is not None:
-        of_name = {name: i for i, (_, origin, name) in enumerate(rows) if origin == PILE}
-        order = [of_name[name] for name in names[PILE]]
-        pile = pile.with_room(table[1].shape[1])
-        pile.features[order], pile.ready[order] = table[1], True
-        if first:
-            _import(store, [rows[i][0] for i in order], table[2])
-    labels = np.full(len(pile), NONE)
-    for item, code in store.labels():
-        if item in pile.row:
-            labels[pile.row[item]] = code
-    classes, last = store.classes(), store.last_run()
-    run = None if last is None else Run.unpacked(*last)
-    skipped_files = tuple((printable(name), reason) for name, reason in skipped)
-    return State(pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, *store.steps())
-
-
-def _import(store: Store, items: list[int], labels: Sequence[str | None]) -> None:
-    """Import the labels of a table once. This is not a step that can be undone."""
-    with store.write() as tx:
-        codes: dict[str, int] = {UNKNOWN_NAME: UNKNOWN}
-        for name in dict.fromkeys(filter(None, labels)):
-            if name not in codes:
-                codes[name] = next_class(tx)
-                key = codes[name] if codes[name] in KEYS else None
-                tx.execute("INSERT INTO classes VALUES (?, ?, ?)", (codes[name], name, key))
-        rows = [(item, codes[name]) for item, name in zip(items, labels, strict=True) if name]
-        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", rows)
-        tx.execute("INSERT INTO meta VALUES ('imported', '1')")

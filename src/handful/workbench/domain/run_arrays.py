@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from handful.workbench.domain.changes import MAX_ID
 
-# Kind of number, and the shape: n items, N classes, m items on the map
+# Kind of number, and the shape: n items, N classes, m items on the map, k labels
 SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "classes": ("i", ("N",)),
     "ids": ("i", ("n",)),
@@ -24,8 +24,13 @@ SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "previous": ("i", ("n",)),
     "map_ids": ("i", ("m",)),
     "flat": ("f", ("m", 2)),
+    "given_ids": ("i", ("k",)),
+    "given": ("i", ("k",)),
 }
+FIRST_ARRAYS = tuple(SHAPES)[:8]  # those of the first version
+ANY = -2  # in `given`: a label that the first version did not store
 RANGES = {"classes": (1, MAX_ID), "ids": (1, MAX_ID), "map_ids": (1, MAX_ID), "previous": (-1, MAX_ID),
+          "given_ids": (1, MAX_ID), "given": (ANY, MAX_ID),
           "probabilities": (-1e-3, 1 + 1e-3), "p_unknown": (-1e-3, 1 + 1e-3)}  # fmt: skip
 FACTS: dict[str, tuple[type, ...]] = {
     "method": (str,),
@@ -59,14 +64,15 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
-            if len(archive.infolist()) != len(SHAPES) or entries.keys() != {f"{name}.npy" for name in SHAPES}:
+            names = FIRST_ARRAYS if len(archive.infolist()) == len(FIRST_ARRAYS) else tuple(SHAPES)
+            if len(archive.infolist()) != len(names) or entries.keys() != {f"{name}.npy" for name in names}:
                 raise ValueError("its arrays are not those of a run")
-            arrays = {name: _read(archive, entries[f"{name}.npy"], len(data)) for name in SHAPES}
+            arrays = {name: _read(archive, entries[f"{name}.npy"], len(data)) for name in names}
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, OverflowError, SyntaxError):
         raise ValueError("its arrays are damaged") from None
     sizes: dict[str | int, int] = {2: 2}
-    for name, (kind, shape) in SHAPES.items():
-        array = arrays[name]
+    for name, array in arrays.items():
+        kind, shape = SHAPES[name]
         fits = array.dtype.kind == kind and array.ndim == len(shape)
         if not fits or any(sizes.setdefault(side, n) != n for side, n in zip(shape, array.shape, strict=True)):
             raise ValueError(f"its array {name} does not fit the others")
@@ -74,6 +80,9 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
             raise ValueError(f"its array {name} has values that no run gives")
     if not sizes["n"] or not sizes["N"]:
         raise ValueError("it has no item or no class")
+    if "given" not in arrays:
+        given_ids = np.setdiff1d(arrays["map_ids"], arrays["ids"])
+        arrays |= {"given_ids": given_ids, "given": np.full(len(given_ids), ANY)}
     return arrays
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.answers import Answers, ExpectedLabels
+from handful.core.checks import UNKNOWN_NAME
 from handful.core.decide import MIN_PILE_ITEMS
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
 from handful.workbench.domain.pile import Pile
@@ -34,6 +35,8 @@ class Run:
     previous: np.ndarray  # [n] the decision of the run before, or NONE
     map_ids: np.ndarray  # [m]
     flat: np.ndarray  # [m, 2] places on a plane
+    given_ids: np.ndarray  # [k] the items that had a label
+    given: np.ndarray  # [k] their labels, UNKNOWN too; ANY in files of the first version
 
     @property
     def threshold(self) -> float:
@@ -71,11 +74,12 @@ class Run:
         facts, arrays = read_facts(facts_text), unpack(data)
         if facts["is_probability"] and np.isnan(arrays["p_unknown"]).any():
             raise ValueError("its array p_unknown has values that no run gives")
+        probabilities, p_unknown = (np.clip(arrays[name], 0, 1) for name in ("probabilities", "p_unknown"))  # rounded
         answers = Answers(
-            arrays["probabilities"], arrays["scores"], arrays["classes"], threshold,
-            is_probability=facts["is_probability"], outlier_share=facts["share"], p_unknown=arrays["p_unknown"],
+            probabilities, arrays["scores"], arrays["classes"], threshold, is_probability=facts["is_probability"],
+            outlier_share=facts["share"], p_unknown=p_unknown,
         )  # fmt: skip
-        own = {name: arrays[name] for name in ("ids", "previous", "map_ids", "flat")}
+        own = {name: arrays[name] for name in ("ids", "previous", "map_ids", "flat", "given_ids", "given")}
         return cls(number, made, facts, answers=answers, **own)
 
     def histogram(self) -> dict[str, Any]:
@@ -100,15 +104,19 @@ class Run:
         """By the number of the class, how many items got it and how many of these should be right; else empty."""
         return self.answers.expected_precision_by_class or {}
 
+    def expected_in_words(self) -> str:
+        """How many labels should be right; "" if nothing is known of that."""
+        total = [sum(numbers) for numbers in zip(*self.expected.values(), strict=True)]
+        if not total or not total[0]:
+            return ""
+        return right_in_words(*total) + ": check the least sure ones" * is_low(*total) + "."
+
     def sentence(self) -> str:
         """The result in words."""
         count, facts = self.counts(), self.facts
         parts = [f"{count['labelled']:,} labelled, {count['unknown']:,} unknown"]
         if facts["again"]:
             parts[0] += f", {count['changed']:,} changed since the last run"
-        total = [sum(numbers) for numbers in zip(*self.expected.values(), strict=True)]
-        if total and total[0]:
-            parts.append(right_in_words(*total) + ": check the least sure ones" * is_low(*total))
         share, interval = facts["share"], (facts["share_low"], facts["share_high"])
         if facts["share_told"]:
             parts.append(f"You said that {about(share)} of the pile are unknown")
@@ -134,6 +142,7 @@ class RowAnswers:
     changed: np.ndarray  # bool
     group: np.ndarray  # 0 for none
     place: np.ndarray  # [n] the row in the run's arrays, NONE
+    given: np.ndarray  # [n] the label that the run started from, NONE
     groups: dict[int, np.ndarray]  # rows, the most central first
     exemplars: dict[int, np.ndarray]  # rows that stand for a group
 
@@ -141,12 +150,15 @@ class RowAnswers:
     def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
         """The answers of a run, in the order of the pile's rows."""
         n = len(pile)
-        decision, place, group = np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
+        decision, place, given, group = np.full(n, NONE), np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
         confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
         changed = np.zeros(n, bool)
         groups: dict[int, np.ndarray] = {}
         exemplars: dict[int, np.ndarray] = {}
         if run is not None:
+            for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True):
+                if item in pile.row:
+                    given[pile.row[item]] = code
             rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
             here = np.flatnonzero(rows >= 0)
             rows = rows[here]
@@ -163,7 +175,7 @@ class RowAnswers:
                     groups[number], group[members] = members, number
                     some = [pile.row[item] for item in run.facts["exemplars"][number - 1] if item in pile.row]
                     exemplars[number] = np.array(some, int)
-        return cls(decision, confidence, p_unknown, score, changed, group, place, groups, exemplars)
+        return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups, exemplars)
 
 
 def solve_pile(
@@ -183,12 +195,13 @@ def solve_pile(
 
     step(0)
     is_input = pile.ready & pile.usable
-    example_rows = np.flatnonzero(is_input & (labels > UNKNOWN))
+    example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
     rest = np.flatnonzero(is_input & (labels == NONE))
     check_enough(labels[is_input], classes)
     if not len(rest):
         raise ValueError("every picture has a label: there is nothing left to label")
-    examples = pile.items(example_rows, [classes[code] for code in labels[example_rows].tolist()])
+    names = {UNKNOWN: UNKNOWN_NAME} | classes
+    examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
     labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
     step(1)
     groups = facts_of([_by_id(group, pile.ids[rest]) for group in labelled.find_groups(group_detail)])
@@ -215,6 +228,7 @@ def solve_pile(
     run = Run(
         0, datetime.now(timezone.utc).isoformat(timespec="seconds"), facts, pile.ids[rest], answers,
         _previous(before, pile.ids[rest]), pile.ids[np.concatenate([rest, example_rows])], flat,
+        pile.ids[example_rows], labels[example_rows],
     )  # fmt: skip
     step(3)
     return run

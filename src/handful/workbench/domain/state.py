@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from handful.workbench.domain.checks import Checks
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.runs import RowAnswers, Run
+from handful.workbench.domain.store import Steps
 
 Class = tuple[str, int | None]  # name and key
 
@@ -22,5 +25,12 @@ class State:
     run: Run | None
     row_answers: RowAnswers
     skipped: tuple[tuple[str, str], ...]
-    undo: str | None
-    redo: str | None
+    checks: Checks | None  # of the run
+    steps: Steps
+
+    @cached_property
+    def worth_asking(self) -> np.ndarray:
+        """The rows whose label would help the next run most, in the order to ask."""
+        from handful.workbench.domain.asking import rows_worth_asking
+
+        return rows_worth_asking(self)

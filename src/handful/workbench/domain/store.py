@@ -2,128 +2,40 @@
 
     items      the pictures or rows, by a number that never changes
     classes, labels      what a person set; class 0 is "unknown"
-    runs       the answers of the last few runs
-    history    every change that a person made, in order, for undo and redo
+    runs       the answers of the run that is shown, and of those that undo and redo lead to
+    checks     what a person answered when a run was checked
+    history    every change that a person made and every run, in order, for undo and redo
 
-All writes use one connection and a lock. Each change and its entry in the history are one transaction, which is on the
-disk when it returns (WAL, synchronous=FULL). Reads use connections of their own.
+Each change and its entry in the history are one transaction.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from handful.workbench.domain.changes import Change
-from handful.workbench.domain.database import (
-    FILE,
-    LOCK,
-    MAX_RUN_BYTES,
-    MIGRATIONS,
-    check_database,
-    check_folder,
-    connect,
-    explained,
-)
+from handful.workbench.domain.database import MAX_RUN_BYTES
+from handful.workbench.domain.open_database import OpenDatabase
 from handful.workbench.domain.refusal import Refusal
 
 MAX_STEPS = 500  # changes that can be undone
-MAX_RUNS = 3  # that are stored
-_WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
+MAX_STORED_BYTES = 2**30  # of all runs that steps lead to: older steps are forgotten
+RunRow = tuple[int, str, float, str, bytes]  # id, made, threshold, facts, arrays
 
 
-class Store:
-    """The file of one project. Only one process can have it open; another one gets an error."""
+class Steps(NamedTuple):
+    """The texts of the next steps to undo and to redo; if the last step is a run, also of the step before it."""
 
-    def __init__(self, folder: Path, *, any_name: bool = False) -> None:
-        """any_name: see `check_database`."""
-        check_folder(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / FILE
-        self._lock = threading.RLock()
-        self._depth = 0
-        self._claim = _claim(folder)
-        try:
-            check_database(self.path, any_name=any_name)
-            with explained(self.path, writing=True):
-                self._writer = connect(self.path, "rwc")
-                self._writer.execute("PRAGMA journal_mode=WAL")
-                self._writer.execute("PRAGMA synchronous=FULL")
-                self._migrate()
-        except BaseException:
-            self._claim.close()
-            raise
-        self._files = self._identities()
+    undo: str | None
+    redo: str | None
+    before_run: str | None
 
-    def _migrate(self) -> None:
-        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-        for number, script in enumerate(MIGRATIONS[version:], version + 1):
-            self._writer.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version={number}; COMMIT;")
 
-    def _identities(self) -> list[tuple[int, int] | None]:
-        """The device and inode of the file and of its log, None if there is none."""
-        return [_identity(self.path), _identity(Path(f"{self.path}-wal"))]
-
-    def _check_there(self) -> None:
-        """Raise Refusal if the file was deleted: SQLite would accept writes that are lost when the program ends."""
-        now = self._identities()
-        if any(was is not None and was != file for was, file in zip(self._files, now, strict=True)):
-            raise Refusal(
-                f"nothing was changed: {FILE} of the project was deleted or replaced while the workbench is open. "
-                "Export your labels, stop the workbench, put the file back if you have it, and start it again",
-                503,
-            )
-        self._files = now  # the first change creates the log
-
-    @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: completely on the disk when it ends, or not at all.
-
-        Inside another one it is a savepoint: if it fails, only its own changes are undone.
-        """
-        with self._lock:
-            if self._depth and not self._writer.in_transaction:  # a full disk may have ended it
-                raise sqlite3.OperationalError("the transaction that this belongs to was not stored")
-            if not self._depth:
-                self._check_there()
-            begin, end, back = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part") if self._depth else _WHOLE
-            self._writer.execute(begin)
-            self._depth += 1
-            try:
-                yield self._writer
-                self._writer.execute(end)
-            except BaseException:
-                with suppress(sqlite3.Error):  # SQLite may have rolled back already
-                    self._writer.execute(back)
-                    if self._depth > 1:
-                        self._writer.execute(end)
-                raise
-            finally:
-                self._depth -= 1
-            if not self._depth:
-                self._check_there()
-
-    @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        """A new connection that cannot write."""
-        connection = connect(self.path, "rw")  # a deleted file is not created again
-        try:
-            connection.execute("PRAGMA query_only=ON")
-            yield connection
-        finally:
-            connection.close()
-
-    def close(self) -> None:
-        """Close the database and give up the claim on it."""
-        with self._lock:
-            self._writer.close()
-            self._claim.close()
+class Store(OpenDatabase):
+    """What is in the file of one project."""
 
     # ---- what a person does
 
@@ -133,11 +45,7 @@ class Store:
             change = make(tx)
             if change:
                 self._apply(tx, change)
-                tx.execute("DELETE FROM history WHERE undone")
-                run = change.threshold and change.threshold[0]
-                row = (change.text, change.as_json(), run)
-                last = tx.execute("INSERT INTO history (text, change, run) VALUES (?, ?, ?)", row).lastrowid or 0
-                tx.execute("DELETE FROM history WHERE id <= ?", (last - MAX_STEPS,))
+                _add_step(tx, change)
             return change
 
     def undo(self) -> Change | None:
@@ -157,7 +65,7 @@ class Store:
                 change = Change.read(*row[1:])
                 change = change.back() if back else change
                 self._apply(tx, change)
-                _check_classes(tx, change)
+                _check_references(tx, change)
             except ValueError as error:
                 raise Refusal(f"{error}: this step stays as it is", 409) from None
             tx.execute("UPDATE history SET undone = ? WHERE id = ?", (back, row[0]))
@@ -176,14 +84,24 @@ class Store:
         if change.threshold is not None:
             run, _, after_ = change.threshold
             tx.execute("UPDATE runs SET threshold = ? WHERE id = ?", (after_, run))
+        if change.run is not None:
+            shown = "" if change.run[1] is None else str(change.run[1])
+            tx.execute("INSERT OR REPLACE INTO meta VALUES ('run', ?)", (shown,))
+        for (run, item), _, answer in change.checks:
+            if answer is None:
+                tx.execute("DELETE FROM checks WHERE run = ? AND item = ?", (run, item))
+            else:
+                tx.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?)", (run, item, answer))
 
-    def steps(self) -> tuple[str | None, str | None]:
-        """The texts of the next step to undo and to redo. They are read on the writing connection."""
+    def steps(self) -> Steps:
+        """The next steps to undo and to redo. They are read on the writing connection."""
         with self._lock:
             db = self._writer
-            undo = db.execute("SELECT text FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1").fetchone()
+            undo = db.execute("SELECT text, run FROM history WHERE NOT undone ORDER BY id DESC LIMIT 2").fetchall()
             redo = db.execute("SELECT text FROM history WHERE undone ORDER BY id LIMIT 1").fetchone()
-        return undo and undo[0], redo and redo[0]
+        last, before = [*undo, (None, None), (None, None)][:2]
+        is_run = last[1] is not None and last[0] == run_text(last[1])
+        return Steps(last[0], redo and redo[0], before[0] if is_run else None)
 
     # ---- items, runs and what they are of
 
@@ -208,6 +126,11 @@ class Store:
             query = "SELECT id, origin, name, state, reason FROM items WHERE state != 'gone' ORDER BY id"
             return db.execute(query).fetchall()
 
+    def item_names(self) -> list[tuple[str, str]]:
+        """(origin, name) of all items that were ever seen."""
+        with self.read() as db:
+            return db.execute("SELECT origin, name FROM items").fetchall()
+
     def skip(self, reasons: dict[int, str]) -> None:
         """Mark items as skipped, each with its reason."""
         with self.write() as tx:
@@ -225,16 +148,16 @@ class Store:
             return db.execute("SELECT item, class FROM labels").fetchall()
 
     def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
-        """Store a run; return its number. Old runs are deleted."""
+        """Store a run as a step that can be undone; return its number. Runs that no step leads to are deleted."""
         if len(arrays) > MAX_RUN_BYTES:
             raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer pictures or classes")
         with self.write() as tx:
             row = (made, threshold, json.dumps(facts), arrays)
             last = tx.execute("INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)", row).lastrowid
             assert last is not None
-            tx.execute("DELETE FROM runs WHERE id <= ?", (last - MAX_RUNS,))
-            # A threshold belongs to its run: undoing the threshold of an earlier run would have no visible effect
-            tx.execute("DELETE FROM history WHERE run IS NOT NULL")
+            change = Change(run_text(last), run=(_shown_run(tx), last))
+            self._apply(tx, change)
+            _add_step(tx, change)
             return last
 
     def set_facts(self, number: int, facts: dict[str, Any]) -> None:
@@ -242,12 +165,23 @@ class Store:
         with self.write() as tx:
             tx.execute("UPDATE runs SET facts = ? WHERE id = ?", (json.dumps(facts), number))
 
-    def last_run(self) -> tuple[int, str, float, str, bytes] | None:
-        """Return the row of the last run, or None."""
-        with self.read() as db:
-            query = "SELECT id, made, threshold, facts, arrays FROM runs ORDER BY id DESC LIMIT 1"
-            row: tuple[int, str, float, str, bytes] | None = db.execute(query).fetchone()
+    def run(self, number: int | None = None) -> RunRow | None:
+        """Return the row of a run, by default of the one that is shown, or None. It is read as it will be written."""
+        query = "SELECT id, made, threshold, facts, arrays FROM runs WHERE id = ?"
+        with self._lock:
+            number = _shown_run(self._writer) if number is None else number
+            row: RunRow | None = self._writer.execute(query, (number,)).fetchone()
             return row
+
+    def runs(self) -> list[tuple[int, str, float, str]]:
+        """(id, made, threshold, facts) of the runs that are stored, in their order."""
+        with self.read() as db:
+            return db.execute("SELECT id, made, threshold, facts FROM runs ORDER BY id").fetchall()
+
+    def checks(self, run: int) -> dict[int, int]:
+        """Return the answers that a person gave when a run was checked, by item."""
+        with self._lock:
+            return dict(self._writer.execute("SELECT item, answer FROM checks WHERE run = ? ORDER BY item", (run,)))
 
 
 def add_items(tx: sqlite3.Connection, origin: str, names: Iterable[str]) -> None:
@@ -266,38 +200,57 @@ def next_class(tx: sqlite3.Connection) -> int:
     return 1 + (row[0] if row else 0)
 
 
-def _check_classes(tx: sqlite3.Connection, change: Change) -> None:
-    """Raise ValueError if a step of the history would leave labels without a class: the file may come from anyone."""
+def run_text(number: int) -> str:
+    """What the history says of a run.
+
+    >>> run_text(3)
+    'run 3'
+    """
+    return f"run {number}"
+
+
+def _shown_run(tx: sqlite3.Connection) -> int | None:
+    row = tx.execute("SELECT value FROM meta WHERE key = 'run'").fetchone()
+    return int(row[0]) if row and row[0] else None
+
+
+def _add_step(tx: sqlite3.Connection, change: Change) -> None:
+    """Add a change to the history. Steps that cannot be reached any more are forgotten, and their runs."""
+    tx.execute("DELETE FROM history WHERE undone")
+    row = (change.text, change.as_json(), change.run_of, change.run and change.run[0])
+    statement = "INSERT INTO history (text, change, run, run_before) VALUES (?, ?, ?, ?)"
+    last = tx.execute(statement, row).lastrowid or 0
+    tx.execute("DELETE FROM history WHERE id <= ?", (last - MAX_STEPS,))
+    _delete_runs(tx)
+    while change.run is not None and _is_too_large(tx):
+        (oldest,) = tx.execute("SELECT min(id) FROM runs").fetchone()
+        steps = "SELECT max(id) FROM history WHERE run = ? OR run_before = ?"
+        tx.execute(f"DELETE FROM history WHERE id <= ({steps})", (oldest, oldest))
+        _delete_runs(tx, oldest)
+
+
+def _is_too_large(tx: sqlite3.Connection) -> bool:
+    count, size = tx.execute("SELECT count(*), sum(length(arrays)) FROM runs").fetchone()
+    return bool(count > 2 and size > MAX_STORED_BYTES)  # the last two can always be compared
+
+
+def _delete_runs(tx: sqlite3.Connection, oldest: int = 0) -> None:
+    """Delete the runs that no step leads to, and the oldest one."""
+    kept = "SELECT run FROM history WHERE run NOT NULL UNION SELECT run_before FROM history WHERE run_before NOT NULL"
+    shown = _shown_run(tx)
+    tx.execute(f"DELETE FROM runs WHERE id IS NOT ? AND (id <= ? OR id NOT IN ({kept}))", (shown, oldest))
+    tx.execute("DELETE FROM checks WHERE run NOT IN (SELECT id FROM runs)")
+
+
+def _check_references(tx: sqlite3.Connection, change: Change) -> None:
+    """Raise ValueError if a step of the history leads to a class or run that is not there: it may come from anyone."""
     for code in {after for _, _, after in change.labels if after}:
         if tx.execute("SELECT 1 FROM classes WHERE id = ?", (code,)).fetchone() is None:
             raise ValueError("the entry of this step in the history is damaged")
     for number, _, after in change.classes:
         if after is None and tx.execute("SELECT 1 FROM labels WHERE class = ?", (number,)).fetchone():
             raise ValueError("the entry of this step in the history is damaged")
-
-
-def _claim(folder: Path) -> sqlite3.Connection:
-    """Lock a project by an open transaction on another file: it ends with the process, also if that is killed."""
-    with explained(folder / LOCK, writing=True):
-        claim = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
-        try:
-            claim.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            claim.close()
-            if "locked" not in str(error):
-                raise
-            raise ValueError(
-                f"{str(folder)!r} is open in another workbench: close that one, or give another --project"
-            ) from None
-        except BaseException:
-            claim.close()
-            raise
-        return claim
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    runs = [run for (run, _), _, _ in change.checks] + ([] if change.run is None else [change.run[1]])
+    for run in {run for run in runs if run is not None}:
+        if tx.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone() is None:
+            raise ValueError("the entry of this step in the history is damaged")

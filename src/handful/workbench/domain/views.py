@@ -12,13 +12,15 @@ from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
 
-VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, changed or group:N"
+VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, ask, changed, group:N or moved:RUN:RUN[:FROM:TO]"
 NEAREST_EXAMPLES = 5  # that the page shows beside an item
 
 
-def rows_of(state: State, view: str = "all", search: str = "", similar: int | None = None) -> NDArray:
-    """The rows of a view, in its order."""
-    rows = _view(state, view)
+def rows_of(
+    state: State, view: str = "all", search: str = "", similar: int | None = None, rows: NDArray | None = None
+) -> NDArray:
+    """The rows of a view, in its order; rows: those of a view that needs more than the state."""
+    rows = _view(state, view) if rows is None else rows
     if search:
         search_text = search.casefold()
         rows = rows[[search_text in state.pile.folded[i] for i in rows.tolist()]]
@@ -50,6 +52,8 @@ def _view(state: State, view: str) -> NDArray:
         )
     if view == "unsure":
         return _least_sure_first(by_name[free & (answers.decision[by_name] != NONE)], answers.confidence)
+    if view == "ask":
+        return state.worth_asking
     if view == "changed":
         return _least_sure_first(by_name[free & answers.changed[by_name]], answers.confidence)
     if (match := re.fullmatch(r"(class|group):([0-9]{1,15})", view)) is None:
@@ -106,9 +110,9 @@ def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
 
 
 def nearest_examples(state: State, row: int) -> list[int]:
-    """The most similar items that have a class by a person."""
+    """The most similar items that a person labelled."""
     pile = state.pile
-    example_rows = np.flatnonzero((state.labels > UNKNOWN) & pile.ready & pile.usable)
+    example_rows = np.flatnonzero((state.labels != NONE) & pile.ready & pile.usable)
     example_rows = example_rows[example_rows != row]
     if not pile.ready[row] or not len(example_rows):
         return []

@@ -151,10 +151,10 @@ export async function promote(number, body) {
   return answer;
 }
 
-// Undoes the last step, which was a promotion, and runs again: the result before comes back.
-export async function takeBack(share) {
-  await undo("undo");
-  await run(share);
+// Undoes the last run and the promotion before it: the result before comes back.
+export async function takeBack() {
+  const answer = await change("POST", "/take-back", {});
+  if (answer) say(`Undone: ${answer.text}, and the run after it.`);
 }
 
 export async function upload(files) {

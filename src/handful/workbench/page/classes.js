@@ -33,13 +33,13 @@ function chip({ id, name, key: digit, examples, count: total }) {
   const run = state.project.run;
   const view = id === 0 ? "unknown" : `class:${id}`;
   const many = run ? total : examples;
-  const main = make("button", { class: "name", onclick: () => use(id), title: `Give the selected pictures the label ${name}` },
+  const main = make("button", { class: "name", onclick: () => use(id), title: id ? `Give the selected pictures the label ${name}` : "The selected pictures are none of these: examples of no class" },
     key(id === 0 ? "u" : (digit ?? "·")), isolate(name));
   main.setAttribute("aria-keyshortcuts", id === 0 ? "u" : (digit ?? ""));
   const seen = make("button", { class: "total", onclick: () => show({ view, search: "" }),
-    "aria-label": `Show ${pictures(many)}: ${name}`, title: id ? `${pictures(examples)} labelled by you` : "Show the unknowns" },
-    id && examples ? `★${count(examples)}` : "", run ? `${id && examples ? " · " : ""}${count(total)}` : id && !examples ? "no examples" : "");
-  const node = make("li", { class: "chip", "data-class": id }, main, run || id ? seen : null);
+    "aria-label": `Show ${pictures(many)}: ${name}`, title: id ? `${pictures(examples)} labelled by you` : noneInWords(examples, run && total) },
+    examples ? `★${count(examples)}` : "", run ? `${examples ? " · " : ""}${count(total)}` : id && !examples ? "no examples" : "");
+  const node = make("li", { class: "chip", "data-class": id }, main, run || id || examples ? seen : null);
   node.classList.toggle("current", state.view === view);
   node.classList.toggle("no-examples", id > 0 && !examples);
   for (const event of ["dragenter", "dragover"]) {
@@ -60,10 +60,16 @@ function chip({ id, name, key: digit, examples, count: total }) {
   return paintTone(node, id);
 }
 
+// What the last chip says: pictures that a person marked, and those that the run decided.
+function noneInWords(examples, total) {
+  const marked = `none of these: ${count(examples)} example${examples === 1 ? "" : "s"}`;
+  return total === null ? marked : `${marked}; ${count(total)} unknown by the run`;
+}
+
 function draw() {
-  const { classes, run } = state.project;
+  const { classes, run, unknown_examples: marked } = state.project;
   const all = [...classes];
-  if (classes.length) all.push({ id: 0, name: "unknown", examples: 0, count: run?.counts.unknown ?? 0 });
+  if (classes.length) all.push({ id: 0, name: "none of these", examples: marked, count: run?.counts.unknown ?? 0 });
   const now = JSON.stringify([all, Boolean(run), state.view]);
   if (now === drawn) return; // no change: a focused button stays as it is
   drawn = now;

@@ -75,7 +75,7 @@ async function draw() {
     make("div", { class: "buttons" },
       tool("similar", "Similar", "s", () => similar(id)),
       item.class === null && item.decision !== null && tool("accept", "Accept", "⏎", () => accept([id])),
-      tool("unknown", "Unknown", "u", () => label(0, [id])),
+      tool("unknown", "None of these", "u", () => label(0, [id])),
       item.class !== null && tool("clear", "Clear", "0", () => label(null, [id]))),
   ];
   const rest = state.project.classes.filter((one) => !chances.some(([id]) => id === one.id)).map((one) => [one.id, null]);

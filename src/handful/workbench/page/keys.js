@@ -3,7 +3,9 @@
 import { accept, label, labelByKey, run, similar, undo } from "./actions.js";
 import { byId, key, make } from "./dom.js";
 import { closeDetail, openDetail } from "./detail.js";
-import { openExport, openSheet } from "./dialogs.js";
+import { openCheck } from "./check.js";
+import { openSheet } from "./dialogs.js";
+import { openExport } from "./export.js";
 import { resizeTiles, step, toggle } from "./grid.js";
 import { inGrid, select, show, state } from "./state.js";
 import { viewNames } from "./views.js";
@@ -11,7 +13,7 @@ import { viewNames } from "./views.js";
 const HELP = [
   ["Label", [
     ["1 … 9", "give the selected pictures (or the one under the cursor) that class"],
-    ["u", "label as unknown: none of the classes"],
+    ["u", "none of these: an example of no class"],
     ["0 or ⌫", "remove your label"],
     ["⏎", "accept the decision as it is"],
     ["n", "name a new class"],
@@ -31,10 +33,12 @@ const HELP = [
     ["[ and ]", "previous view, next view"],
     ["m", "the map"],
     ["g", "groups of unknowns"],
+    ["w", "what is worth asking"],
     ["+ and -", "larger and smaller pictures"],
   ]],
   ["Do", [
     ["r", "run"],
+    ["c", "check: how many labels are right?"],
     ["z", "undo"],
     ["shift z", "redo"],
     ["e", "export"],
@@ -74,6 +78,8 @@ const plain = {
   n: () => byId("new-class").focus(),
   m: () => show({ view: "map", search: "" }),
   g: () => show({ view: "groups", search: "" }),
+  w: () => show({ view: "ask", search: "" }),
+  c: openCheck,
   e: openExport,
   "[": () => turn(-1),
   "]": () => turn(1),
@@ -87,7 +93,7 @@ const commands = { a: plain.a, z: plain.z, Z: plain.Z, y: plain.Z }; // with ctr
 
 function press(event) {
   const { target, key: name } = event;
-  if (event.defaultPrevented || event.altKey || event.isComposing || byId("dialog").open || !state.project) return;
+  if (event.defaultPrevented || event.altKey || event.isComposing || byId("dialog").open || byId("checker").open || !state.project) return;
   const slider = target.matches?.("input[type=range]");
   if (target.matches?.("input, textarea, select") && !slider) return;
   const own = target.closest?.("button, a, summary") ? ["Enter", " "] : slider || target.matches?.("canvas") ? ["Arrow", "Home", "End", "Page"] : [];
@@ -114,7 +120,7 @@ function press(event) {
 export function startKeys() {
   document.addEventListener("click", (event) => {
     // After a click on a button, keys go to the pictures again
-    if (event.detail && event.target.closest?.("nav button, .chip button, .picked button, .tools button:not(#export, #help)")) byId("grid").focus({ preventScroll: true });
+    if (event.detail && event.target.closest?.("nav button, .chip button, .picked button, .tools button:not(#export, #help), .outdated button")) byId("grid").focus({ preventScroll: true });
   });
   document.addEventListener("keydown", press);
 }

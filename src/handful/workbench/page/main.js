@@ -1,11 +1,13 @@
 // The page starts here: all parts are started, then the state of the server is read.
 
-import { cancel, hear, heard, refresh, run, takeBack, undo, upload } from "./actions.js";
+import { cancel, hear, heard, refresh, run, undo, upload } from "./actions.js";
 import { listen } from "./api.js";
+import { openCheck, startCheck } from "./check.js";
 import { startClasses } from "./classes.js";
+import { startCompare } from "./compare.js";
 import { byId, count, isolate, later, make, pictures } from "./dom.js";
 import { openDetail, startDetail } from "./detail.js";
-import { openExport } from "./dialogs.js";
+import { openExport } from "./export.js";
 import { startGrid } from "./grid.js";
 import { startGroups } from "./groups.js";
 import { loadOrder } from "./items.js";
@@ -13,6 +15,7 @@ import { openHelp, startKeys } from "./keys.js";
 import { startMap } from "./map.js";
 import { complain, foundTouch, lostTouch } from "./notes.js";
 import { startPicked } from "./picked.js";
+import { startRunNotes } from "./run_notes.js";
 import { followAddress, on, show, state } from "./state.js";
 import { startThreshold } from "./threshold.js";
 import { startViews } from "./views.js";
@@ -37,9 +40,6 @@ function drawHead() {
     button.setAttribute("aria-label", says);
     button.replaceChildren(make("span", { class: "sign", "aria-hidden": "true" }, way === "undo" ? "↶" : "↷"), make("span", { class: "word" }, word, what ? ": " : "", isolate(what ?? "")));
   }
-  const sentence = project.run?.sentence ?? "";
-  if (byId("said").textContent !== sentence) byId("said").textContent = sentence; // setting it makes a screen reader read it aloud
-  drawNotice(project);
   const running = job?.state === "running";
   byId("job").hidden = !running;
   byId("run").disabled = running && job.kind === "solve";
@@ -55,25 +55,13 @@ function drawHead() {
   byId("doing").textContent = `${KINDS[job.kind] ?? "Working"}${some}`;
 }
 
-// After a promotion that changed more than expected: what changed, and a button to go back.
-function drawNotice({ run: last, undo: step, job }) {
-  const box = byId("notice");
-  const text = last?.notice ?? "";
-  const back = Boolean(step?.startsWith("group ")) && job?.state !== "running";
-  const now = JSON.stringify([text, back, last?.id]);
-  if (box.dataset.drawn === now) return;
-  box.dataset.drawn = now;
-  box.hidden = !text;
-  const how = back ? make("button", { onclick: () => takeBack(byId("share").value) }, "Undo the promotion and run again") : null;
-  box.replaceChildren(make("p", { dir: "auto" }, text), ...(text && how ? [how] : []));
-}
-
 function startHead() {
   byId("undo").addEventListener("click", () => undo("undo"));
   byId("redo").addEventListener("click", () => undo("redo"));
   byId("export").addEventListener("click", openExport);
   byId("help").addEventListener("click", openHelp);
   byId("run").addEventListener("click", () => run(byId("share").value));
+  byId("check").addEventListener("click", openCheck);
   byId("cancel").addEventListener("click", cancel);
   byId("add").addEventListener("click", () => byId("files").click());
   byId("files").addEventListener("change", async () => {
@@ -81,7 +69,7 @@ function startHead() {
     byId("files").value = "";
     if (files.length) await upload(files);
   });
-  const find = later(200, () => show({ view: byId("search").value && ["groups", "map"].includes(state.view) ? "all" : state.view, search: byId("search").value.trim() }));
+  const find = later(200, () => show({ view: byId("search").value && ["groups", "map", "compare"].includes(state.view) ? "all" : state.view, search: byId("search").value.trim() }));
   byId("search").addEventListener("input", find);
   byId("search").addEventListener("keydown", (event) => {
     if (event.key === "Escape") byId("search").value = "";
@@ -95,6 +83,7 @@ function startHead() {
 }
 
 startHead();
+startRunNotes();
 startClasses();
 startViews();
 startGrid(openDetail);
@@ -103,6 +92,8 @@ startDetail();
 startThreshold();
 startGroups();
 startMap();
+startCompare();
+startCheck();
 startKeys();
 followAddress();
 on("view", () => loadOrder());

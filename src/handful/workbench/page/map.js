@@ -1,7 +1,7 @@
 // The map: similar pictures are near each other. Pictures are selected with a lasso, the list of classes or the keys.
 
 import { read } from "./api.js";
-import { byId, count, make, pictures, thumbnail, tone } from "./dom.js";
+import { byId, count, isolate, make, paintTone, pictures, thumbnail, tone } from "./dom.js";
 import { fetchItems } from "./items.js";
 import { complain } from "./notes.js";
 import { on, select, state, tell } from "./state.js";
@@ -13,6 +13,7 @@ const under = make("canvas", { "aria-hidden": "true" });
 const over = make("canvas", { id: "points", class: "over", tabindex: 0, role: "application" });
 const tip = make("div", { class: "tip", hidden: true });
 const strip = make("div", { class: "chosen" });
+const legend = make("ul", { class: "legend", "aria-label": "What colours and signs mean" });
 const chooser = make("select", { id: "choose", "aria-label": "Select all pictures of a class" });
 let points = { ids: [], x: [], y: [] };
 let kinds = new Map(); // id -> class, 0 for unknown
@@ -45,6 +46,7 @@ async function load() {
     const of = (id) => points.ids.filter((one) => kinds.get(one) === id).length;
     chooser.replaceChildren(make("option", { value: "" }, "Select by class…"),
       ...[...classes, { id: 0, name: "unknown" }].map(({ id, name }) => make("option", { value: id }, `${name} (${count(of(id))})`)));
+    drawLegend(classes, of);
     over.setAttribute("aria-label", `Map of ${pictures(points.ids.length)}. Arrow keys move from point to point, space selects; or choose a class from the list before it.`);
     over.dataset.points = points.ids.length;
     draw();
@@ -52,6 +54,15 @@ async function load() {
     drawn = "";
     complain(error, load);
   }
+}
+
+// The colours of the classes, and the signs.
+function drawLegend(classes, of) {
+  const entry = (sign, ...words) => make("li", {}, sign, " ", ...words);
+  const sign = (name) => make("span", { class: `sign ${name}`, "aria-hidden": "true" });
+  legend.replaceChildren(
+    ...classes.map(({ id, name }) => entry(paintTone(sign("decided"), id), isolate(name), ` ${count(of(id))}`)),
+    entry(sign("unknown-sign"), `unknown ${count(of(0))}`), entry(sign("own"), "labelled by you"), entry(sign("cross"), "none of these, by you"));
 }
 
 function place() {
@@ -90,7 +101,13 @@ function draw() {
     if (!byKind.has(which)) byKind.set(which, new Path2D());
     const path = byKind.get(which);
     const r = starred.has(id) ? Math.max(4, radius * 1.6) : radius;
-    if (many > 6000) path.rect(mapped[2 * n] - r, mapped[2 * n + 1] - r, 2 * r, 2 * r);
+    if (starred.has(id) && !kind) { // none of these, by a person: a cross
+      const [x, y] = [mapped[2 * n], mapped[2 * n + 1]];
+      for (const way of [1, -1]) {
+        path.moveTo(x - r, y - way * r);
+        path.lineTo(x + r, y + way * r);
+      }
+    } else if (many > 6000) path.rect(mapped[2 * n] - r, mapped[2 * n + 1] - r, 2 * r, 2 * r);
     else {
       path.moveTo(mapped[2 * n] + r, mapped[2 * n + 1]);
       path.arc(mapped[2 * n], mapped[2 * n + 1], r, 0, 7);
@@ -102,8 +119,8 @@ function draw() {
     context.globalAlpha = star ? 1 : !kind && many > 6000 ? 0.4 : 0.8;
     context.fillStyle = kind ? `oklch(${light + tier * each} ${chroma} ${hue})` : value("--unknown");
     context.strokeStyle = star ? value("--ink") : kind ? value("--sheet") : value("--unknown");
-    context.lineWidth = star ? 1.5 : 1;
-    if (kind || many > 6000) context.fill(path);
+    context.lineWidth = star ? (kind ? 1.5 : 2.5) : 1;
+    if (kind || (many > 6000 && !star)) context.fill(path);
     if (star || (!kind && many <= 6000) || many < 1500) context.stroke(path);
   }
   drawOver();
@@ -252,7 +269,7 @@ export function startMap() {
   over.addEventListener("pointercancel", () => { lasso = null; drawOver(); });
   over.addEventListener("pointerleave", () => lasso || point(-1));
   over.addEventListener("keydown", walk);
-  const bar = make("div", { class: "map-bar" }, chooser, make("span", { class: "note" }, "Draw around points to select them; shift adds. Large points are labelled by you, grey points are unknown."));
+  const bar = make("div", { class: "map-bar" }, chooser, make("span", { class: "note" }, "Draw around points to select them; shift adds."), legend);
   box.replaceChildren(bar, make("div", { class: "plane" }, under, over, tip), strip);
   new ResizeObserver(draw).observe(under);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

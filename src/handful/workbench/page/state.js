@@ -2,7 +2,7 @@
 
 export const state = {
   project: null,
-  view: "all", // or unlabelled, examples, class:ID, unknown, unsure, changed, group:N, groups, map
+  view: "all", // or unlabelled, examples, class:ID, unknown, unsure, ask, changed, group:N, moved:A:B:FROM:TO, groups, map, compare
   search: "",
   similar: null, // the id of a picture
   order: [], // ids as the view shows them
@@ -24,7 +24,7 @@ export function tell(event) {
 
 export const classOf = (id) => state.project?.classes.find((one) => one.id === id);
 export const className = (id) => (id === 0 ? "unknown" : (classOf(id)?.name ?? "?"));
-export const inGrid = () => state.view !== "groups" && state.view !== "map";
+export const inGrid = () => !["groups", "map", "compare"].includes(state.view);
 export const cursorId = () => (inGrid() ? (state.order[state.cursor] ?? null) : state.pointed ?? null);
 
 // The pictures that a command applies to: the selected ones, or the one under the cursor.

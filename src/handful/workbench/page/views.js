@@ -1,9 +1,9 @@
 // The list of views, the heading of the open view, and the text of an empty view.
 
 import { editClass, removeClass } from "./actions.js";
-import { byId, count, isolate, key, make, paintTone, pictures } from "./dom.js";
+import { byId, count, isolate, key, make, paintTone, partOf, pictures } from "./dom.js";
 import { fetchItems, itemOf } from "./items.js";
-import { classOf, inGrid, on, show, state } from "./state.js";
+import { classOf, className, inGrid, on, show, state } from "./state.js";
 import { redraw, toTop } from "./grid.js";
 
 const VIEWS = [
@@ -11,10 +11,12 @@ const VIEWS = [
   ["unlabelled", "Not labelled by you"],
   ["examples", "Labelled by you"],
   ["unsure", "Least sure first", null, true],
+  ["ask", "Worth asking", null, true],
   ["changed", "Changed", (p) => p.run?.counts.changed, true],
   ["unknown", "Unknown", (p) => p.run?.counts.unknown, true],
   ["groups", "Groups of unknowns", null, true],
   ["map", "Map", null, true],
+  ["compare", "Compare runs", null, true],
 ];
 export const viewNames = VIEWS.map(([view]) => view);
 
@@ -37,8 +39,12 @@ function drawNav() {
 
 // ---- Heading -------------------------------------------------------------------------------------------------------
 
-// As the sentence of a run says it of all classes.
-function rightOf({ labels, right }) {
+// How many labels of a class should be right, or are right by the check: as it is said of all classes.
+function rightOf({ expected, trust }, id) {
+  const measured = trust.is_measured && trust.classes.find((one) => one.class === id);
+  if (measured) return `${partOf(measured)} of the labels are right by the check`;
+  const { labels, right } = expected.find((one) => one.class === id) ?? { labels: 0 };
+  if (!labels) return "";
   if (labels === 1) return `the label of the last run is right with a probability of ${Math.round(100 * right)} %`;
   const few = Math.round(right) === labels ? "nearly all" : `about ${count(Math.round(right))}`;
   return `${few} of ${count(labels)} labels of the last run should be right`;
@@ -60,11 +66,17 @@ async function drawLead() {
   } else if (kind === "group") {
     title.append(`Group ${number} of the unknowns`);
     extra.push(make("button", { onclick: () => show({ view: "groups", search: "" }) }, "All groups"));
+  } else if (kind === "moved") {
+    const [, first, second, from, to] = view.split(":");
+    if (from === undefined) title.append("All that moved");
+    else title.append("From ", isolate(className(Number(from))), " to ", isolate(className(Number(to))));
+    title.append(make("small", { class: "note" }, `, run ${first} to run ${second},`));
+    extra.push(make("button", { onclick: () => show({ view: "compare", search: "" }) }, "Compare runs"));
   } else title.append(VIEWS.find(([one]) => one === view)?.[1] ?? view);
   if (search) title.append(make("small", {}, " with ", isolate(`“${search}”`), " in the name"));
   if (inGrid()) title.append(make("small", { class: "note", id: "found" }, ` ${pictures(state.order.length)}`));
-  const expected = kind === "class" && similar === null && project?.run?.expected.find((one) => one.class === Number(number));
-  if (expected && expected.labels) title.append(make("small", { class: "note", id: "expected" }, `, ${rightOf(expected)}`));
+  const words = kind === "class" && similar === null && project?.run ? rightOf(project.run, Number(number)) : "";
+  if (words) title.append(make("small", { class: "note", id: "expected" }, `, ${words}`));
   const held = lead.contains(document.activeElement) ? document.activeElement.id : null;
   if (held === "rename" && byId("rename").value !== byId("rename").defaultValue) return; // a half-typed name stays
   lead.replaceChildren(make("div", { class: "title" }, title, make("div", { class: "extra" }, ...extra)), coach(project) ?? "");
@@ -110,7 +122,7 @@ function nothing() {
   const [kind] = view.split(":");
   if (!project) return null;
   if (!project.items) return ["No pictures yet.", "The folder has no pictures that can be read. Add some with the button above, or start the workbench on another folder."];
-  if (!project.run && ["unsure", "changed", "unknown", "groups", "map", "group"].includes(kind)) {
+  if (!project.run && ["unsure", "ask", "changed", "unknown", "groups", "map", "group", "compare", "moved"].includes(kind)) {
     return ["No run yet.", "Name your classes, give each a few examples, and press r. Then the decisions appear here."];
   }
   if (!inGrid() || state.order.length) return null;
@@ -121,6 +133,8 @@ function nothing() {
   if (kind === "unlabelled") return ["Every picture has a label.", "Export writes them to files."];
   if (kind === "changed") return ["Nothing changed with the last run.", "Corrections and new examples change decisions at the next run."];
   if (kind === "unknown") return ["Nothing is unknown.", "Lower the threshold to set more pictures aside."];
+  if (kind === "ask") return ["Nothing is worth asking.", "Every picture has a label by you, or there is no answer of the run for it."];
+  if (kind === "moved") return ["Nothing moved so.", "Another cell of the comparison may have pictures."];
   return ["Nothing here.", "Another view may have more."];
 }
 
@@ -133,6 +147,7 @@ export function drawMain() {
   byId("grid").hidden = Boolean(words) || !inGrid();
   byId("groups").hidden = Boolean(words) || state.view !== "groups";
   byId("map").hidden = Boolean(words) || state.view !== "map";
+  byId("compare").hidden = Boolean(words) || state.view !== "compare";
   drawLead();
   redraw();
 }

@@ -1,4 +1,4 @@
-"""The routes of the workbench, under /api/v1, and the files of the page. Each route calls a method of `Project`."""
+"""The routes of items and labels, under /api/v1, and the files of the page. Each route calls a method of `Project`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 
-from handful.workbench.domain import views
-from handful.workbench.domain.project import Project, describe_run
+from handful.workbench.domain import comparing, views
+from handful.workbench.domain.project import Project
 from handful.workbench.domain.refusal import Refusal
+from handful.workbench.domain.state import State
+from handful.workbench.server import bodies
 from handful.workbench.server import schemas as of
-from handful.workbench.server.events import Events
-from handful.workbench.server.serve import ERRORS, guarded, new_app, solving
+from handful.workbench.server.run_routes import MAX_PAGE_ITEMS, check_routes, router, run_routes
+from handful.workbench.server.serve import guarded, new_app, solving
 from handful.workbench.server.thumbnails import Thumbnails
 from handful.workbench.server.uploads import receive_uploads
 from handful.workbench.server.write_queue import WriteQueue
@@ -21,11 +23,10 @@ from handful.workbench.server.write_queue import WriteQueue
 CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
          ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".png": "image/png",
          ".json": "application/json", ".ico": "image/x-icon", ".woff2": "font/woff2"}  # fmt: skip
-MAX_PAGE_ITEMS = 1000  # items in one response
 MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]
-View = Annotated[str, Query(max_length=40, description=views.VIEWS)]
+View = Annotated[str, Query(max_length=80, description=views.VIEWS)]
 Search = Annotated[str, Query(max_length=500, description="Part of the name.")]
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 
@@ -36,18 +37,15 @@ def make_app(project: Project, *, token: str, port: int) -> Any:
     app.include_router(_items(project))
     write = WriteQueue(project)
     app.include_router(_labels(project, write))
-    app.include_router(_runs(project, write))
+    app.include_router(run_routes(project, write))
+    app.include_router(check_routes(project, write))
     app.include_router(solving())
     _page(app)
     return guarded(app, token=token, port=port)
 
 
-def _router() -> APIRouter:
-    return APIRouter(prefix="/api/v1", responses=ERRORS)
-
-
 def _items(project: Project) -> APIRouter:
-    api, thumbnails = _router(), Thumbnails(project.source)
+    api, thumbnails = router(), Thumbnails(project.source)
 
     @api.get("/project", response_model=of.Project)
     def get_project() -> Any:
@@ -75,7 +73,7 @@ def _items(project: Project) -> APIRouter:
                 raise Refusal(f"{len(numbers)} items are asked for: ask for at most {MAX_REQUESTED_ITEMS}", 422)
             rows = views.usable_rows(state, numbers)
             return JSONResponse({"total": len(rows), "offset": 0, "items": views.describe(state, rows)})
-        rows = views.rows_of(state, view, search, similar)
+        rows = _rows(project, state, view, search, similar)
         items = views.describe(state, rows[offset : offset + limit])
         return JSONResponse({"total": len(rows), "offset": offset, "items": items})
 
@@ -83,7 +81,7 @@ def _items(project: Project) -> APIRouter:
     def get_ids(view: View = "all", search: Search = "", similar: Similar = None) -> Any:
         """The numbers of all items of a view, in its order."""
         state = project.state
-        return JSONResponse({"ids": state.pile.ids[views.rows_of(state, view, search, similar)].tolist()})
+        return JSONResponse({"ids": state.pile.ids[_rows(project, state, view, search, similar)].tolist()})
 
     @api.get("/items/{item}", response_model=of.ItemInFull)
     def get_item(item: Id) -> Any:
@@ -110,19 +108,24 @@ def _items(project: Project) -> APIRouter:
     return api
 
 
+def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
+    moved = comparing.moved_rows(project, state, view) if view.startswith("moved:") else None
+    return views.rows_of(state, view, search, similar, moved)
+
+
 def _labels(project: Project, write: WriteQueue) -> APIRouter:
-    api = _router()
+    api = router()
 
     @api.get("/classes", response_model=list[of.Class])
     def get_classes() -> Any:
         return JSONResponse(project.summary()["classes"])
 
     @api.post("/classes", response_model=of.Class)
-    async def add_class(new: of.NewClass) -> Any:
+    async def add_class(new: bodies.NewClass) -> Any:
         return _class(project, await write(project.add_class, new.name))
 
     @api.patch("/classes/{number}", response_model=of.Class)
-    async def change_class(number: Id, new: of.ClassPatch) -> Any:
+    async def change_class(number: Id, new: bodies.ClassPatch) -> Any:
         """Rename a class, or change its key; the class that had the key loses it."""
         await write(project.change_class, number, new.name, new.key, keyed="key" in new.model_fields_set)
         return _class(project, number)
@@ -133,12 +136,12 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
         return JSONResponse({"changed": await write(project.delete_class, number)})
 
     @api.post("/labels", response_model=of.Changed)
-    async def label(body: of.Labels) -> Any:
+    async def label(body: bodies.Labels) -> Any:
         """Give many items a class; each becomes an example for the next run."""
         return JSONResponse({"changed": await write(project.label, body.items, body.class_)})
 
     @api.post("/accept", response_model=of.Changed)
-    async def accept(body: of.Items) -> Any:
+    async def accept(body: bodies.Items) -> Any:
         """The decisions on these items become labels."""
         return JSONResponse({"changed": await write(project.accept, body.items)})
 
@@ -150,8 +153,13 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
     async def redo() -> Any:
         return {"text": await write(project.redo)}
 
+    @api.post("/take-back", response_model=of.Text)
+    async def take_back() -> Any:
+        """Undo the last run and the promotion before it."""
+        return {"text": await write(project.take_back)}
+
     @api.post("/groups/{number}/promote", response_model=of.Class)
-    async def promote(number: Id, body: of.Promotion) -> Any:
+    async def promote(number: Id, body: bodies.Promotion) -> Any:
         """Items that stand for a group become examples of a new class, or of a class that exists."""
         return _class(project, await write(project.promote, number, body.name, body.examples, body.class_))
 
@@ -162,13 +170,13 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups/{number}/join", response_model=list[of.Group])
-    async def join_groups(number: Id, body: of.JoinRequest) -> Any:
+    async def join_groups(number: Id, body: bodies.JoinRequest) -> Any:
         """Join two groups."""
         await write(project.join_groups, number, body.other)
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups", response_model=list[of.Group])
-    async def find_groups(body: of.GroupDetail) -> Any:
+    async def find_groups(body: bodies.GroupDetail) -> Any:
         """Find the groups anew, coarser or finer."""
         await write(project.find_groups, body.detail)
         return JSONResponse(views.groups(project.state))
@@ -178,56 +186,6 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
 
 def _class(project: Project, number: int) -> Any:
     return JSONResponse(next((c for c in project.summary()["classes"] if c["id"] == number), None))
-
-
-def _runs(project: Project, write: WriteQueue) -> APIRouter:
-    api, events = _router(), Events(project)
-
-    @api.post("/run", response_model=of.Job, status_code=202)
-    async def run(body: of.RunRequest) -> Any:
-        """Label the items without a label; GET /events reports the progress."""
-        return (await write(project.run, body.method, body.outlier_share)).summary()
-
-    @api.delete("/job", response_model=of.Job | None)
-    def cancel() -> Any:
-        """Stop the running job; the previous run stays."""
-        project.worker.cancel()
-        return project.summary()["job"]
-
-    @api.get("/run", response_model=of.Run | None)
-    def get_run() -> Any:
-        return None if project.state.run is None else describe_run(project.state)
-
-    @api.post("/threshold", response_model=of.Run)
-    async def set_threshold(body: of.Threshold) -> Any:
-        """Change the threshold and all decisions."""
-        await write(project.set_threshold, body.threshold)
-        return describe_run(project.state)
-
-    @api.get("/histogram", response_model=of.Histogram)
-    def histogram() -> Any:
-        return JSONResponse(project.last_run().histogram())
-
-    @api.get("/map", response_model=of.Map)
-    def flat_map() -> Any:
-        return JSONResponse(views.places(project.state))
-
-    @api.get("/groups", response_model=list[of.Group])
-    def groups() -> Any:
-        """Groups of unknown items that look alike, the most central item first."""
-        return JSONResponse(views.groups(project.state))
-
-    @api.post("/export", response_model=of.Exported)
-    def export_labels(body: of.ExportRequest) -> Any:
-        from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
-
-        return export(project, body.formats)
-
-    @api.get("/events", response_class=StreamingResponse)
-    async def get_events() -> StreamingResponse:
-        return StreamingResponse(events.stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-    return api
 
 
 def _page(app: FastAPI) -> None:

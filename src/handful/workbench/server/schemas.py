@@ -1,110 +1,10 @@
-"""The bodies of requests and answers: FastAPI checks requests with them and makes the OpenAPI document of them."""
+"""The bodies of answers: FastAPI makes the OpenAPI document of them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-JSON, TENSORS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
-
-Id = Annotated[int, Field(ge=0, lt=2**53)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-# fail_fast: a list of a million wrong values is one error, not a million
-Ids = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
-Row = Annotated[list[float], Field(fail_fast=True)]
-Rows = Annotated[list[Row], Field(fail_fast=True)]
-Name = Annotated[str, Field(max_length=1000)]
-Format = Literal["csv", "parquet", "coco", "fiftyone", "label-studio"]
-
-
-class Body(BaseModel):
-    """The body of a request; fields that are not listed are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewClass(Body):
-    """A class to add."""
-
-    name: Name
-
-
-class ClassPatch(Body):
-    """What to change of a class: its name, its key, or both."""
-
-    name: Name | None = None
-    key: Annotated[int, Field(ge=1, le=9)] | None = None
-
-
-class Labels(Body):
-    """Items to label, and their class."""
-
-    items: Ids
-    class_: Annotated[Id | None, Field(alias="class", description="A class; 0: unknown; null: no label.")]
-
-
-class Items(Body):
-    """Items, by number."""
-
-    items: Ids
-
-
-class RunRequest(Body):
-    """How to label the pile."""
-
-    method: Annotated[str, Field(max_length=100)] = "auto"
-    outlier_share: Literal["auto"] | Annotated[Finite, Field(gt=0, lt=1)] = "auto"
-
-
-class Threshold(Body):
-    """The outlier score above which an item is unknown."""
-
-    threshold: Finite
-
-
-class Promotion(Body):
-    """The class that a group becomes, or is added to, and how many of its items become examples."""
-
-    name: Annotated[Name | None, Field(description="The name of a new class.")] = None
-    class_: Annotated[Id | None, Field(alias="class", description="A class that the group is added to.")] = None
-    examples: Annotated[
-        Annotated[int, Field(ge=1, le=1000)] | None,
-        Field(description="By default a third of the group, at least 5; more if it looks like several kinds."),
-    ] = None
-
-
-class GroupDetail(Body):
-    """How fine the groups of unknowns are."""
-
-    detail: Annotated[Finite, Field(ge=-2, le=2, description="-2: few, coarse groups; 2: many, fine groups.")]
-
-
-class JoinRequest(Body):
-    """The other group."""
-
-    other: Id
-
-
-class ExportRequest(Body):
-    """The formats to export."""
-
-    formats: Annotated[list[Format], Field(min_length=1, max_length=10)] = ["csv", "parquet"]
-
-
-class SolveOptions(Body):
-    """A task without its features: the labels of the support and how to solve it."""
-
-    labels: Annotated[list[str], Field(fail_fast=True)] | Annotated[list[int], Field(fail_fast=True)]
-    method: Annotated[str, Field(max_length=100)] = "auto"
-    outlier_share: Literal["auto"] | Annotated[Finite, Field(gt=0, lt=1)] = "auto"
-
-
-class SolveRequest(SolveOptions):
-    """A task with its features."""
-
-    support: Rows
-    query: Rows
+from pydantic import BaseModel, Field
 
 
 class Error(BaseModel):
@@ -139,8 +39,28 @@ class Expected(BaseModel):
     right: float
 
 
+class ClassTrust(BaseModel):
+    """The part of a class's labels that are right by the check, with its interval."""
+
+    class_: Annotated[int, Field(alias="class")]
+    value: float
+    low: float
+    high: float
+
+
+class Trust(BaseModel):
+    """How many labels should be right; after a check, how many are right."""
+
+    sentence: str
+    is_measured: bool
+    checked: Annotated[int, Field(description="How many answers a person gave.")]
+    details: list[str]
+    more_to_halve: Annotated[int, Field(description="Further answers that would about halve the interval.")]
+    classes: list[ClassTrust]
+
+
 class Run(BaseModel):
-    """The last run: its options and its result."""
+    """The run that is shown: its options and its result."""
 
     id: int
     made: str
@@ -153,11 +73,40 @@ class Run(BaseModel):
     threshold: float
     group_detail: float
     notice: Annotated[str, Field(description="After a promotion: what changed more than it explains; or empty.")]
+    can_take_back: Annotated[bool, Field(description="Whether POST /take-back undoes that promotion and this run.")]
+    outdated: Annotated[str, Field(description="What has changed since the run, in words; or empty.")]
     expected_precision: Annotated[
         float | None, Field(description="The part of the labels that should be right; null without probabilities.")
     ]
     expected: list[Expected]
+    trust: Trust
     counts: Counts
+
+
+class StoredRun(BaseModel):
+    """A run that can be compared with another one."""
+
+    id: int
+    made: str
+    is_shown: bool
+
+
+class Move(BaseModel):
+    """Items that have another label in the second run."""
+
+    from_: Annotated[int, Field(alias="from")]
+    to: int
+    count: int
+
+
+class Comparison(BaseModel):
+    """What moved between two runs. An item that had a label by a person counts with that label."""
+
+    first: int
+    second: int
+    same: int
+    moved: int
+    moves: list[Move]
 
 
 class Job(BaseModel):
@@ -178,6 +127,7 @@ class Project(BaseModel):
     ready: int
     skipped: int
     classes: list[Class]
+    unknown_examples: Annotated[int, Field(description="Items that a person marked as none of the classes.")]
     run: Run | None
     job: Job | None
     undo: str | None
@@ -243,6 +193,22 @@ class Skipped(BaseModel):
     reason: str
 
 
+class CheckedItem(BaseModel):
+    """An answer: a class, 0 for none of them, or -1 for a wrong label."""
+
+    item: int
+    answer: int
+
+
+class Check(BaseModel):
+    """The items to look at, in the order in which to ask, and all answers so far."""
+
+    run: int
+    order: list[int]
+    answers: list[CheckedItem]
+    usable: Annotated[int, Field(description="How many answers POST /check/use would make labels of.")]
+
+
 class Histogram(BaseModel):
     """The outlier scores of known and unknown items, counted in bins."""
 
@@ -277,6 +243,7 @@ class Exported(BaseModel):
 
     folder: str
     files: list[str]
+    missing: Annotated[int, Field(description="Pictures that could not be copied, because their files are gone.")]
 
 
 class Uploaded(BaseModel):

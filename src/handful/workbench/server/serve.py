@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 import handful
 from handful.utils.interrupts import cleanup, patience
 from handful.workbench.domain.refusal import Refusal, invalid, plain
+from handful.workbench.server import bodies
 from handful.workbench.server import schemas as of
 from handful.workbench.server.connections import Limits, default_limits, protocol_with
 from handful.workbench.server.guard import Guard
@@ -36,8 +37,8 @@ SOLVE_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            of.JSON: {"schema": of.SolveRequest.model_json_schema()},
-            of.TENSORS: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}},
+            bodies.JSON: {"schema": bodies.SolveRequest.model_json_schema()},
+            bodies.TENSORS: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}},
         },
     }
 }

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import handful
 from handful.core.arrays import to_numpy
 from handful.workbench.domain.refusal import Refusal, invalid
-from handful.workbench.server.schemas import TENSORS, SolveOptions, SolveRequest
+from handful.workbench.server.bodies import TENSORS, SolveOptions, SolveRequest
 
 
 def work(requests: Connection) -> None:

@@ -1,0 +1,208 @@
+"""Examples of no class: what a task takes, what methods do with them, and what an estimator keeps."""
+
+import numpy as np
+import pytest
+
+import handful
+from handful.core.arrays import with_unknown
+from handful.core.checks import fit_labels
+from handful.engines.descent import descend
+from handful.engines.infomax import InfoMax, example_weights
+from handful.methods import eol as eol_file
+from handful.methods.contract import Solution
+from handful.methods.registry import METHODS, find_method
+
+rng = np.random.default_rng(0)
+CENTRES = 3 * np.eye(10)[:3]
+CENTRES[2] = CENTRES[0] + 1.5 * np.eye(10)[6]  # no class, and like class 0
+ITEMS = np.concatenate([c + rng.normal(scale=0.6, size=(40, 10)) for c in CENTRES]).astype(np.float32)
+TRUTH = np.repeat([0, 1, -1], 40)
+SUPPORT, LABELS = ITEMS[[0, 1, 2, 40, 41, 42]], np.repeat([0, 1], 3)
+UNKNOWN = ITEMS[80:85]
+REST = np.r_[3:40, 43:80, 85:120]
+QUERY, QUERY_TRUTH = ITEMS[REST], TRUTH[REST]
+USED_BY = ["auto", "eol", "kdo", "ostim", "oslo", "knn", "simpleshot", "simpleshot+knn", "tim_gd", "pt_map", "gda"]
+
+
+def auroc(scores):
+    scores, unknown = np.asarray(scores), QUERY_TRUTH < 0
+    return (scores[unknown][:, None] > scores[~unknown]).mean()
+
+
+@pytest.mark.parametrize("method", USED_BY)
+def test_they_help_every_method_to_find_the_others_of_their_kind(method):
+    before = handful.solve(SUPPORT, LABELS, QUERY, method=method)
+    after = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method=method)
+    assert auroc(after.outlier_scores) > auroc(before.outlier_scores)
+    assert auroc(after.outlier_scores) > 0.8
+
+
+@pytest.mark.parametrize("method", ["auto", "eol", "kdo", "ostim", "oslo", "knn"])
+def test_none_of_them_changes_nothing(method):
+    without = handful.solve(SUPPORT, LABELS, QUERY, method=method)
+    empty = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN[:0], method=method)
+    assert np.array_equal(without.outlier_scores, empty.outlier_scores)
+
+
+def test_a_task_checks_them():
+    task = handful.Task(SUPPORT, LABELS, QUERY, unknown=UNKNOWN.tolist())
+    assert task.unknown.shape == (1, 5, 10)
+    assert "5 examples of no class" in repr(task)
+    assert handful.Task.stack([task, task])[1].unknown.shape == (1, 5, 10)
+    with pytest.raises(ValueError, match=r"unknown has shape \(5, 9\).*10 features"):
+        handful.Task(SUPPORT, LABELS, QUERY, unknown=UNKNOWN[:, :9])
+    with pytest.raises(ValueError, match="NaN"):
+        handful.Task(SUPPORT, LABELS, QUERY, unknown=UNKNOWN * np.nan)
+    with pytest.raises(ValueError, match="give examples of no class as unknown="):
+        handful.Task(SUPPORT, np.where(LABELS == 1, handful.NONE_OF_THESE, 0), QUERY)
+
+
+def test_a_batch_solves_each_task_as_alone():
+    other = ITEMS[86:91]
+    batch = handful.solve(
+        np.stack([SUPPORT] * 2), np.stack([LABELS] * 2), np.stack([QUERY] * 2), unknown=np.stack([UNKNOWN, other])
+    )
+    alone = handful.solve(SUPPORT, LABELS, QUERY, unknown=other)
+    assert np.abs(batch[1].outlier_scores - alone.outlier_scores).max() < 1e-3
+    assert np.abs(batch[0].outlier_scores - alone.outlier_scores).max() > 1e-3
+
+
+def test_tasks_with_and_without_them_are_solved_together():
+    tasks = [handful.Task(SUPPORT, LABELS, QUERY), handful.Task(SUPPORT, LABELS, QUERY, unknown=UNKNOWN)]
+    without, with_them = handful.solve_each(tasks)
+    assert auroc(with_them.outlier_scores) > auroc(without.outlier_scores)
+
+
+def test_the_margin_is_that_of_the_definition():
+    after = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="knn", preparation="l2", dtype="float64")
+    before = handful.solve(SUPPORT, LABELS, QUERY, method="knn", preparation="l2", dtype="float64")
+    z, s, u = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (QUERY, SUPPORT, UNKNOWN))
+    margin = (z @ u.T).max(axis=1) - (z @ s.T).max(axis=1)
+    own = before.outlier_scores
+    assert np.allclose(after.outlier_scores, own + own.std() / margin.std() * margin, atol=1e-5)
+
+
+def test_scores_of_class_probabilities_say_that_they_cannot():
+    with pytest.raises(ValueError, match=r"simpleshot\+entropy cannot use examples of no class.*simpleshot\+knn"):
+        handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="simpleshot+entropy")
+
+
+def test_a_method_that_takes_them_is_known_by_its_arguments():
+    load = {name for name in handful.list_methods() if find_method(name).takes_unknown}
+    assert load == {"eol", "eol_kdo", "kdo", "ostim"}
+
+    def own(support, labels, query, unknown=None):
+        return Solution(np.ones((*query.shape[:2], 2)), np.full(query.shape[:2], float(unknown.shape[1])))
+
+    handful.register("counts_unknown")(own)
+    try:
+        result = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="counts_unknown")
+        assert (result.outlier_scores == 5).all()
+    finally:
+        METHODS.pop("counts_unknown")
+
+
+@pytest.mark.parametrize(("count", "weight"), [(1, 1.0), (3, 1.0), (6, 0.5)])
+def test_together_they_weigh_at_most_as_one_class(count, weight):
+    no_class = np.concatenate([np.zeros(6), np.ones(count)])[None, :, None]  # two classes of 3 examples
+    weights = example_weights(no_class, 2)[0, :, 0]
+    assert weights.sum() == pytest.approx(1)
+    assert weights[-1] / weights[0] == pytest.approx(weight)
+
+
+def test_the_slopes_of_the_loss_with_them_are_its_derivatives():
+    head, _ = eol_file.loss_head(LABELS[None], 2, 0.4, None, "ways", 1.0, 1.0, 1.0)
+    draw = np.random.default_rng(5)
+    support, query = draw.normal(size=(1, 9, 2)), draw.normal(size=(1, 7, 2))
+    onehot = np.concatenate([np.eye(2)[LABELS], np.zeros((3, 2))])[None]
+    _, slope, _ = head(support, onehot, query)
+    for i, j in ((0, 0), (4, 1), (6, 0), (8, 1)):
+        step = np.zeros_like(support)
+        step[0, i, j] = 1e-5
+        difference = head(support + step, onehot, query)[0] - head(support - step, onehot, query)[0]
+        assert slope[0, i, j] == pytest.approx(float(difference[0]) / 2e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("count", [2, 9])
+@pytest.mark.parametrize("outlier", ["mean", 0.7])
+def test_the_fused_kernel_agrees(count, outlier):
+    pytest.importorskip("numba")
+    draw = np.random.default_rng(1)
+    support, query = draw.normal(size=(2, 6, 20)).astype("f4"), draw.normal(size=(2, 15, 20)).astype("f4")
+    unknown = draw.normal(size=(2, count, 20)).astype("f4")
+    examples, codes = with_unknown(support, np.stack([LABELS] * 2), unknown)
+    head = InfoMax(co=[0.1] * 3, ma=[1.0] * 3, w=[1.0] * 3, outlier=outlier)
+    array, fast = (
+        descend(examples, codes, query, head, ways=2, steps=20, backend=backend) for backend in ("array", "fast")
+    )
+    assert np.abs(array.query_probabilities - fast.query_probabilities).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([0] * 3 + [1] * 3 + [-2] * 5 + [-1] * len(REST)),
+        ["a"] * 3 + ["b"] * 3 + [handful.NONE_OF_THESE] * 5 + [None] * len(REST),
+        ["a"] * 3 + ["b"] * 3 + ["unknown"] * 5 + [None] * len(REST),
+        np.array([0.0] * 3 + [1.0] * 3 + [-2.0] * 5 + [np.nan] * len(REST)),
+    ],
+    ids=["integers", "texts with the constant", "texts", "floats"],
+)
+def test_an_estimator_takes_them_in_y(y):
+    model = handful.EOLKDO().fit(np.concatenate([SUPPORT, UNKNOWN, QUERY]), y)
+    direct = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN)
+    assert len(model.classes_) == 2
+    assert np.abs(model.outlier_scores_[11:] - direct.outlier_scores).max() < 1e-3
+    assert model.unknown_[6:11].all()
+    assert (model.answers_.p_unknown[6:11] == 1).all()
+    assert (model.given_[:11] == [0, 0, 0, 1, 1, 1, -2, -2, -2, -2, -2]).all()
+
+
+@pytest.mark.parametrize("method", ["eol_kdo", "oslo", "knn", "simpleshot+knn"])
+def test_a_saved_model_keeps_them_and_predict_uses_them(tmp_path, method):
+    X = np.concatenate([SUPPORT, UNKNOWN, QUERY[::2]])
+    y = np.concatenate([LABELS, np.full(5, handful.NONE_OF_THESE), np.full(len(QUERY[::2]), -1)])
+    model = handful.make_estimator(method).fit(X, y)
+    without = handful.make_estimator(method).fit(np.delete(X, np.s_[6:11], 0), np.delete(y, np.s_[6:11]))
+    read = handful.load(model.save(tmp_path / "model.safetensors", items=True))
+    new = QUERY[1::2]
+    assert np.allclose(read.score_samples(new), model.score_samples(new))
+    is_unknown = QUERY_TRUTH[1::2] < 0
+
+    def rank(estimator):
+        scores = -estimator.score_samples(new)
+        return (scores[is_unknown][:, None] > scores[~is_unknown]).mean()
+
+    assert rank(read) > rank(without)
+    assert (read.partial_fit(new).given_ == handful.NONE_OF_THESE).sum() == 5
+
+
+def test_y_without_an_example_of_a_class_is_refused():
+    with pytest.raises(ValueError, match="only examples of no class"):
+        handful.KDO().fit(ITEMS[:4], [-2, -2, -1, -1])
+
+
+def test_labels_of_fit_may_mix_texts_and_the_constant():
+    labels, marked = fit_labels(np.array(["cat", handful.NONE_OF_THESE, None], dtype=object))
+    assert labels.tolist() == ["cat", "unknown", None]
+    assert marked.tolist() == [False, True, False]
+
+
+def test_a_pile_in_pieces_takes_them_by_the_default_and_others_say_that_they_cannot(tmp_path):
+    path = tmp_path / "pile.npy"
+    np.save(path, np.tile(QUERY, (10, 1)))
+    with_them, without = (handful.solve(SUPPORT, LABELS, path, unknown=u) for u in (UNKNOWN, None))
+    assert auroc(with_them.outlier_scores[:109]) > auroc(without.outlier_scores[:109])
+    with pytest.raises(ValueError, match=r"oslo cannot use examples of no class.*eol_kdo"):
+        handful.solve(SUPPORT, LABELS, path, unknown=UNKNOWN, method="oslo")
+
+
+@pytest.mark.torch
+def test_torch_gives_the_same():
+    torch = pytest.importorskip("torch")
+    tensors = [torch.asarray(x) for x in (SUPPORT, LABELS, QUERY)]
+    result = handful.solve(*tensors, unknown=torch.asarray(UNKNOWN), method="eol", outlier_share=0.3)
+    direct = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="eol", outlier_share=0.3)
+    assert np.abs(result.outlier_scores.numpy() - direct.outlier_scores).max() < 1e-3
+    with pytest.raises(TypeError, match="both be torch tensors"):
+        handful.solve(*tensors, unknown=UNKNOWN)

@@ -1,0 +1,358 @@
+"""Labels are corrected on the report, in a headless Chromium: with the pencil, with keys, and on a large picture."""
+
+import csv
+import json
+
+import pytest
+from test_pile_report import EXAMPLES, NASTY, PILE, a_report, drag, example, item, luminance, settled, visit, words
+
+from handful import __version__
+from handful.label.corrections import read_corrections
+from handful.report import Item, Run, render
+
+__all__ = ["visit"]  # a fixture
+
+COMMAND = "handful label '/tmp/my out' --corrections corrections.json"
+RUN = Run("a run", "handful check '/tmp/my out'", COMMAND)
+
+
+@pytest.fixture
+def open_report(visit):
+    """Opens a report whose corrections nobody has made before."""
+
+    def open_it(report=None, **options):
+        page = visit(report or a_report(run=RUN), **options)
+        page.evaluate("localStorage.clear()")
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    return open_it
+
+
+def look_at(page, selector):
+    page.locator(selector).evaluate("e => e.scrollIntoView({behavior: 'instant'})")
+    settled(page)
+
+
+def card(page, name):
+    return page.locator(f"section .card:has(.open[aria-label='{name}'])")
+
+
+def press(page, name, key):
+    card(page, name).locator(".open").focus()
+    page.keyboard.press(key)
+
+
+def said(page, name):
+    return words_of(card(page, name).locator(".correct"))
+
+
+def words_of(locator):
+    return " ".join(locator.inner_text().split())
+
+
+def downloaded(page, button, tmp_path):
+    with page.expect_download() as download:
+        page.click(button)
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
+
+
+def test_keys_correct_the_card_that_has_the_focus_and_take_it_back(open_report):
+    page = open_report()
+    assert not page.locator("#corrections").is_visible()
+    press(page, "0000.jpg", "2")
+    assert said(page, "0000.jpg") == "→ dog"
+    assert focused(page) == "0000.jpg"  # the card keeps it
+    press(page, "0002.jpg", "u")
+    assert said(page, "0002.jpg") == "→ unknown"
+    press(page, "0004.jpg", "1")
+    assert said(page, "0004.jpg") == "✓ cat"
+    assert page.inner_text("#correction-count") == "2 corrections, 1 label confirmed"
+    press(page, "0002.jpg", "Delete")
+    press(page, "0004.jpg", "Backspace")
+    assert said(page, "0002.jpg") == "✎"
+    assert page.inner_text("#correction-count") == "1 correction"
+    press(page, "0000.jpg", "9")  # there is no ninth class
+    press(page, "0000.jpg", "Control+1")
+    assert said(page, "0000.jpg") == "→ dog"
+    assert page.inner_text("#command") == COMMAND
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pencil_offers_the_classes_none_of_them_and_a_new_one(open_report, width, scheme):
+    page = open_report(width=width, scheme=scheme)
+    look_at(page, "#g0")
+    pencil = card(page, "0000.jpg").locator(".correct")
+    pencil.click()
+    assert words(page, "#chooser") == "0000.jpg cat 1 dog 2 none of these u Add"
+    box = page.locator("#chooser").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    page.click("#chooser >> text=dog")
+    assert not page.locator("#chooser").is_visible()
+    assert focused(page) == "Corrected: dog. Change, 0000.jpg"
+    page.keyboard.press("Enter")
+    page.fill("#chooser input", "  Maine Coon ")
+    page.keyboard.press("Enter")
+    assert said(page, "0000.jpg") == "→ Maine Coon"
+    card(page, "0002.jpg").locator(".correct").click()
+    assert "Maine Coon" in words(page, "#chooser")  # a class that was added is offered to others
+    page.keyboard.press("Escape")
+    pencil.click()
+    page.click("#chooser >> text=take it back")
+    assert said(page, "0000.jpg") == "✎"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_new_class_is_named_by_keys_alone(open_report):
+    page = open_report()
+    press(page, "0000.jpg", "n")
+    page.keyboard.type("u 1 owl")  # keys that correct elsewhere are letters here
+    page.keyboard.press("Enter")
+    assert said(page, "0000.jpg") == "→ u 1 owl"
+    press(page, "0002.jpg", "n")
+    page.keyboard.type("UNKNOWN")
+    page.keyboard.press("Enter")
+    assert said(page, "0002.jpg") == "→ unknown"
+
+
+def test_corrections_survive_a_reload_and_belong_to_one_run(open_report, visit):
+    page = open_report()
+    press(page, "0000.jpg", "2")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert said(page, "0000.jpg") == "→ dog"
+    page = visit(a_report(run=Run("another run")))
+    assert said(page, "0000.jpg") == "✎"
+    assert "EXAMPLES PILE --corrections corrections.json" in page.text_content("#command")
+
+
+@pytest.mark.parametrize(
+    "stored", ["{", "7", '{"a": 1}', '[["x", "cat"], [4000, "cat"], [-1, "cat"], [41, "cat"], [0, ""]]']
+)
+def test_what_is_stored_by_others_does_no_harm(open_report, stored):
+    page = open_report()
+    page.evaluate("text => localStorage.setItem('handful corrections a run', text)", stored)
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert not page.locator("#corrections").is_visible()
+
+
+def test_where_nothing_can_be_stored_the_page_says_so_and_works(open_report):
+    page = open_report()
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new DOMException('denied') } }")
+    press(page, "0000.jpg", "2")
+    assert said(page, "0000.jpg") == "→ dog"
+    assert "does not store them: download them" in page.inner_text("#correction-note")
+
+
+def test_forget_all_can_be_undone(open_report):
+    page = open_report()
+    press(page, "0000.jpg", "2")
+    press(page, "0002.jpg", "u")
+    page.click("#forget")
+    assert (said(page, "0000.jpg"), said(page, "0002.jpg")) == ("✎", "✎")
+    assert page.inner_text("#correction-count") == "Forgotten: 2"
+    page.click("#forget")
+    assert page.inner_text("#correction-count") == "2 corrections"
+    assert said(page, "0002.jpg") == "→ unknown"
+    page.click("#forget")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert not page.locator("#corrections").is_visible()
+
+
+def test_the_downloads_are_what_handful_label_takes(open_report, tmp_path):
+    odd = [item(2 * n, name=name, score=0.1) for n, name in enumerate(NASTY) if name]
+    page = open_report(a_report([*odd, *EXAMPLES], run=RUN), height=4000)
+    expected = {}
+    for n, one in enumerate(odd):
+        page.locator(f"section .card[data-id='{n}'] .open").focus()
+        page.keyboard.press("2" if n % 2 else "u")
+        expected[one.name] = "dog" if n % 2 else "unknown"
+    as_json = downloaded(page, "#corrections-json", tmp_path)
+    document = json.loads(as_json.read_text("utf-8"))
+    assert (document["handful"], document["run"]) == (__version__, "a run")
+    assert document["corrections"][1] == {"item": odd[1].name, "label": "dog", "was": "cat"}
+    as_csv = downloaded(page, "#corrections-csv", tmp_path)
+    with as_csv.open(encoding="utf-8", newline="") as file:
+        assert "'=1+1,2.jpg" in [row[0] for row in csv.reader(file)]  # no spreadsheet computes it
+    assert read_corrections([as_json]) == read_corrections([as_csv]) == expected
+
+
+def test_a_moved_threshold_changes_labels_and_not_corrections(open_report):
+    page = open_report()
+    press(page, "0000.jpg", "1")
+    assert said(page, "0000.jpg") == "✓ cat"
+    page.locator(".card .open").first.focus()
+    drag(page, 1)
+    assert page.inner_text("#correction-count") == "1 label confirmed"
+
+
+def test_examples_cannot_be_corrected_nor_can_a_report_that_no_command_goes_on_from(open_report):
+    page = open_report()
+    page.locator("#g0 .examples .open").focus()
+    page.keyboard.press("2")
+    assert not page.locator("#corrections").is_visible()
+    page = open_report(a_report(can_promote=False))
+    assert page.locator("section .correct").count() == 0
+    press(page, "0000.jpg", "2")
+    assert not page.locator("#corrections").is_visible()
+    assert not page.locator("#correct-note").is_visible()
+
+
+def test_classes_with_nasty_names_stay_text(open_report):
+    page = open_report(a_report([*PILE], classes=["cat", "dog", *NASTY[:5]], run=RUN))
+    press(page, "0000.jpg", "3")
+    assert NASTY[0] in said(page, "0000.jpg")
+    card(page, "0000.jpg").locator(".correct").click()
+    page.fill("#chooser input", NASTY[1])
+    page.keyboard.press("Enter")
+    assert NASTY[1] in said(page, "0000.jpg")
+    assert page.evaluate("typeof pwned") == "undefined"
+
+
+def test_items_without_pictures_have_the_same_controls(open_report):
+    page = open_report(a_report([item(n, thumbnail=None) for n in range(40)], run=RUN))
+    card(page, "0000.jpg").locator(".correct").click()
+    page.click("#chooser >> text=dog")
+    assert said(page, "0000.jpg") == "→ dog"
+    page.mouse.move(0, 0)
+    card(page, "0002.jpg").locator(".name").click(force=True)  # the whole card opens it
+    assert page.inner_text("#detail-name") == "0002.jpg"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_corrections_can_be_read_in_light_and_dark(open_report, scheme):
+    page = open_report(scheme=scheme)
+    press(page, "0000.jpg", "2")
+    for selector in (".correct.corrected", "#corrections"):
+        style = page.locator(selector).first.evaluate(
+            "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+        )
+        ink, ground = map(luminance, style)
+        assert (max(ink, ground) + 0.05) / (min(ink, ground) + 0.05) >= 4.5, selector
+
+
+# ---- An item large --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "least"), [(1280, 600), (390, 300)])
+def test_a_click_shows_a_picture_as_large_as_the_window_allows(open_report, width, least):
+    page = open_report(width=width)
+    look_at(page, "#g0")
+    card(page, "0000.jpg").locator(".open").click()
+    box = page.locator("#detail .about > img").bounding_box()
+    assert min(box["width"], box["height"]) >= least
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_arrows_go_through_the_items_as_the_page_orders_them(open_report):
+    page = open_report()
+    card(page, "0002.jpg").locator(".open").focus()
+    page.keyboard.press("Enter")
+    assert words(page, ".position") == "2 of 40"
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#detail-name") == "0004.jpg"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text("#detail-name") == "0000.jpg"
+    page.keyboard.press("ArrowLeft")  # there is nothing before the first
+    assert page.inner_text("#detail-name") == "0000.jpg"
+    assert page.locator("text=Previous").is_disabled()
+    page.click("text=Next")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    settled(page)
+    assert focused(page) == "0004.jpg"  # the focus is on the card of the item that was looked at last
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    assert focused(page) == "0004.jpg"
+
+
+def test_arrows_stay_in_what_the_search_found(open_report):
+    page = open_report()
+    page.fill("#filter", "001")  # 0001 and 0010 to 0019
+    settled(page)
+    card(page, "0010.jpg").locator(".open").click()
+    assert words(page, ".position") == "1 of 11"
+
+
+def test_labels_are_corrected_where_the_item_is_large(open_report):
+    page = open_report()
+    card(page, "0000.jpg").locator(".open").click()
+    page.keyboard.press("2")
+    assert page.locator("#detail .choice[aria-pressed=true]").inner_text().startswith("dog")
+    page.keyboard.press("ArrowRight")
+    page.click("#detail .choice >> text=none of these")
+    assert focused(page) == "none of these u"
+    page.keyboard.press("n")
+    page.keyboard.type("owl")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    assert (said(page, "0000.jpg"), said(page, "0002.jpg")) == ("→ dog", "→ owl")
+    assert page.inner_text("#correction-count") == "2 corrections"
+
+
+def test_the_file_of_a_picture_is_linked_relative_to_the_page(open_report):
+    page = open_report(a_report([item(0, file="../pile/a%20b.jpg"), item(1)], run=RUN))
+    card(page, "0000.jpg").locator(".open").click()
+    link = page.locator("#detail a")
+    assert link.get_attribute("href") == "../pile/a%20b.jpg"
+    assert link.get_attribute("rel") == "noreferrer"
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#detail a").count() == 0
+
+
+@pytest.mark.parametrize("file", ["javascript:alert(1)", "https://example.org/x.png", "//example.org/x.png", "data:,x"])
+def test_a_file_that_is_elsewhere_is_refused(file):
+    with pytest.raises(ValueError, match="must be an address relative to the page"):
+        render(a_report([item(0, file=file)]))
+
+
+# ---- The map and examples of no class -------------------------------------------------------------------------------
+
+
+def test_the_key_of_the_map_names_each_class_in_its_colour(open_report):
+    page = open_report()
+    assert page.locator("#class-key li").all_text_contents() == ["cat", "dog"]
+    dots = "[...document.querySelectorAll('#class-key li')].map(e => getComputedStyle(e, '::before').color)"
+    cat, dog = page.evaluate(dots)
+    assert cat != dog
+    assert page.evaluate("getComputedStyle(document.querySelector('#g0 h2')).borderTopColor") == cat
+    page.locator("#class-key a").nth(1).focus()
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.evaluate("location.hash") == "#g1"
+
+
+def test_examples_of_no_class_stand_above_the_unknowns(open_report):
+    no_class = Item("none/x.jpg", PILE[0].thumbnail, "unknown", "unknown", 1.0, 0.0, (20.0, 0.0), [], example=True)
+    near = item(0, nearest=["none/x.jpg"])
+    page = open_report(a_report([near, *PILE[1:], *EXAMPLES, no_class], run=RUN))
+    assert words(page, "#h2") == "unknown 19 pictures set aside, 1 example"
+    page.locator("#g2").scroll_into_view_if_needed()
+    shown = page.locator("#g2 .examples button")
+    assert shown.get_attribute("aria-label") == "none/x.jpg"
+    shown.click()
+    assert words(page, "#detail dl") == "example of none of the classes"
+    page.keyboard.press("Escape")
+    look_at(page, "#g0")
+    card(page, "0000.jpg").locator(".open").click()
+    assert "Nearest examples unknown none/x.jpg" in words(page, "#detail")
+
+
+def test_an_item_of_the_pile_needs_a_class_that_is_closest():
+    wrong = item(0, label="unknown", closest="unknown")
+    with pytest.raises(ValueError, match="'unknown' is not one of the classes"):
+        render(a_report([wrong, example("x", "cat", (0, 0))]))

@@ -1,0 +1,177 @@
+"""How many labels are right, at the top of the report: as expected, then as measured by a check."""
+
+import numpy as np
+import pytest
+from test_pile_report import NASTY, a_report, luminance, visit, words
+
+from handful.core.answers import ExpectedLabels
+from handful.features import FeatureTable
+from handful.label import Job, label_items, write_outputs
+from handful.label.checking import Check, update_report
+from handful.label.pile_report import write_report
+from handful.report import Expected, Run, render, write, write_measured
+
+__all__ = ["visit"]  # a fixture
+
+EXPECTED = Expected(
+    "Only about 12 of 21 labels should be right.", True, {"cat": ExpectedLabels(11, 10.0), "dog": ExpectedLabels(10, 2)}
+)
+RUN = Run("r1", "handful check /tmp/out")
+MEASURED = {
+    "answers": 30, "items": 40, "made": "2026-11-18T10:00:00",
+    "precision": {"value": 0.9, "low": 0.8, "high": 0.95}, "share": {"value": 0.5, "low": 0.4, "high": 0.6},
+    "missed": {"value": 0.1, "low": 0.0, "high": 0.2},
+    "by_class": {"cat": {"value": 0.5, "low": 0.25, "high": 0.75}, "dog": {"value": 1.0, "low": 0.8, "high": 1.0}},
+    "sentences": ["Checked 30 of 40: 90 % of the labels are right (between 80 and 95 %).", "More words."],
+}  # fmt: skip
+
+
+def pets(**options):
+    """A labelled pile of three kinds, of which two are known."""
+    rng = np.random.default_rng(0)
+    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
+    examples = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"])
+    return label_items(examples, FeatureTable(features[2:]), **options)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_expected_stands_at_the_top_and_doubtful_classes_are_marked_by_a_word(visit, scheme):
+    page = visit(a_report(expected=EXPECTED, run=RUN), scheme=scheme)
+    assert words(page, "#trust") == (
+        "Expected Only about 12 of 21 labels should be right. doubtful "
+        "Not checked yet. To measure it: handful check /tmp/out"
+    )  # fmt: skip
+    assert words(page, "#h0") == "cat 11 pictures, 1 example 91 % should be right"
+    assert words(page, "#h1") == "dog 10 pictures, 1 example 20 % should be right doubtful"
+    assert words(page, "#links") == "cat 11 dog doubtful 10 unknown 19"
+    paper = page.locator("#h1 .doubt").evaluate("e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]")
+    ink, ground = map(luminance, paper)
+    assert (max(ink, ground) + 0.05) / (min(ink, ground) + 0.05) >= 4.5
+
+
+def test_what_is_expected_of_a_class_is_not_said_at_another_threshold(visit):
+    page = visit(a_report(expected=EXPECTED))
+    page.locator("#threshold").focus()
+    page.keyboard.press("End")
+    page.wait_for_selector("#reset:visible")
+    assert "should be right" not in words(page, "#h0")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_after_a_check_the_page_says_what_was_measured_instead(visit, tmp_path, width):
+    page = visit(a_report(expected=EXPECTED, run=RUN), width=width)
+    write_measured(tmp_path / "report.html", MEASURED)
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert words(page, "#trust") == (
+        "Measured Checked 30 of 40: 90 % of the labels are right (between 80 and 95 %). "
+        "Measured on 2026-11-18. More words."
+    )
+    assert "doubtful" not in page.locator("#trust").get_attribute("class")
+    assert words(page, "#h0") == "cat 11 pictures, 1 example measured: 50 % are right (between 25 and 75 %) doubtful"
+    assert words(page, "#h1") == "dog 10 pictures, 1 example measured: 100 % are right (at least 80 %)"
+    assert words(page, ".tables table") == (
+        "How many labels are right, as measured cat doubtful 50 % are right (between 25 and 75 %) "
+        "dog 100 % are right (at least 80 %)"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_check_that_nobody_answered_leaves_what_is_expected(visit, tmp_path):
+    page = visit(a_report(expected=EXPECTED, run=RUN))
+    write_measured(tmp_path / "report.html", MEASURED | {"answers": 0})
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert words(page, "#trust").startswith("Expected Only about 12 of 21 labels")
+
+
+def test_the_check_of_a_folder_of_results_is_shown_in_its_report(visit, tmp_path):
+    write_outputs(pets(), tmp_path / "out", job=Job(tmp_path / "examples.csv"))
+    check = Check(tmp_path / "out")
+    for question in check.questions(5):
+        check.answer(question, question.says)
+    assert update_report(tmp_path / "out", check.document()) == ""
+    page = visit(a_report())  # whose file is replaced
+    text = (tmp_path / "out" / "report.html").read_text("utf-8")
+    (tmp_path / "report.html").write_text(text, "utf-8")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert words(page, "#trust").startswith(f"Measured {check.checked.sentences[0]}")
+
+
+def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):
+    path = write(tmp_path / "report.html", a_report(expected=EXPECTED))
+    before = path.read_text("utf-8")
+    write_measured(path, MEASURED)
+    write_measured(path, MEASURED | {"sentences": ["Second."]})
+    after = path.read_text("utf-8")
+    assert "Second." in after
+    assert "More words." not in after
+    start, end = after.index('id="measured">'), after.index("</script>", after.index('id="measured">'))
+    assert after[:start] + 'id="measured">null' + after[end:] == before
+
+
+def test_nasty_words_stay_text(visit, tmp_path):
+    classes = ["cat", "dog", NASTY[1]]
+    page = visit(a_report(classes=classes))
+    estimate = {"value": 0.5, "low": 0.0, "high": 1.0}
+    write_measured(tmp_path / "report.html", MEASURED | {"sentences": NASTY, "by_class": {NASTY[1]: estimate}})
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert NASTY[0] in page.text_content("#trust")
+    assert NASTY[1] in page.text_content(".tables th")
+    assert page.evaluate("typeof pwned") == "undefined"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<html></html>", b'<script type="application/json" id="measured">null</script>', b"\xff\x00" * 1000],
+)
+def test_a_file_that_is_no_report_is_refused_and_stays_as_it_was(tmp_path, content):
+    path = tmp_path / "report.html"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not a report that this version of handful wrote"):
+        write_measured(path, MEASURED)
+    assert path.read_bytes() == content
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_name_in_a_report_cannot_pass_for_the_block(tmp_path):
+    fake = '<script type="application/json" id="measured">null</script>'
+    path = write(tmp_path / "report.html", a_report(title=fake, sentences=[fake], made_by={fake: fake}))
+    write_measured(path, MEASURED)
+    assert path.read_text().count('<script type="application/json" id="measured">') == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"precision": {"value": 1}}, {"by_class": None}, {"sentences": 3}, {"by_class": {"cat": {"value": "x"}}}],
+)
+def test_what_is_not_a_measurement_is_refused(tmp_path, changes):
+    path = write(tmp_path / "report.html", a_report())
+    with pytest.raises(ValueError, match="what was measured is not complete"):
+        write_measured(path, MEASURED | changes)
+
+
+def test_a_class_of_which_nothing_is_known_is_left_out(tmp_path):
+    path = write(tmp_path / "report.html", a_report())
+    nothing = {"value": float("nan"), "low": 0.0, "high": 1.0}
+    write_measured(path, MEASURED | {"by_class": {"cat": nothing}, "precision": nothing})
+    assert '"by_class":{}' in path.read_text()
+
+
+def test_the_report_of_a_pile_says_once_how_many_labels_should_be_right(tmp_path):
+    write_report(pets(), tmp_path / "report.html", "Pets", lambda *_: None)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.count("should be right.") == 1
+    assert page.index('id="trust"') < page.index("should be right.") < page.index('class="sentences"')
+
+
+def test_a_method_without_probabilities_says_that_nothing_is_known_before_a_check(tmp_path):
+    write_report(pets(method="knn"), tmp_path / "report.html", "Pets", lambda *_: None)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "This method gives no probabilities: how many labels are right is not known before a check." in page
+
+
+def test_a_report_without_an_expectation_shows_no_empty_line():
+    assert '<div id="trust" class="trust" hidden>' in render(a_report())

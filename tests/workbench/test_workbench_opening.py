@@ -1,0 +1,148 @@
+"""Projects that begin with examples: from folders of classes, or from what `handful label` wrote."""
+
+import json
+import shutil
+
+import pytest
+from workbenches import Server, client_of, labels_in, run, write_digits
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+
+from handful.label.provenance import refuse
+from handful.workbench import Project
+from handful.workbench.domain.earlier_results import earlier_results, is_results
+
+SHOTS = 3
+
+
+@pytest.fixture
+def folders(tmp_path, own_cache):
+    """examples/0, examples/1 and examples/unknown (drawings of 2), and a pile; gives the kind of each picture."""
+    truth = write_digits(tmp_path / "pile", 60, 3)
+    (tmp_path / "pile" / "digits.parquet").unlink()
+    for kind, name in ((0, "zero"), (1, "one"), (2, "unknown")):
+        (tmp_path / "examples" / name).mkdir(parents=True)
+        for file in [file for file, of in truth.items() if of == kind][:SHOTS]:
+            shutil.move(tmp_path / "pile" / file, tmp_path / "examples" / name / file)
+    return tmp_path, truth
+
+
+def opened(folder, **options):
+    project = Project(folder / "pile", backbone="pixels", **options)
+    assert project.worker.wait(60)
+    return project, client_of(project)
+
+
+def test_folders_of_examples_are_labels_from_the_start(folders):
+    folder, truth = folders
+    project, client = opened(folder, examples=folder / "examples")
+    now = client.get("/project").json()
+    assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS}
+    assert (now["unknown_examples"], now["items"]) == (SHOTS, len(truth))
+    after = run(client, project)
+    names = {one["id"]: one["name"] for one in after["classes"]} | {0: "unknown"}
+    pile = [one for one in client.get("/items?limit=1000").json()["items"] if one["class"] is None]
+    right = [names[one["decision"]] == ("zero", "one", "unknown")[truth[one["name"]]] for one in pile]
+    assert sum(right) > 0.8 * len(right)
+    example = client.get("/ids?view=examples").json()["ids"][0]
+    assert client.get(f"/pictures/{example}?size=96").is_success
+    exported = client.post("/export", json={"formats": ["sorted"]}).json()
+    assert exported["missing"] == 0
+    project.close()
+
+
+def test_labels_of_examples_are_the_users_own_after_the_first_time(folders):
+    folder, _ = folders
+    project, client = opened(folder, examples=folder / "examples")
+    first = client.get("/ids?view=examples").json()["ids"][0]
+    client.post("/labels", json={"items": [first], "class": 0})
+    labels = labels_in(project.store.path)
+    project.close()
+    project, client = opened(folder)  # without them: they are not there, and nothing is lost
+    assert client.get("/ids?view=examples").json()["ids"] == []
+    project.close()
+    shutil.copy(next((folder / "pile").glob("*.png")), folder / "examples" / "one" / "more.png")
+    project, client = opened(folder, examples=folder / "examples")
+    again = labels_in(project.store.path)
+    assert {item: again[item] for item in labels} == labels
+    assert len(again) == len(labels) + 1
+    project.close()
+
+
+def test_examples_inside_the_pile_are_not_there_twice(folders):
+    folder, truth = folders
+    shutil.move(folder / "examples", folder / "pile" / "examples")
+    shutil.copy(next((folder / "pile").glob("*.png")), folder / "pile" / "examples" / "stray.png")
+    project, client = opened(folder, examples=folder / "pile" / "examples")
+    assert client.get("/project").json()["items"] == len(truth)
+    assert "beside the folders" in client.get("/skipped").json()[0]["reason"]
+    project.close()
+
+
+def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
+    folder, truth = folders
+    shutil.rmtree(folder / "examples" / "unknown")
+    options = ["--backbone", "pixels"]
+    done = handful("label", folder / "examples", folder / "pile", "-o", folder / "pile" / "out", *options)
+    assert done.returncode == 0, done.stderr
+    done = handful("promote", folder / "pile" / "out", "1=two", "-o", folder / "out2", "--examples", "2")
+    assert done.returncode == 0, done.stderr
+    server = Server(folder / "out2")
+    now = server.client.get("/project").json()
+    assert now["items"] == len(truth) - SHOTS  # and none of the folder of results
+    assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS, "two": 2}
+    assert (folder / "pile" / ".handful-workbench" / "workbench.sqlite").is_file()
+    number = now["classes"][0]["id"]
+    assert server.client.delete(f"/classes/{number}").is_success
+    server.close()
+    server = Server(folder / "out2")
+    assert len(server.client.get("/project").json()["classes"]) == 2  # what the user did stays
+    server.close()
+
+
+def test_results_with_examples_elsewhere_say_what_to_do(folders, handful):
+    folder, _ = folders
+    shutil.move(folder / "examples" / "unknown", folder / "none")
+    options = ["--unknown", folder / "none", "--backbone", "pixels"]
+    done = handful("label", folder / "examples", folder / "pile", "-o", folder / "out", *options)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ValueError, match="was made with --unknown .* open the pile with --examples"):
+        earlier_results(folder / "out", refuse)
+
+
+def test_corrections_of_results_are_labels(folders, handful):
+    folder, truth = folders
+    pile, options = folder / "pile", ["--backbone", "pixels"]
+    item = next(file for file in truth if truth[file] == 2 and (pile / file).exists())
+    (folder / "corrections.csv").write_text(f"path,label\n{item},unknown\n")
+    corrections = ["--corrections", folder / "corrections.csv"]
+    done = handful("label", folder / "examples", pile, "-o", folder / "out", *corrections, *options)
+    assert done.returncode == 0, done.stderr
+    assert earlier_results(folder / "out", refuse).given == {item: "unknown"}
+    found = earlier_results(folder / "out", refuse)
+    project = Project(found.opened, backbone="pixels", examples=found.examples, given=found.given)
+    assert project.worker.wait(60)
+    assert client_of(project).get("/project").json()["unknown_examples"] == SHOTS + 1
+    project.close()
+
+
+def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, handful):
+    folder, _ = folders
+    shutil.rmtree(folder / "examples" / "unknown")
+    done = handful("label", folder / "examples", folder / "pile", "-o", folder / "out", "--backbone", "pixels")
+    assert done.returncode == 0, done.stderr
+    path = folder / "out" / "results.json"
+    assert is_results(folder / "out")
+    assert earlier_results(folder / "out", refuse).opened == (folder / "pile").resolve()
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"run": "0" * 32}))
+    with pytest.raises(ValueError, match="was not written by a run of yours"):
+        earlier_results(folder / "out", refuse)
+    done = handful("workbench", folder / "out", "--no-browser", "--json")
+    assert done.returncode != 0
+    assert "--yes" in done.stderr
+    assert not (folder / "pile" / ".handful-workbench").exists()
+    path.write_text(json.dumps(record | {"items": "many"}))
+    done = handful("workbench", folder / "out", "--no-browser", "--json")
+    assert "is damaged" in done.stderr
