@@ -39,7 +39,7 @@ TRIED = {
 }
 IN_USE = {"unknown": UNKNOWN_PRIOR, "right, if known": RIGHT_PRIOR}
 
-Seen = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # log odds, labels and answers (0 or 1) of items; labels
+Seen = tuple[np.ndarray, np.ndarray, np.ndarray, int]  # log odds, labels and answers of items; the number of labels
 
 
 def what_is_seen(pile: check.Pile) -> dict[str, Seen]:
@@ -50,14 +50,14 @@ def what_is_seen(pile: check.Pile) -> dict[str, Seen]:
     known = np.flatnonzero((some.group < some.classes) & ~is_unknown)
     is_right = pile.result.labels[rows] == truth
     return {
-        "unknown": (some.unknown_odds, some.group, is_unknown.astype(float), some.classes + 1),
-        "right, if known": (some.right_odds[known], some.group[known], is_right[known] * 1.0, some.classes + 1),
+        "unknown": (some.unknown_odds, some.group, is_unknown, some.classes + 1),
+        "right, if known": (some.right_odds[known], some.group[known], is_right[known], some.classes + 1),
     }
 
 
 def evidence(prior: Prior, seen: list[Seen]) -> float:
     """The mean log probability of the answers of a pile."""
-    fits = (Recalibration.fit(prior, odds, groups, yes, 1 - yes, count) for odds, groups, yes, count in seen)
+    fits = (Recalibration.fit(prior, count, odds, groups, yes) for odds, groups, yes, count in seen)
     return float(np.mean([fit.log_evidence for fit in fits]))
 
 

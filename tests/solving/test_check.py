@@ -134,14 +134,7 @@ def test_one_label_agrees_with_an_integral_computed_otherwise():
     weights = total * p**yes * (1 - p) ** (answers - yes)
     weights /= weights.sum()
     mean = (weights * p).sum()
-    fitted = Recalibration.fit(
-        prior,
-        np.full(answers, logit),
-        np.zeros(answers, int),
-        1.0 * (np.arange(answers) < yes),
-        1.0 * (np.arange(answers) >= yes),
-        1,
-    )
+    fitted = Recalibration.fit(prior, 1, np.full(answers, logit), np.zeros(answers, int), np.arange(answers) < yes)
     drawn = fitted.draw(20_000, np.random.default_rng(0)).probabilities(np.array([logit]), 0)[:, 0]
     assert drawn.mean() == pytest.approx(mean, abs=0.004)
     assert drawn.var() == pytest.approx((weights * (p - mean) ** 2).sum(), rel=0.06)
@@ -152,7 +145,7 @@ def test_one_label_agrees_with_an_integral_computed_otherwise():
 def test_labels_share_what_they_teach():
     """Answers on one label move the other one in the same direction, but less."""
     odds, groups = np.zeros(30), np.zeros(30, int)
-    fitted = Recalibration.fit(Prior(1.0, 0.7), odds, groups, np.ones(30), np.zeros(30), 2)
+    fitted = Recalibration.fit(Prior(1.0, 0.7), 2, odds, groups, np.ones(30, bool))
     draws = fitted.draw(4000, np.random.default_rng(0))
     own, other = (draws.probabilities(np.zeros(1), group).mean() for group in (0, 1))
     assert 0.55 < other < own < 1
@@ -169,6 +162,21 @@ def test_intervals_hold_the_truth_about_nine_times_in_ten_where_probabilities_ar
         widths.append(checked.share.high - checked.share.low)
     assert (held / 120 > 0.84).all(), held  # nine in ten, less two standard errors of 120 checks
     assert np.mean(widths) < 0.2  # a plain sample of 25 has 0.29
+
+
+def test_a_person_who_never_names_a_class_gets_wider_intervals_that_hold_the_truth():
+    held, wider = 0, 0
+    for seed in range(30):
+        answers, truth = a_pile(80, seed)
+        rows = draw_sample(answers, 25, seed=seed)
+        named = said(truth, rows)
+        unnamed = {row: label if label == answers.labels[row] else WRONG for row, label in named.items()}
+        low, high = check_answers(answers, unnamed).share[1:]
+        held += low - 1e-9 <= np.mean(truth == "unknown") <= high + 1e-9
+        own = check_answers(answers, named).share
+        wider += high - low > own.high - own.low
+    assert held >= 24  # nine in ten, less two standard errors
+    assert wider >= 27
 
 
 @pytest.mark.parametrize("offset", [-2.0, 2.0])

@@ -6,8 +6,8 @@ the corrected probabilities then decides every item that was not looked at::
 
     unknown ~ Bernoulli(u_i),   right ~ Bernoulli(c_i) where it is known and has a label
 
-An item of which only "the label is wrong" is known is unknown with the probability u_i / (1 - (1 - u_i) c_i). Before
-the draws, this part of it counts as an answer "unknown" and the rest as "known, of another class".
+An item of which only "the label is wrong" is known is unknown with the probability u_i / (u_i + (1 - u_i) (1 - c_i)).
+Such items are completed by Gibbs sampling: what they are is drawn, u and c are corrected by it and drawn, and so on.
 
 `benchmarks/check_priors.py` says which constants random piles of many feature sets would choose. They are the same
 whichever feature set is left out. Those in use are wider, so that intervals hold the truth also where a method is much
@@ -16,6 +16,7 @@ too sure; `benchmarks/check.py` measures how often they do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -27,13 +28,13 @@ from handful.solving.recalibration import Draws, Prior, Recalibration
 
 DRAWS = 1000
 MAX_ODDS = 6.0  # log odds of a probability that a method gives, at most
+CHAINS, SWEEPS = 20, 6  # of Gibbs sampling; each chain begins anew
 MAX_BINS = 4  # items of one label are alike in such bins of u, and in each of them of c
 UNKNOWN_PRIOR = Prior(shift_scale=1.4, label_sd=1.4, slope=1.5, slope_sd=0.9, shift_df=2.0)
 RIGHT_PRIOR = Prior(shift_scale=1.0, label_sd=1.4, slope=1.1, slope_sd=0.8)
-ANSWER_WEIGHT = 0.9  # items of one label that are wrong are often alike: n answers say as much as 0.9 n apart
-RANKED_PRIOR = Prior(shift_scale=1.5, label_sd=1.5)  # where a method's scores only rank
-RANKED_UNKNOWN_ODDS = 1.0  # there, for items that are called unknown; less than 0 by as much for those with a label
-RANKED_RIGHT_ODDS = 1.5
+RANKED_PRIOR = Prior(shift_scale=2.0, label_sd=1.5, shift_df=4.0)  # where a method's scores only rank
+RANKED_UNKNOWN_ODDS = (-2.5, 1.0)  # there, for items that have a label, and for those that are called unknown
+RANKED_RIGHT_ODDS = 3.0
 
 
 class Outcome(IntEnum):
@@ -89,7 +90,7 @@ class Beliefs(NamedTuple):
         is_unknown = to_numpy(answers.unknown)
         group = np.where(is_unknown, classes, to_numpy(answers.probabilities).argmax(axis=-1))
         if answers.p_unknown is None:
-            unknown_odds = np.where(is_unknown, RANKED_UNKNOWN_ODDS, -RANKED_UNKNOWN_ODDS)
+            unknown_odds = np.where(is_unknown, RANKED_UNKNOWN_ODDS[1], RANKED_UNKNOWN_ODDS[0])
             right_odds = np.full(len(group), RANKED_RIGHT_ODDS)
             return cls(group, unknown_odds, right_odds, (RANKED_PRIOR, RANKED_PRIOR), classes)
         best = to_numpy(answers.class_probabilities).max(axis=-1)
@@ -130,7 +131,65 @@ def possible_piles(beliefs: Beliefs, outcomes: np.ndarray, seed: int = 0, draws:
     ([3.0, 0.0], [1.0, 0.0])
     """
     rng = np.random.default_rng(seed)
-    unknown, right = (recalibration.draw(draws, rng) for recalibration in recalibrate(beliefs, outcomes))
+    if not (outcomes == Outcome.WRONG).any():
+        return _piles(beliefs, outcomes, recalibrate(beliefs, outcomes), draws, rng)
+    parts = [
+        _piles(beliefs, completed, fitted, -(-draws // CHAINS), rng)
+        for completed, fitted in _completions(beliefs, outcomes, rng)
+    ]
+    return PossiblePiles(*(np.concatenate(counts) for counts in zip(*parts, strict=True)))
+
+
+def recalibrate(
+    beliefs: Beliefs, outcomes: np.ndarray, start: tuple[Recalibration, Recalibration] | None = None
+) -> tuple[Recalibration, Recalibration]:
+    """What the answers say of u and of c, beside what is known at the start."""
+    has_label = beliefs.group < beliefs.classes
+    is_unknown = np.where(has_label, outcomes == Outcome.IS_UNKNOWN, outcomes == Outcome.RIGHT)
+    asked = np.flatnonzero(outcomes != Outcome.NOT_ASKED)
+    known = np.flatnonzero(has_label & ((outcomes == Outcome.RIGHT) | (outcomes == Outcome.OTHER_CLASS)))
+    answers = (
+        (beliefs.unknown_odds[asked], beliefs.group[asked], is_unknown[asked]),
+        (beliefs.right_odds[known], beliefs.group[known], outcomes[known] == Outcome.RIGHT),
+    )
+    if start is None:
+        of_unknown, of_right = (
+            Recalibration.fit(prior, beliefs.classes + 1, *some)
+            for prior, some in zip(beliefs.priors, answers, strict=True)
+        )
+        return of_unknown, of_right
+    return start[0].updated(*answers[0]), start[1].updated(*answers[1])
+
+
+def _completions(
+    beliefs: Beliefs, outcomes: np.ndarray, rng: np.random.Generator
+) -> Iterator[tuple[np.ndarray, tuple[Recalibration, Recalibration]]]:
+    """Outcomes in which every item with a wrong label is of another class or unknown, and what they say of u and c."""
+    rows = np.flatnonzero(outcomes == Outcome.WRONG)
+    wrong, completed = beliefs.take(rows), outcomes.copy()
+    completed[rows] = Outcome.NOT_ASKED
+    start = recalibrate(beliefs, completed)
+    for _ in range(CHAINS):
+        fitted = start
+        for _ in range(SWEEPS):
+            u = fitted[0].draw(1, rng).probabilities(wrong.unknown_odds, wrong.group)[0]
+            c = fitted[1].draw(1, rng).probabilities(wrong.right_odds, wrong.group)[0]
+            is_unknown = rng.random(len(rows)) < u / (u + (1 - u) * (1 - c))
+            some = np.where(is_unknown, Outcome.IS_UNKNOWN, Outcome.OTHER_CLASS)
+            fitted = recalibrate(wrong, some, start)
+        completed[rows] = some
+        yield completed.copy(), fitted
+
+
+def _piles(
+    beliefs: Beliefs,
+    outcomes: np.ndarray,
+    fitted: tuple[Recalibration, Recalibration],
+    draws: int,
+    rng: np.random.Generator,
+) -> PossiblePiles:
+    """Draws of a pile in which no outcome is in doubt."""
+    unknown, right = (recalibration.draw(draws, rng) for recalibration in fitted)
     counts = PossiblePiles(*np.zeros((2, draws, beliefs.classes + 1), int))
     for group in np.unique(beliefs.group).tolist():
         rows = np.flatnonzero(beliefs.group == group)
@@ -138,35 +197,7 @@ def possible_piles(beliefs: Beliefs, outcomes: np.ndarray, seed: int = 0, draws:
         counts.right[:, group] = (given == Outcome.RIGHT).sum()
         counts.unknown[:, group] = (given == (Outcome.IS_UNKNOWN if has_label else Outcome.RIGHT)).sum()
         _add_drawn(counts, beliefs.take(rows[given == Outcome.NOT_ASKED]), group, unknown, right, rng)
-        wrong = beliefs.take(rows[given == Outcome.WRONG])
-        if len(wrong.group):
-            u = unknown.probabilities(wrong.unknown_odds, group)
-            c = right.probabilities(wrong.right_odds, group)
-            counts.unknown[:, group] += (rng.random(u.shape) < u / (1 - (1 - u) * c)).sum(axis=1)
     return counts
-
-
-def recalibrate(beliefs: Beliefs, outcomes: np.ndarray) -> tuple[Recalibration, Recalibration]:
-    """What the answers say of u and of c."""
-    asked = np.flatnonzero(outcomes != Outcome.NOT_ASKED)
-    some, given = beliefs.take(asked), outcomes[asked]
-    has_label = some.group < beliefs.classes
-    u, c = sigmoid(some.unknown_odds), sigmoid(some.right_odds)
-    is_wrong = given == Outcome.WRONG
-    part = np.where(is_wrong, u / (1 - (1 - u) * c), 0.0)  # of an item that is unknown, if its label is wrong
-    is_unknown = np.where(has_label, given == Outcome.IS_UNKNOWN, given == Outcome.RIGHT)
-    yes = is_unknown + part
-    of_unknown = _fit(beliefs, 0, some.unknown_odds, some.group, yes, 1 - yes)
-    yes, no = (given == kind for kind in (Outcome.RIGHT, Outcome.OTHER_CLASS))
-    of_right = _fit(beliefs, 1, some.right_odds, some.group, has_label * yes, has_label * (no + is_wrong * (1 - part)))
-    return of_unknown, of_right
-
-
-def _fit(
-    beliefs: Beliefs, place: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray
-) -> Recalibration:
-    yes, no = ANSWER_WEIGHT * yes, ANSWER_WEIGHT * no
-    return Recalibration.fit(beliefs.priors[place], odds, groups, yes, no, beliefs.classes + 1)
 
 
 def _add_drawn(

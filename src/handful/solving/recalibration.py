@@ -58,9 +58,10 @@ class Draws(NamedTuple):
     slopes: np.ndarray
     shifts: np.ndarray
 
-    def probabilities(self, odds: np.ndarray, group: int) -> np.ndarray:
-        """P of items of one label, [S, n], from the method's log odds [n]."""
-        return np.asarray(sigmoid(self.slopes[:, None] * odds + self.shifts[:, group, None]))
+    def probabilities(self, odds: np.ndarray, groups: int | np.ndarray) -> np.ndarray:
+        """P of items, [S, n], from the method's log odds [n] and their label, or labels [n]."""
+        shifts = self.shifts[:, np.broadcast_to(groups, odds.shape)]
+        return np.asarray(sigmoid(self.slopes[:, None] * odds + shifts))
 
 
 @dataclass(frozen=True)
@@ -79,31 +80,32 @@ class Recalibration:
     likelihood: np.ndarray
 
     @classmethod
-    def fit(
-        cls, prior: Prior, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray, no: np.ndarray, count: int
-    ) -> Recalibration:
+    def fit(cls, prior: Prior, count: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray) -> Recalibration:
         """Learn from answers.
 
         Parameters
         ----------
         prior : Prior
             How wrong the probabilities may be.
+        count : int
+            How many labels there are.
         odds : array [n]
             The log odds that the method gives to the items that were answered.
         groups : array of int [n]
             Their labels.
-        yes, no : array [n]
-            1 where the answer is yes (or no); parts where it is not known which.
-        count : int
-            How many labels there are.
+        yes : array of bool [n]
+            The answers.
         """
         grid = _grid(prior)
-        likelihood = np.zeros((count, len(grid.slopes), len(grid.shifts)))
-        if len(odds):
-            logits = grid.slopes[:, None, None] * odds + grid.shifts[:, None]  # [A, T, n]
-            each = -yes * np.logaddexp(0, -logits) - no * np.logaddexp(0, logits)
-            np.add.at(likelihood, groups, np.moveaxis(each, -1, 0))
-        return cls(prior, likelihood)
+        return cls(prior, np.zeros((count, len(grid.slopes), len(grid.shifts)))).updated(odds, groups, yes)
+
+    def updated(self, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray) -> Recalibration:
+        """The posterior with more answers."""
+        grid, likelihood = _grid(self.prior), self.likelihood.copy()
+        sign = np.where(yes, -1.0, 1.0)
+        logits = grid.slopes[:, None, None] * (sign * odds) + grid.shifts[:, None] * sign  # [A, T, n]
+        np.subtract.at(likelihood, groups, np.moveaxis(np.logaddexp(0, logits), -1, 0))
+        return Recalibration(self.prior, likelihood)
 
     @property
     def log_evidence(self) -> float:
@@ -117,13 +119,14 @@ class Recalibration:
         grid = _grid(self.prior)
         joint = self._joint()
         weights = np.exp(joint - joint.max())
-        cells = _choose(weights.ravel()[None], np.zeros(count, int), rng)
-        slope = cells // weights.shape[1]
+        cells = rng.choice(weights.size, count, p=weights.ravel() / weights.sum())
+        slope, shift = np.unravel_index(cells, weights.shape)
         shifts = np.empty((count, len(self.likelihood)))
         for group, table in enumerate(self.likelihood):
-            conditional = np.exp(table - table.max(axis=-1, keepdims=True))[:, None] * grid.effects  # [A, D, T]
-            shifts[:, group] = _choose(conditional.reshape(weights.size, -1), cells, rng, jitter=True)
-        return Draws(grid.slopes[slope], grid.shifts[0] + STEP * shifts)
+            scaled = np.exp(table - table.max(axis=-1, keepdims=True))  # [A, T]
+            places = _choose(scaled[slope] * grid.effects[shift], rng) + rng.uniform(-0.5, 0.5, count)
+            shifts[:, group] = grid.shifts[0] + STEP * places  # between the values of the grid, too
+        return Draws(grid.slopes[slope], shifts)
 
     def _joint(self) -> np.ndarray:
         """The log of prior and likelihood of each slope and common shift, [A, D]."""
@@ -153,12 +156,7 @@ def _grid(prior: Prior) -> _Grid:
     return _Grid(slopes, shifts, effects / effects.sum(axis=1, keepdims=True), log_prior)
 
 
-def _choose(weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator, jitter: bool = False) -> np.ndarray:
-    """For each entry of rows a column of weights [R, K], drawn by its weight; jitter: between columns, too."""
+def _choose(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A column for each row of weights [S, K], drawn by its weight."""
     ends = np.cumsum(weights, axis=1)
-    ends /= ends[:, -1:]
-    ends += np.arange(len(weights))[:, None]  # so that one search serves all rows
-    places = rng.random(len(rows)) + rows
-    columns: np.ndarray = np.searchsorted(ends.ravel(), places) - rows * weights.shape[1]
-    columns = np.minimum(columns, weights.shape[1] - 1)
-    return columns + rng.uniform(-0.5, 0.5, len(rows)) if jitter else columns
+    return np.asarray((ends < rng.random((len(ends), 1)) * ends[:, -1:]).sum(axis=1))
