@@ -253,6 +253,8 @@ def run(
         if mixed := next((group for group in labelled.groups if group.kinds > 1), None):
             kinds = " ".join(f"{mixed.number}.{k}=NAME{k}" for k in range(1, mixed.kinds + 1))
             lines.append(f"To split group {mixed.number} into its kinds: handful promote {target} {kinds}")
+    lines.append(f"To improve the labels by five answers: handful ask {target}")
+    lines.append(f"To find out how many labels are right: handful check {target}")
     lines.append(f"To correct labels: use the report, then handful label {target} --corrections FILE")
     if before is not None and labelled.comparison is not None and labelled.comparison.warnings:
         lines.append(f"The earlier results are unchanged. To go back, use them again: {before[0]}")
