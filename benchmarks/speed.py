@@ -112,7 +112,8 @@ def kernel_alone(tasks: tuple[np.ndarray, ...]) -> Run:
     per_class, w = np.full(WAYS, 1 / WAYS), np.full(WAYS, WAYS / (1 - B))
     head = InfoMax(np.r_[per_class, 0.0], np.r_[per_class, 1.0], np.r_[w, 1 / B], outlier=log(WAYS / B))
     options = {
-        "temperature": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE, "learn": PARAMETERS, "refine": False,
+        "ways": WAYS, "temperature": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE, "learn": PARAMETERS,
+        "refine": False,
     }  # fmt: skip
     return lambda n: kernels.descend(ready.support[:n], labels[:n], ready.query[:n], head, **options)
 

@@ -305,7 +305,7 @@ def test_what_a_record_asks_for_is_checked_as_if_the_user_had_asked(what, record
 
 def test_a_group_that_is_the_whole_pile_leaves_nothing_to_label(record, sandbox, tmp_path):
     group = record["groups"][0] | {"size": 3, "items": record["groups"][0]["items"][:3], "exemplars": []}
-    write_record(tmp_path / "out", record | {"items": 3, "unknown": 3, "groups": [group]})
+    write_record(tmp_path / "out", record | {"items": 3, "unknown": 3, "groups": [group], "worth_asking": [0]})
     assert "nothing is left to label" in sandbox.refuses("promote", tmp_path / "out", "1=hen", "--yes")
 
 
