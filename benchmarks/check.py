@@ -8,7 +8,9 @@ learned from the other sources. Half of the piles have 20 to 400 items, half 200
 `draw_sample` asks, and `check_answers` infers the precision of the labels and the share of unknowns. Piles with fewer
 items than twice the answers are left out. The plain sample has as many items, drawn at random from all; its interval is
 Wilson's, with a correction for the size of the pile. "Only right or wrong" is a person who never names a class (a tenth
-of the checks); kNN has a fifth of piles and checks.
+of the checks); kNN has a fifth of piles and checks. The constants were chosen on other piles (seed 0) of the same
+feature sets, with all of them in sight. After a first run on these piles, one constant that made intervals wider was
+left out, and two faults that it showed were mended (labels that are only wrong, scores that only rank).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from handful.engines.posterior import Posterior, using
 from handful.features import FeatureTable, read
 from handful.solving.check import WRONG, check_answers, draw_sample
 
-SEED = 7  # of the piles: no constant was chosen on it
+SEED = 7  # of the piles; the constants were chosen on piles of seed 0
 Z = 1.6449  # of a 90 % interval
 LARGE = PileRanges(items=(200, 800))
 LEARNED_PILES = 150  # of each feature set, for the posterior of the share
