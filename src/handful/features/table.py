@@ -46,6 +46,8 @@ class FeatureTable:
         Columns of numbers among `others` that look like ids or row numbers, so that they were not used as features.
     files, hashes : sequence [n], optional
         The picture of each item and a hash of its content.
+    texts : sequence of str [n], optional
+        The text of each item, where items are texts.
     skipped : sequence of (str, str)
         Files that gave no item, and why.
     source : mapping
@@ -82,6 +84,7 @@ class FeatureTable:
     base: Path | None = None
     opener: Callable[[str], int] | None = None
     folder: Path | None = None
+    texts: Sequence[str] | None = None
 
     if TYPE_CHECKING:  # arguments may be any sequence or array; attributes are arrays
 
@@ -103,6 +106,7 @@ class FeatureTable:
             base: Path | None = None,
             opener: Callable[[str], int] | None = None,
             folder: Path | None = None,
+            texts: Sequence[str] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -113,6 +117,7 @@ class FeatureTable:
             "splits": clean_strings(self.splits, "split"),
             "files": self.files,
             "hashes": self.hashes,
+            "texts": self.texts,
         }
         others = {name: _clean_column(values) for name, values in self.others.items()}
         for name, values in {**rows, **others}.items():
@@ -269,6 +274,7 @@ class FeatureTable:
             "others": {name: values[places] for name, values in self.others.items()},
             "files": None if self.files is None else [self.files[i] for i in places.tolist()],
             "hashes": None if self.hashes is None else [self.hashes[i] for i in places.tolist()],
+            "texts": None if self.texts is None else [self.texts[i] for i in places.tolist()],
         }
         return self._unchecked(picked)
 
@@ -313,7 +319,7 @@ class FeatureTable:
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     """The rows of several tables, one table after the other.
 
-    What does not belong to rows is taken from the first table. Labels, files, hashes and other columns are kept if all
+    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept if all
     tables have them.
     """
     first = tables[0]
@@ -327,7 +333,7 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
         features=np.concatenate([table.features for table in tables]),
         paths=[name for table in tables for name in table.names],
         others={name: np.concatenate([table.others[name] for table in tables]) for name in shared},
-        **{name: joined(name) for name in ("labels", "splits", "files", "hashes")},
+        **{name: joined(name) for name in ("labels", "splits", "files", "hashes", "texts")},
     )
 
 

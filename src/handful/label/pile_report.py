@@ -92,7 +92,11 @@ def _tables(labelled: Labelled) -> list[report.Figures]:
 def gallery(items: FeatureTable, folder: Path | None = None) -> report.Gallery:
     """The names, pictures and labels of items. folder: where the page is that links to the pictures."""
     labels = [label or "" for label in items.label_names] if items.labels is not None else ()
-    return report.Gallery(items.names, partial(_thumbnail, items), labels, partial(_address, items, folder))
+    texts = items.texts
+    return report.Gallery(
+        items.names, partial(_thumbnail, items), labels, partial(_address, items, folder),
+        (lambda i: "") if texts is None else lambda i: texts[i],
+    )  # fmt: skip
 
 
 def _address(items: FeatureTable, folder: Path | None, i: int) -> str:
@@ -124,7 +128,7 @@ def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[i
 
 
 def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
-    if items.files is None:
+    if items.files is None or items.texts is not None:
         return None
     from handful.backbones import BadPicture, thumbnail
 

@@ -53,12 +53,15 @@ class Gallery:
         For examples: the class of each; "unknown" for an example of none of the classes.
     file : callable
         Gives the address of the i-th item's file, relative to the page; or "".
+    text : callable
+        Gives the text of the i-th item; or "".
     """
 
     names: Sequence[str]
     thumbnail: Callable[[int], bytes | None] = lambda i: None
     labels: Sequence[str] = ()
     file: Callable[[int], str] = lambda i: ""
+    text: Callable[[int], str] = lambda i: ""
 
 
 def make_report(
@@ -202,6 +205,7 @@ def _pile_items(
                 alternative_confidence=float(alternative[i]),
                 p_unknown=math.nan if p_unknown is None else float(p_unknown[i]),
                 file=pile.file(i),
+                text=pile.text(i),
             )
         )
     progress("report", len(rows), len(rows))
@@ -214,7 +218,7 @@ def _example_items(examples: Gallery | None, on_map: Sequence[Place]) -> list[It
     return [
         Item(
             examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True,
-            file=examples.file(k),
+            file=examples.file(k), text=examples.text(k),
         )
         for k, label in enumerate(examples.labels)
     ]  # fmt: skip

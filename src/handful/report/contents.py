@@ -43,6 +43,8 @@ class Item:
         A remark.
     file : str
         The address of its file, relative to the page: the page links to it.
+    text : str
+        Its text, where items are texts.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Item:
     p_unknown: float = math.nan
     note: str = ""
     file: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)
