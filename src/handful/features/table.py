@@ -319,8 +319,8 @@ class FeatureTable:
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     """The rows of several tables, one table after the other.
 
-    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept if all
-    tables have them.
+    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept
+    if all tables have them.
     """
     first = tables[0]
 
