@@ -42,7 +42,7 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
     """Ask about items until there are no more, or somebody quits."""
     from handful.backbones.pictures import shown
     from handful.utils.shares_in_words import percent
-    from handful.utils.text import shortened
+    from handful.utils.text import one_line
 
     opens = sys.stdin is not None and sys.stdin.isatty() and not no_open
     questions = sitting.questions(count)
@@ -61,7 +61,7 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
             f"    {shown(name)}: {shown(str(value))[:MAX_CELL_CHARACTERS]}" for name, value in question.columns.items()
         ]
         if question.text:
-            cells = [f"    {shortened(question.text, MAX_TEXT_CHARACTERS)}", *cells]
+            cells = [f"    {one_line(question.text, MAX_TEXT_CHARACTERS)}", *cells]
         print_lines(console, cells[:MAX_SHOWN_COLUMNS] + lines)
         if opens and question.picture is not None:
             _open(question.picture)

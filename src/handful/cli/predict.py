@@ -65,7 +65,7 @@ def predict(
     from handful.label.expectations import expected_numbers
     from handful.label.outputs import check_file, table_of, write_table
     from handful.label.prediction import read_new_items
-    from handful.utils.text import shortened
+    from handful.utils.text import one_line
 
     console = console_for(as_json or output is None)  # labels that are printed have standard output for themselves
     if output is not None:
@@ -90,8 +90,9 @@ def predict(
         texts = new_items.texts or [""] * len(new_items)
         rows = table_of(labelled).select(["path", "label", "confidence"]).to_pylist()
         for row, one in zip(rows, texts, strict=True):
-            words = f"\t{shortened(one, MAX_TEXT_CHARACTERS)}" if new_items.texts is not None else ""
+            words = f"\t{one_line(one, MAX_TEXT_CHARACTERS)}" if new_items.texts is not None else ""
             typer.echo(f"{shown(row['label'])}\t{row['confidence']:.3f}\t{shown(row['path'])}{words}")
+        print_lines(console, labelled.notes)
     else:
         for sentence in labelled.sentences:
             console.print(sentence, markup=False)
