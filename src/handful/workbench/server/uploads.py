@@ -162,11 +162,9 @@ def _plain(name: str) -> str:
 
 def _place(file: Path, folder: Path, name: str) -> str:
     """Move a file into the folder. Its name gets the suffix of its format, and a number if it exists already."""
-    from PIL import Image
+    from handful.backbones.picture_formats import SUFFIXES, identify
 
-    from handful.backbones.pictures import FORMATS, SUFFIXES
-
-    with Image.open(file, formats=FORMATS) as picture:
+    with file.open("rb") as stream, identify(stream) as picture:
         suffix = SUFFIXES[str(picture.format)][0]
     stem, k = os.path.splitext(name)[0].strip(" .") or "picture", 1
     final = f"{stem}{suffix}"
