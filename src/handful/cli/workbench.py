@@ -42,8 +42,8 @@ def workbench(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="A name that `handful backbones` lists, or an .onnx file. Default: the backbone used before, or "
-            "efficientnet_lite0."
+            help="fast, good or best, a name that `handful backbones` lists, or an .onnx file. Default: the backbone "
+            "used before, or fast."
         ),
     ] = None,
     max_upload: Annotated[
