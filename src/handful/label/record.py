@@ -21,6 +21,7 @@ from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
 from handful.label.backbone_choice import load_for
 from handful.label.base_files import base_parameters
+from handful.label.class_names import with_class_names
 from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
 from handful.label.items import (
@@ -76,7 +77,7 @@ JOB_RULES = Fields(
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
         "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
-        "text": Text(optional=True),
+        "text": Text(optional=True), "class_names": Flag(),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -128,6 +129,7 @@ class Job:
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
     unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
     text: str | None = None  # the column of texts that the user named
+    class_names: bool = False  # whether the name of a class is one more example of it
 
     @cached_property
     def kind(self) -> str:
@@ -168,6 +170,7 @@ class Job:
         examples, pile = read_texts(self.examples, self.pile, source, unknown=self.unknown, results=self.results)
         if all(map(is_blank, pile.texts or ())):
             raise ValueError(f"no row of {str(self.pile or self.examples)!r} that should be labelled has a text")
+        examples = with_class_names(examples) if self.class_names else examples
         examples = embed_items(examples, net, "examples", progress, self.cache)
         check_twins(examples)
         pile = embed_items(pile, net, "pile", progress, self.cache)
