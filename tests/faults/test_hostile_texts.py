@@ -9,7 +9,7 @@ from pyarrow import parquet
 HOSTILE = {
     "commas": ("t.csv", "text,label\n" + "," * 4_000_000, "cells"),
     "a million columns": ("t.csv", ",".join(["text"] * 1_000_000) + "\nhello there\n", "columns"),
-    "rows to be filled": ("t.csv", ",".join(f"c{i}" for i in range(60_000)) + ",text\n" + "a b c\n" * 300_000, "memory"),
+    "rows to fill": ("t.csv", ",".join(f"c{i}" for i in range(60_000)) + ",text\n" + "a b c\n" * 300_000, "memory"),
     "a long name": ("t.csv", "text" * 50_000 + ",label\nhello there,a\n", "characters"),
     "digits as a name": ("t.csv", "text," + "1" * 200_000 + "x,label\nhello there,a,b\n", "characters"),
     "open quotes": ("t.csv", "text,label\n" + '"hello there,\n' * 300_000, "line 2"),

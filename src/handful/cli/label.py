@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 PASSES_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
-SAID_PANEL = "What you know about single items"
+SAID_PANEL = "What else you know"
 FEATURES = "features"  # the folder of embedded parts inside the output folder
 
 
@@ -122,6 +122,15 @@ def label(
     reading: ReadingOptions,
     table: TableOptions,
     text: TextColumn = None,
+    class_names: Annotated[
+        bool,
+        typer.Option(
+            "--class-names",
+            rich_help_panel=SAID_PANEL,
+            help="Texts only: take the name of each class as one more example of it. Helps much where a class has one "
+            "or two examples and a name that says what it is about; a name such as c17 does harm.",
+        ),
+    ] = False,
     cluster: ClusterOptions,
     yes: Yes = False,
     as_json: Json = False,
@@ -165,6 +174,8 @@ def label(
     cluster.check()
     if pile is None and is_results(examples):
         _check_options_again(examples, files, unknown, base, text, decision, backbone, reading, table, cluster)
+        if class_names:
+            raise ValueError("--class-names: leave it out, the pile is labelled again with the options of before")
         output = results.output or next_results(examples)
         job = job_again(
             examples, output, formats=formats, sort=results.sort, unknown=unknown, agree=ask_user(yes)
@@ -175,7 +186,7 @@ def label(
         job = Job(
             examples, pile, decision.arguments(), "", backbone.input_options(), reading.strict,
             reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
-            unknown=unknown, text=text,
+            unknown=unknown, text=text, class_names=class_names,
         )  # fmt: skip
         job = replace(job, backbone=backbone.name_for(job.kind))
     check_decision(**job.decision)

@@ -74,7 +74,7 @@ JOB_RULES = Fields(
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
         "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
-        "text": Text(optional=True),
+        "text": Text(optional=True), "class_names": Flag(),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -126,6 +126,7 @@ class Job:
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
     unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
     text: str | None = None  # the column of texts that the user named
+    class_names: bool = False  # whether the name of a class is one more example of it
 
     @cached_property
     def kind(self) -> str:
@@ -164,7 +165,7 @@ class Job:
         net = load_for(self.kind, self.backbone, self.backbone_options)
         examples, pile = read_texts(
             self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
-            results=self.results, strict=self.strict, cache=self.cache, progress=progress,
+            results=self.results, strict=self.strict, cache=self.cache, class_names=self.class_names, progress=progress,
         )  # fmt: skip
         source = {**pile.source, "backbone_options": dict(self.backbone_options)}
         return examples, pile.replace(source=source, base=self.base or net.base)

@@ -13,6 +13,7 @@ from handful.features import FeatureTable, concatenate
 from handful.features.cell_table import SUFFIXES, peek_cells
 from handful.features.text_table import read_text_table
 from handful.label.backbone_choice import load_for
+from handful.label.class_names import with_class_names
 from handful.label.empty_rows import NO_TEXT
 from handful.label.items import Progress, check_twins, class_label, is_text_file, of_files
 from handful.utils.files import class_name, first_folder, printable
@@ -48,6 +49,7 @@ def read_texts(
     results: Sequence[Path] = (),
     strict: bool = False,
     cache: Any = True,
+    class_names: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> tuple[FeatureTable, FeatureTable]:
     r"""Read examples and a pile of texts, with features.
@@ -71,6 +73,8 @@ def read_texts(
         Whether a file that cannot be read is an error. Otherwise it is skipped.
     cache : bool or FeatureCache
         As in `handful.backbones.embed_texts`.
+    class_names : bool
+        Whether the name of each class counts as one more example of it.
     progress : callable
         Called with what is read, how many are done and how many there are.
 
@@ -96,6 +100,7 @@ def read_texts(
     shown, rest = _read_sources(Path(examples), *places, source, results)
     if all(map(is_blank, rest.texts or ())):
         raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
+    shown = with_class_names(shown) if class_names else shown
     shown = embed_items(shown, network, "examples", progress, cache)
     check_twins(shown)
     return shown, embed_items(rest, network, "pile", progress, cache)
