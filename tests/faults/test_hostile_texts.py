@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 
 HOSTILE = {
-    "commas": ("t.csv", "text,label\n" + "," * 4_000_000, "cells"),
+    "commas": ("t.csv", "text,label\n" + "," * 4_000_000 + "x", "cells"),
     "a million columns": ("t.csv", ",".join(["text"] * 1_000_000) + "\nhello there\n", "columns"),
     "rows to fill": ("t.csv", ",".join(f"c{i}" for i in range(60_000)) + ",text\n" + "a b c\n" * 300_000, "memory"),
     "a long name": ("t.csv", "text" * 50_000 + ",label\nhello there,a\n", "characters"),
@@ -34,11 +34,10 @@ def test_hostile_tables_of_texts_are_refused(sandbox, tmp_path, name):
 
 
 def test_a_parquet_file_that_expands_is_refused(sandbox, tmp_path):
-    texts = pa.array(["all the same words " * 50_000] * 2000).dictionary_encode()
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2000), ["all the same words " * 50_000])
     parquet.write_table(pa.table({"text": texts, "label": ["a", None] * 1000}), tmp_path / "t.parquet")
-    outcome = sandbox.run("label", "t.parquet", "-o", "out", cwd=tmp_path)
-    assert outcome.code in (0, 1), outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    assert "memory" in sandbox.refuses("label", "t.parquet", "--text", "text", "-o", "out", cwd=tmp_path)
+    assert sandbox.refuses("label", "t.parquet", "-o", "out", cwd=tmp_path)
 
 
 def test_a_record_that_names_a_strange_column_of_texts_is_refused(sandbox, tmp_path):
