@@ -76,16 +76,17 @@ def label(
     examples: Annotated[
         Path,
         typer.Argument(
-            help="A folder that holds one folder of pictures for each class, and if you like one called unknown with "
-            "pictures of none of them; or a table (.parquet, .csv, .npz, ...). With --corrections or --unknown also "
-            "RESULTS: a folder that this command wrote, whose pile is labelled again."
+            help="A folder that holds one folder of pictures (or of .txt files) for each class, and if you like one "
+            "called unknown with those of none of them; or a table, of texts (.csv, .jsonl, .parquet) or of embeddings "
+            "(.parquet, .csv, .npz, ...). With --corrections or --unknown also RESULTS: a folder that this command "
+            "wrote, whose pile is labelled again."
         ),
     ],
     pile: Annotated[
         Path | None,
         typer.Argument(
-            help="A folder of pictures to label; or a second table, or a folder of Parquet parts. "
-            "One table may hold both examples and pile."
+            help="A folder of pictures or .txt files to label; or a second table, or a folder of Parquet parts. "
+            "One table may hold both examples and pile: rows with a blank label are labelled."
         ),
     ] = None,
     *,
@@ -94,8 +95,8 @@ def label(
         Path | None,
         typer.Option(
             rich_help_panel=SAID_PANEL,
-            help="Examples that belong to none of the classes: a folder of pictures, or a table. A few of them help "
-            "much.",
+            help="Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few "
+            "of them help much.",
         ),
     ] = None,
     corrections: Annotated[
@@ -134,12 +135,17 @@ def label(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
+    """Label a pile of pictures or texts from a handful of examples, and set aside what belongs to none of the classes.
 
     Writes labels.csv, labels.parquet, the model, and report.html to look at. Unknown items that look alike also form
     groups, and `handful promote` makes classes of groups.
 
     Example: handful label examples/ pile/ -o out
+
+    Texts: handful label tickets.csv -o out. The table has a column of texts and one of labels, which is blank in the
+    rows to label; the command says which columns it took, and --text and --label name others. Every column is carried
+    along to the labels. Rows without a text are called unknown. Long texts are cut into pieces, whose features are
+    averaged.
 
     On the report page you can correct labels and download the corrections. Then label again, with the options of
     before: handful label out --corrections corrections.json
@@ -158,7 +164,7 @@ def label(
     """
     from handful.label import Job
     from handful.label.corrections import read_corrections
-    from handful.label.labelling import check_decision
+    from handful.label.decision import check_decision
     from handful.label.large_pile import check_in_parts, goes_in_parts
     from handful.label.outputs import check_output
     from handful.label.paths import check_paths, next_results

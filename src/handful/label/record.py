@@ -21,14 +21,12 @@ from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
 from handful.label.backbone_choice import load_for
 from handful.label.base_files import base_parameters
-from handful.label.class_names import with_class_names
 from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
 from handful.label.items import (
     Embedder,
     Progress,
     add_unknown,
-    check_twins,
     kind_of,
     read_examples,
     read_pile,
@@ -38,11 +36,10 @@ from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
 from handful.label.sorting import SORT_WAYS
-from handful.label.text_items import TextSource, embed_items, read_texts
+from handful.label.text_items import read_texts
 from handful.solving.clusters import MAX_DETAIL
 from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
-from handful.utils.text import is_blank
 
 RECORD = "results.json"
 MAX_ASKED_ITEMS = 100  # that are worth asking about
@@ -166,16 +163,13 @@ class Job:
 
     def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
         net = load_for(self.kind, self.backbone, self.backbone_options)
-        source = TextSource(self.text, self.table.get("label"), self.strict)
-        examples, pile = read_texts(self.examples, self.pile, source, unknown=self.unknown, results=self.results)
-        if all(map(is_blank, pile.texts or ())):
-            raise ValueError(f"no row of {str(self.pile or self.examples)!r} that should be labelled has a text")
-        examples = with_class_names(examples) if self.class_names else examples
-        examples = embed_items(examples, net, "examples", progress, self.cache)
-        check_twins(examples)
-        pile = embed_items(pile, net, "pile", progress, self.cache)
-        source_of_features = {**pile.source, "backbone_options": dict(self.backbone_options)}
-        return examples, pile.replace(source=source_of_features, base=self.base or net.base)
+        examples, pile = read_texts(
+            self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
+            results=self.results, strict=self.strict, cache=self.cache, progress=progress,
+            class_names=self.class_names,
+        )  # fmt: skip
+        source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+        return examples, pile.replace(source=source, base=self.base or net.base)
 
     def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
         """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone."""
