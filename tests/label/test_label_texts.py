@@ -135,6 +135,16 @@ def test_folders_of_text_files_are_labelled_and_sorted(folder, solved, handful, 
         assert (tmp_path / "o" / "sorted" / row["label"] / row["path"]).read_text() == row["text"]
 
 
+def test_a_folder_called_unknown_holds_examples_of_no_class(folder, solved, tmp_path):
+    fill_texts(tmp_path)
+    (tmp_path / "examples" / "unknown").mkdir()
+    for i, text in enumerate(("how do i fry an onion", "a dish with beans")):
+        (tmp_path / "examples" / "unknown" / f"{i}.md").write_text(text)
+    table = solved("examples", "pile")
+    assert is_right(table)
+    assert "unknown" in {row["nearest_1"].partition("/")[0] for row in table}
+
+
 def test_moved_text_files_can_be_moved_back_empty_ones_too(handful, tmp_path):
     fill_texts(tmp_path)
     (tmp_path / "pile" / "empty.txt").touch()

@@ -134,12 +134,15 @@ def find_label_column(columns: Mapping[str, NDArray], text: str | None, label: s
 def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> bool:
     """Whether a table is one of texts, and not of features: it has a column that looks like language, and few numbers.
 
-    Columns of numbers that are called f0, f1, f2, ... are features, however few there are.
+    Columns of numbers that are called f0, f1, f2, ... are features, however few there are. A table without numbers has
+    no features.
     """
     looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
     if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or _has_series(numbers):
         return False
+    if not numbers and any(look.cells for look in looks.values()):
+        return True  # it has no features
     if any(look.is_language for look in looks.values()):
         return True
     named = [look for name, look in looks.items() if _key(name) in TEXT_NAMES and (look.is_text or not look.cells)]

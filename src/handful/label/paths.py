@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from handful.features import is_sharded
-from handful.label.exports import TEXT_FORMATS
+from handful.label.exports import check_formats
 from handful.label.items import of_files
 from handful.label.record import Job
 from handful.label.text_items import may_hold_texts
@@ -53,11 +53,7 @@ def _check_texts(job: Job) -> None:
         raise ValueError("--sort sorts files, but the texts are in a table: leave it out")
     if job.engine != "local":
         raise ValueError(f"--engine {job.engine} embeds pictures, but the items are texts: leave it out")
-    if unfit := [name for name in job.formats if name not in TEXT_FORMATS]:
-        raise ValueError(
-            f"--export {unfit[0]} is for pictures, but the items are texts: use "
-            f"{' or '.join(TEXT_FORMATS)}, or labels.csv"
-        )
+    check_formats(job.formats, of_texts=True)
 
 
 def next_results(results: Path) -> Path:

@@ -74,7 +74,7 @@ def read_texts(
     cache : bool or FeatureCache
         As in `handful.backbones.embed_texts`.
     class_names : bool
-        Whether the name of each class counts as one more example of it.
+        Whether the name of each class is one more example of it.
     progress : callable
         Called with what is read, how many are done and how many there are.
 
