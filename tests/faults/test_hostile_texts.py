@@ -51,9 +51,12 @@ def test_a_record_that_names_a_strange_column_of_texts_is_refused(sandbox, tmp_p
     for column, words in ((3, "text_column"), (["text"], "text_column"), ("x" * 10_000, "text_column")):
         (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
         assert words in sandbox.refuses("check", "out", cwd=tmp_path)
-    (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": "../../etc/passwd"}))
-    done = sandbox.run("check", "out", stdin="y\n", cwd=tmp_path)
-    assert done.code == 0, done.stderr
+    for column in ("../../etc/passwd", "outlier_score", "p_card", "path", ""):
+        (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
+        done = sandbox.run("check", "out", stdin="y\n", cwd=tmp_path)
+        assert done.code == 0, done.stderr
+    (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"without_text": 100}))
+    assert "more items" in sandbox.refuses("check", "out", cwd=tmp_path)
     record["job"]["text"] = {"a": 1}
     (tmp_path / "out" / "results.json").write_text(json.dumps(record))
     assert "text" in sandbox.refuses("check", "out", cwd=tmp_path)

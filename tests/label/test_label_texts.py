@@ -248,6 +248,13 @@ def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
     done = handful("predict", out / "model.safetensors", "a.txt")
     assert done.stdout.split("\t")[0] == "card"
     assert done.stdout.endswith("a.txt\tmy bank card is gone\n")
+    (tmp_path / "both").mkdir()
+    (tmp_path / "both" / "a.txt").write_text("will it rain")
+    (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
+    assert handful("predict", out / "model.safetensors", "both").stdout.startswith("weather\t")
+    assert handful("predict", out / "model.safetensors", "both", "a.txt").stdout.count("\n") == 2
+    assert_refused(handful("predict", out / "model.safetensors", "both/b.png"), "'minilm' is for texts")
+    assert_refused(handful("predict", out / "model.safetensors", "a.txt", "new.csv"), "'new.csv' is not a text")
     done = handful("predict", out / "model.safetensors", "new.csv", "--json")
     assert [row["label"] for row in json.loads(done.stdout)["items"]] == ["card", "unknown", "weather"]
 

@@ -93,7 +93,7 @@ RECORD_RULES = Fields(
         "groups": ListOf(GROUP_RULES), "job": JOB_RULES, "worth_asking": ListOf(COUNT_RULE),  # rows, the best first
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
         "comparison": Anything(),  # with the results before, for people
-        "text_column": Text(optional=True),  # of labels.parquet, where items are texts
+        "text_column": Text(optional=True), "without_text": COUNT_RULE,  # of labels.parquet, where items are texts
         "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
         "expected_in_words": Anything(), "decided": Anything(),
     },
@@ -218,6 +218,7 @@ class Record:
     estimated_share: float | None = None  # of unknowns; None if the user set it
     worth_asking: Sequence[int] = ()  # rows of the items that are most worth an answer, the best first
     text_column: str | None = None  # of the table of labels, where items are texts
+    without_text: int = 0  # items that are unknown because they have no text
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -249,13 +250,17 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **labelled.share,
         "groups": groups,
         "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
-        **({} if labelled.pile.texts is None else {"text_column": labelled.pile.source.get("text")}),
+        **({} if labelled.pile.texts is None else _about_texts(labelled)),
         "job": None if job is None else job_entries(job),
     }
     if labelled.comparison is not None:
         record["comparison"] = labelled.comparison.entries()
     remember(record["run"], _digest(record))
     return record
+
+
+def _about_texts(labelled: Labelled) -> dict[str, Any]:
+    return {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
 
 
 def _places(items: Any, some: Any) -> list[int]:
@@ -303,7 +308,7 @@ def read_record(folder: Path) -> Record:
     share = record.get("outlier_share") if record.get("outlier_share_interval") else None
     return Record(
         path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share,
-        record.get("worth_asking", ()), record.get("text_column"),
+        record.get("worth_asking", ()), record.get("text_column"), record.get("without_text", 0),
     )  # fmt: skip
 
 
@@ -332,7 +337,7 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
     asked = record.get("worth_asking", ())
     if len(set(asked)) != len(asked) or any(row >= record["items"] for row in asked):
         return "the items that are worth asking about are not items of the pile"
-    likely_unknown = record["unknown"] - record.get("set_aside", 0)
+    likely_unknown = record["unknown"] - record.get("set_aside", 0) - record.get("without_text", 0)
     if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None
