@@ -15,8 +15,11 @@ import numpy as np
 from handful.core.arrays import to_numpy
 from handful.core.task import Task
 from handful.solving.clusters import MAX_EXEMPLARS, find_clusters, kinds_in, spanning
+from handful.solving.telling_words import telling_words
 
 MIN_EXAMPLES = 5  # of a class made of a group
+WORDS_IN_NAME = 3
+MAX_WORDS = 12  # that speak for a group
 ALL_KINDS = 3  # kinds in a group from which all of its items become examples; of one kind a third
 
 
@@ -38,6 +41,8 @@ class Group:
         If it looks like several kinds: the items of each kind.
     part_spans : sequence of arrays
         For each kind the items that stand for it.
+    words : sequence of str
+        Where items are texts: the words that speak for it, the most telling first.
     """
 
     number: int
@@ -46,11 +51,13 @@ class Group:
     span: np.ndarray | None = None
     parts: Sequence[np.ndarray] = ()
     part_spans: Sequence[np.ndarray] = ()
+    words: Sequence[str] = ()
 
     @property
     def name(self) -> str:
-        """What the group is called."""
-        return f"group {self.number}"
+        """What the group is called: by its number, and where items are texts by its telling words."""
+        words = ", ".join(self.words[:WORDS_IN_NAME])
+        return f"group {self.number}: {words}" if words else f"group {self.number}"
 
     @property
     def size(self) -> int:
@@ -144,6 +151,19 @@ def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0) -> list
     query = to_numpy(task.query[0])
     context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
     return make_groups(query[unknown], np.flatnonzero(unknown), context, detail)
+
+
+def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:
+    """The groups with the words that speak for each against all other texts. texts: those of the whole pile.
+
+    Examples
+    --------
+    >>> texts = ["pesos in dollars", "how many dollars is it", "hi there", "how is it", "dollars to pesos"]
+    >>> with_words([Group(1, np.array([0, 1, 4]), 0.5)], texts)[0].name
+    'group 1: dollars, pesos'
+    """
+    words = telling_words(texts, [group.items for group in groups], MAX_WORDS)
+    return [replace(group, words=own) for group, own in zip(groups, words, strict=True)]
 
 
 def split_group(groups: Sequence[Group], number: int) -> list[Group]:
