@@ -32,7 +32,7 @@ def test_a_word_of_one_text_is_never_telling():
 def test_the_order_is_that_of_the_z_scores_written_out():
     """An independent computation, word by word."""
     rng = np.random.default_rng(3)
-    vocabulary = [f"w{k}" for k in range(30)]
+    vocabulary = [f"w{k}" for k in range(60)]
     texts = [" ".join(rng.choice(vocabulary, 6)) for _ in range(200)]
     texts[:40] = [
         f"{'w1 ' * (n % 4 > 0)}{text}{' w2' * (n % 2)}{' w3' * (n % 3 > 1)}" for n, text in enumerate(texts[:40])
@@ -51,9 +51,11 @@ def test_the_order_is_that_of_the_z_scores_written_out():
         frequent = np.log(ours[w] + rest[w]) / np.log(len(texts) + 1 + 50)
         return (log_odds(ours, w) - log_odds(rest, w)) / spread * (1 - frequent)
 
-    expected = [w for w in sorted(vocabulary, key=score, reverse=True) if score(w) >= 0.6]
+    rare = [w for w in vocabulary if rest[w] <= 0.1 * 160 + 1]
+    expected = [w for w in sorted(rare, key=score, reverse=True) if score(w) >= 0.6]
     (words,) = telling_words(texts, [np.arange(40)], 100)
-    assert set(expected[:2]) == {"w1", "w2"}  # one after the other in no text
+    assert "w1" in expected[:2]
+    assert len(expected) > 3
     assert words == expected
 
 

@@ -7,8 +7,9 @@ with the number of texts that have the word (Monroe, Colaresi and Quinn, "Fighti
     z_w     = delta_w / sqrt(1 / (y_w + a_w) + 1 / (x_w + a_w))
 
 Words are ordered by z, so that a rare word does not win by chance, times 1 - log(texts with w) / log(all texts): a word
-that most texts have, such as "the" in English, does not win either. A text counts once for each of its words, whatever
-its length. Two neighbouring words stand as one, if both speak for the group and mostly occur together.
+that many texts have, such as "the" in English, does not win either. A word that more than a tenth of the other texts
+have is none. A text counts once for each of its words, whatever its length. Two neighbouring words stand as one, if both
+speak for the group and mostly occur together.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ MAX_CHARACTERS = 20_000_000  # of all texts together, about
 MAX_WORD_CHARACTERS = 40  # a longer run of letters is no word: base64, a hash
 MIN_TEXTS = 2  # of a group that have a telling word; a word of one text says nothing about others
 MIN_SCORE = 0.6  # of a telling word
+MAX_SHARE_ELSEWHERE = 0.1  # of all other texts have a telling word, but for one text
 FEW_TEXTS = 50  # added to the number of texts, so that in a few texts a word may be in most of them
 PAIR_COVERS = 0.5  # of the texts of both words have the pair: then it stands for both
 PAIR_BALANCE = 0.3  # the lower score of a pair's words against the higher: so "the weather" is "weather"
@@ -157,6 +159,9 @@ def _choose(rows: np.ndarray, spelled: Sequence[str], singles: _Counts, pairs: _
         return []
     inside = singles.inside(rows)
     scores = singles.scores(inside)
+    text_count = len(singles.starts) - 1
+    too_common = singles.totals - inside > MAX_SHARE_ELSEWHERE * (text_count - len(rows)) + 1
+    scores[too_common] = -np.inf
     best = np.flatnonzero((inside >= MIN_TEXTS) & (scores >= MIN_SCORE))
     candidates = [(float(scores[n]), (int(singles.terms[n]),)) for n in best]
     pairs_inside = pairs.inside(rows)

@@ -41,7 +41,7 @@ const approach = new IntersectionObserver((seen) => {
 for (const { list } of strips) approach.observe(list);
 
 function fillStrip({ list, ids, more }) {
-  list.append(...ids.map((id) => make("li", {}, thumbButton(items[id], { title: items[id].name }))));
+  list.append(...ids.map((id) => make("li", {}, thumbButton(items[id]))));
   if (more) list.append(make("li", { class: "more" }, `and ${count(more)} more`));
   markStrips();
 }
