@@ -8,8 +8,8 @@ with the number of texts that have the word (Monroe, Colaresi and Quinn, "Fighti
 
 Words are ordered by z, so that a rare word does not win by chance, times 1 - log(texts with w) / log(all texts): a word
 that many texts have, such as "the" in English, does not win either. A word that more than a tenth of the other texts
-have is none. A text counts once for each of its words, whatever its length. Two neighbouring words stand as one, if both
-speak for the group and mostly occur together.
+have is none. A text counts once for each of its words, whatever its length. Two neighbouring words stand as one, if
+both speak for the group and mostly occur together.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ function tellingRanges(text, telling) {
 
 function hitRanges(text) {
   if (!now.find) return [];
-  const pattern = new RegExp(now.find.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), "giu");
+  const pattern = new RegExp(now.find.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "giu");
   return [...text.matchAll(pattern)].map((match) => [match.index, match.index + match[0].length, "hit"]);
 }
 
