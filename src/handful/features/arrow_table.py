@@ -20,6 +20,7 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 ONE_LENGTH = "embeddings of one backbone have one length"
+TEXT_KEY = b"handful.text"  # in the metadata of a schema: the column of texts from which the features were made
 COLUMNS_KEY = b"handful.columns"  # in the metadata of a schema: the names of the features
 MAX_NAME_LETTERS = 10_000  # of a column
 EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
@@ -37,7 +38,7 @@ def from_arrow(
     stored : bytes of the file that the table was read from, if that is one file.
     about : what `datasets` knows of the columns; in Parquet files that it wrote it is in the schema.
     """
-    about = _about_columns(table.schema) if about is None else about
+    about = about_columns(table.schema) if about is None else about
     if not isinstance(about, dict):
         raise ValueError(f"what `datasets` noted of the columns is a {type(about).__name__}, not an object")
     if long := [name for name in table.column_names if len(name) > MAX_NAME_LETTERS]:
@@ -61,7 +62,7 @@ def from_arrow(
     return FeatureTable(
         features, labels, values.get(PATH), values.get(SPLIT), base_mean=mean_of_schema(table.schema),
         columns=columns if columns is not None else _stored_columns(table.schema, features.shape[1]), others=others,
-        set_aside=set_aside,
+        set_aside=set_aside, **_texts(table.schema, others),
     )  # fmt: skip
 
 
@@ -82,6 +83,8 @@ def to_arrow(table: FeatureTable, *, as_list: bool = True) -> Any:
         metadata[MEAN_KEY] = mean_to_json(table.base_mean).encode()
     if table.columns is not None:
         metadata[COLUMNS_KEY] = json.dumps(list(table.columns)).encode()
+    if table.texts is not None and table.source.get("text") in rows:
+        metadata[TEXT_KEY] = table.source["text"].encode()
     return pa.table(data).replace_schema_metadata(metadata or None)
 
 
@@ -129,7 +132,7 @@ def is_wide(schema: Any, choice: ColumnChoice, where: str = "") -> bool:
     if choice.embedding is not None or choice.embedding_column in schema.names:
         require(schema.names, choice.embedding_column, f"{where}column", "embedding")
         return False
-    lists = [f.name for f in schema if _is_list_of_numbers(f.type) and f.name != choice.label]
+    lists = [f.name for f in schema if is_list_of_numbers(f.type) and f.name != choice.label]
     if lists:
         raise ValueError(
             f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
@@ -166,7 +169,7 @@ def is_carried(kind: Any) -> bool:
 
 def check_vectors(kind: Any, where: str) -> Any:
     """The type of a column of lists of numbers, without the name that a tensor type gives it; others are refused."""
-    if not _is_list_of_numbers(kind):
+    if not is_list_of_numbers(kind):
         raise ValueError(f"{where} holds {shortened(str(kind))}: a list of numbers in each row is needed")
     return getattr(kind, "storage_type", kind)
 
@@ -240,7 +243,16 @@ def _parsed(texts: list[Any], name: str, stored: int | None) -> NDArray:
     return np.stack([rows[text] for text in texts]).astype(np.float64)
 
 
-def _about_columns(schema: Any) -> Any:
+def _texts(schema: Any, others: dict[str, NDArray]) -> dict[str, Any]:
+    """The texts from which the features were made, if the file says which column holds them."""
+    name = (schema.metadata or {}).get(TEXT_KEY, b"").decode("utf-8", "replace")
+    if name not in others:
+        return {}
+    return {"texts": [value if isinstance(value, str) else "" for value in others[name]], "source": {"text": name}}
+
+
+def about_columns(schema: Any) -> Any:
+    """What `datasets` noted of the columns in the schema of a Parquet file: an object, empty if it did not write it."""
     text = (schema.metadata or {}).get(b"huggingface")
     content = {} if text is None else parse_json(text, "the schema's metadata `huggingface`")
     info = content.get("info", {})
@@ -263,7 +275,8 @@ def _stored_columns(schema: Any, dimension: int | None = None) -> list[str] | No
     return names if dimension is None or len(names) == dimension else None
 
 
-def _is_list_of_numbers(kind: Any) -> bool:
+def is_list_of_numbers(kind: Any) -> bool:
+    """Whether a column of this `pyarrow.DataType` has a list of numbers in each row."""
     import pyarrow.types as of
 
     plain = getattr(kind, "storage_type", kind)

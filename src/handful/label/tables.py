@@ -43,7 +43,9 @@ def table_of(labelled: Labelled) -> Any:
             by_number = {group.number: group.name for group in labelled.groups}
             columns["group_name"] = pa.array([by_number.get(k) for k in numbers], pa.string())
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
-        columns |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
+        for k in range(nearest.shape[1]):
+            columns[f"nearest_{k + 1}"] = names[nearest[:, k]]
+            columns[f"nearest_{k + 1}"][labelled.without_text] = None
     return table_of_answers(labelled, labelled.pile.names, columns, others=labelled.pile.others)
 
 
