@@ -153,7 +153,7 @@ def test_marks_follow_the_threshold(visit):
     """An unknown text that becomes known at another threshold has the words of its class marked."""
     page = visit()
     look_at(page, "#g2 .cards")
-    name = page.locator("#g2 .card .name").first.get_attribute("title")
+    name = page.locator("#g2 .card:has(mark) .name").first.get_attribute("title")
     before = card_of(page, name).locator("mark").all_inner_texts()
     page.fill("#threshold", "1000")
     settled(page)
