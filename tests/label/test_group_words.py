@@ -112,5 +112,9 @@ def test_groups_that_are_split_or_joined_get_words_of_their_own():
     mixed = Group(1, np.arange(6), 0.5, parts=[np.arange(3), np.arange(3, 6)], words=["taxi now", "next song"])
     parts = split_group([mixed], 1)
     assert [group.name for group in parts] == ["group 1", "group 2"]  # not those of the whole
+    named = with_words([mixed], texts)
+    assert [list(words) for words in named[0].part_words] == [["taxi now"], ["next song"]]
+    assert [group.name for group in split_group(named, 1)] == ["group 1: taxi now", "group 2: next song"]
+    assert groups_in_words(named, 6)[2] == "Group 1 looks like 2 kinds, of 3 (taxi now) and 3 (next song)."
     assert [group.words[0] for group in with_words(parts, texts)] == ["taxi now", "next song"]
     assert join_groups(with_words(parts, texts), [1, 2])[0].words == ()

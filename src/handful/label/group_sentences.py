@@ -35,7 +35,7 @@ def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
         more = len(named) - len(listed)
         lines.append(f"By their words: {', '.join(listed)}{f' and {more} more' if more else ''}.")
     lines += [
-        f"Group {group.number} looks like {group.kinds} kinds, of {_listed([len(part) for part in group.parts])}."
+        f"Group {group.number} looks like {group.kinds} kinds, of {_listed(list(map(_kind_in_words, group.split())))}."
         for group in groups
         if group.kinds > 1
     ]
@@ -50,6 +50,10 @@ def _sizes_in_words(sizes: Sequence[int], unknown: int) -> str:
     return f"The {unknown} unknowns fall into {groups}{alone}."
 
 
-def _listed(sizes: Sequence[int]) -> str:
+def _kind_in_words(kind: Group) -> str:
+    return f"{kind.size} ({', '.join(kind.words[:WORDS_IN_NAME])})" if kind.words else str(kind.size)
+
+
+def _listed(sizes: Sequence[object]) -> str:
     """Numbers as in "12, 8 and 3"."""
     return " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))

@@ -42,6 +42,10 @@ class GroupOfUnknowns(Protocol):
     def words(self) -> Sequence[str]:
         """Where items are texts: the words that speak for it."""
 
+    @property
+    def part_words(self) -> Sequence[Sequence[str]]:
+        """For each kind the words that tell it from the other kinds."""
+
 
 @dataclass(frozen=True)
 class Gallery:
@@ -175,7 +179,7 @@ def _group(group: GroupOfUnknowns, place_of: Mapping[int, int]) -> Group:
         return [place_of[i] for i in items.tolist() if i in place_of]
 
     parts = [(len(part), places(part)) for part in group.parts]
-    return Group(group.name, group.size, places(group.items), parts, group.words)
+    return Group(group.name, group.size, places(group.items), parts, group.words, group.part_words)
 
 
 def _choose_rows(answers: Answers, groups: Sequence[GroupOfUnknowns]) -> list[int]:

@@ -79,6 +79,8 @@ class Group:
         If it looks like several kinds: how many items each kind has, and those in the report.
     words : sequence of str
         Where items are texts: the words that speak for it, which the page marks.
+    part_words : sequence of sequences of str
+        For each kind the words that tell it from the other kinds.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Group:
     items: Sequence[int]
     parts: Sequence[tuple[int, Sequence[int]]] = ()
     words: Sequence[str] = ()
+    part_words: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)

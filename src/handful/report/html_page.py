@@ -34,6 +34,7 @@ SCRIPTS = (
     "data.js", "trust.js", "plots.js", "texts.js", "cards.js", "corrections.js", "chooser.js", "detail.js", "groups.js",
     "doubts.js", "page.js",
 )  # fmt: skip
+WORDS_IN_NAME = 3  # of a kind in a group
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
 
@@ -160,7 +161,11 @@ def _expected(labels: ExpectedLabels | None) -> list[Any] | None:
 
 
 def _group(group: Group) -> list[Any]:
-    parts = [[int(size), list(map(int, items))] for size, items in group.parts]
+    words = [*group.part_words, *[()] * (len(group.parts) - len(group.part_words))]
+    parts = [
+        [int(size), list(map(int, items)), ", ".join(map(printable, own[:WORDS_IN_NAME]))]
+        for (size, items), own in zip(group.parts, words, strict=False)
+    ]
     return [
         printable(group.name),
         int(group.size),

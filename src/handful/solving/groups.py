@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class Group:
         For each kind the items that stand for it.
     words : sequence of str
         Where items are texts: the words that speak for it, the most telling first.
+    part_words : sequence of sequences of str
+        For each kind the words that tell it from the other kinds of the group.
     """
 
     number: int
@@ -52,6 +55,7 @@ class Group:
     parts: Sequence[np.ndarray] = ()
     part_spans: Sequence[np.ndarray] = ()
     words: Sequence[str] = ()
+    part_words: Sequence[Sequence[str]] = ()
 
     @property
     def name(self) -> str:
@@ -100,8 +104,11 @@ class Group:
         if self.kinds == 1:
             return [self]
         spans = [*self.part_spans, *[None] * (self.kinds - len(self.part_spans))]
-        pairs = zip(self.parts, spans, strict=True)
-        return [Group(k, items, self.cohesion, span) for k, (items, span) in enumerate(pairs, 1)]
+        words = [*self.part_words, *[()] * (self.kinds - len(self.part_words))]
+        kinds = zip(self.parts, spans, words, strict=True)
+        return [
+            Group(k, items, self.cohesion, span, words=own_words) for k, (items, span, own_words) in enumerate(kinds, 1)
+        ]
 
     def __repr__(self) -> str:
         kinds = f", looks like {self.kinds} kinds" if self.kinds > 1 else ""
@@ -154,7 +161,9 @@ def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0) -> list
 
 
 def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:
-    """The groups with the words that speak for each against all other texts. texts: those of the whole pile.
+    """The groups with the words that speak for each against all other texts, and for each of its kinds.
+
+    texts: those of the whole pile.
 
     Examples
     --------
@@ -163,7 +172,17 @@ def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:
     'group 1: dollars, pesos'
     """
     words = telling_words(texts, [group.items for group in groups], MAX_WORDS)
-    return [replace(group, words=own) for group, own in zip(groups, words, strict=True)]
+    return [
+        replace(group, words=own, part_words=_words_of_parts(group, texts))
+        for group, own in zip(groups, words, strict=True)
+    ]
+
+
+def _words_of_parts(group: Group, texts: Sequence[str]) -> list[list[str]]:
+    """The words of each kind against the other kinds of the group alone: all of them may speak of cards."""
+    ends = np.cumsum([0, *(len(part) for part in group.parts)]).tolist()
+    own = [texts[i] for part in group.parts for i in part.tolist()]
+    return telling_words(own, [range(*span) for span in pairwise(ends)], MAX_WORDS)
 
 
 def split_group(groups: Sequence[Group], number: int) -> list[Group]:
