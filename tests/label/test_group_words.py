@@ -103,8 +103,12 @@ def test_a_group_without_telling_words_keeps_its_number():
 def test_many_groups_are_not_all_listed():
     groups = [Group(k, np.array([k]), 0.5, words=[f"word{k}"]) for k in range(1, 21)]
     line = groups_in_words(groups, 20)[1]
-    assert "group 12 (word12) and 8 more." in line
-    assert "word13" not in line
+    assert line.endswith("group 6 (word6) and 14 more.")
+    mixed = [Group(k, np.arange(4), 0.5, parts=[np.arange(2), np.arange(2, 4)]) for k in range(1, 7)]
+    assert groups_in_words(mixed, 24)[-2:] == [
+        "Group 4 looks like 2 kinds, of 2 and 2.",
+        "2 more groups look like several kinds.",
+    ]
 
 
 def test_groups_that_are_split_or_joined_get_words_of_their_own():

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from handful.solving.groups import WORDS_IN_NAME, Group
 
-MAX_LISTED_GROUPS = 12  # groups that a sentence lists one by one
+MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
+MAX_NAMED_GROUPS = 6  # groups whose words a sentence lists
+MAX_MIXED_GROUPS = 4  # groups of several kinds that have a sentence of their own
 
 
 def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
@@ -31,14 +33,16 @@ def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
         return []
     lines = [_sizes_in_words([group.size for group in groups], unknown)]
     if named := [group for group in groups if group.words]:
-        listed = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_LISTED_GROUPS]]
+        listed = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_NAMED_GROUPS]]
         more = len(named) - len(listed)
         lines.append(f"By their words: {', '.join(listed)}{f' and {more} more' if more else ''}.")
+    mixed = [group for group in groups if group.kinds > 1]
     lines += [
         f"Group {group.number} looks like {group.kinds} kinds, of {_listed(list(map(_kind_in_words, group.split())))}."
-        for group in groups
-        if group.kinds > 1
+        for group in mixed[:MAX_MIXED_GROUPS]
     ]
+    if more := len(mixed[MAX_MIXED_GROUPS:]):
+        lines.append(f"{more} more group{'s look' if more > 1 else ' looks'} like several kinds.")
     return lines
 
 

@@ -6,9 +6,9 @@ A person may split a group that looks like several kinds, join two groups, and m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -171,18 +171,17 @@ def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:
     >>> with_words([Group(1, np.array([0, 1, 4]), 0.5)], texts)[0].name
     'group 1: dollars, pesos'
     """
-    words = telling_words(texts, [group.items for group in groups], MAX_WORDS)
+    words = iter(telling_words(texts, [rows for group in groups for rows in (group.items, *group.parts)], MAX_WORDS))
     return [
-        replace(group, words=own, part_words=_words_of_parts(group, texts))
-        for group, own in zip(groups, words, strict=True)
+        replace(group, words=next(words), part_words=_of_one_list([next(words) for _ in group.parts]))
+        for group in groups
     ]
 
 
-def _words_of_parts(group: Group, texts: Sequence[str]) -> list[list[str]]:
-    """The words of each kind against the other kinds of the group alone: all of them may speak of cards."""
-    ends = np.cumsum([0, *(len(part) for part in group.parts)]).tolist()
-    own = [texts[i] for part in group.parts for i in part.tolist()]
-    return telling_words(own, [range(*span) for span in pairwise(ends)], MAX_WORDS)
+def _of_one_list(lists: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The words of each list that no other list has."""
+    counts = Counter(word for words in lists for word in words)
+    return [[word for word in words if counts[word] == 1] for words in lists]
 
 
 def split_group(groups: Sequence[Group], number: int) -> list[Group]:
