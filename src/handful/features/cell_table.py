@@ -37,6 +37,7 @@ CELL_BYTES = 16  # of a cell in a list, without its text
 HALF_CHARACTERS = re.compile("[\ud800-\udfff]")  # JSON can hold halves of characters, UTF-8 cannot
 PEEK_BYTES = 2**18  # of a file from which its kind is guessed
 MAX_PEEK_ROWS = 500
+MAX_NAME_CHARACTERS = 1000  # of a column
 
 _CSV_LOCK = Lock()
 
@@ -200,6 +201,11 @@ def _names(cells: Sequence[str], notes: list[str]) -> list[str]:
     if len(cells) > MAX_COLUMNS:
         raise ValueError(f"there are {len(cells):,} columns, and {MAX_COLUMNS:,} at most are read")
     names: list[str] = []
+    if long := [cell for cell in cells if len(cell) > MAX_NAME_CHARACTERS]:
+        raise ValueError(
+            f"the name of column {shortened(long[0], 40)!r} has {len(long[0]):,} characters: the first line must name "
+            "the columns"
+        )
     for cell in cells:
         name = free_name(cell if cell.strip() else "index", names)
         if cell.strip() and name != cell:

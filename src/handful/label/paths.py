@@ -31,6 +31,8 @@ def check_paths(job: Job, output: Path) -> None:
             raise ValueError(f"--unknown {str(unknown)!r}: give {what}, as the examples are")
         if job.text is not None:
             raise ValueError(f"--text {job.text}: a folder of pictures has no column of texts: leave it out")
+        if job.class_names:
+            raise ValueError(f"--class-names needs texts, but the items are {kind}: leave it out")
         if job.sort is not None and not is_folder:
             raise ValueError("--sort sorts pictures, but a table has none: leave it out")
         if job.engine != "local" and not is_folder and (pile is None or not is_sharded(pile)):

@@ -27,7 +27,6 @@ from handful.label.items import (
     Embedder,
     Progress,
     add_unknown,
-    check_twins,
     kind_of,
     read_examples,
     read_pile,
@@ -37,11 +36,10 @@ from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
 from handful.label.sorting import SORT_WAYS
-from handful.label.text_items import TextSource, embed_items, read_texts
+from handful.label.text_items import read_texts
 from handful.solving.clusters import MAX_DETAIL
 from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
-from handful.utils.text import is_blank
 
 RECORD = "results.json"
 MAX_ASKED_ITEMS = 100  # that are worth asking about
@@ -76,7 +74,7 @@ JOB_RULES = Fields(
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
         "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
-        "text": Text(optional=True),
+        "text": Text(optional=True), "class_names": Flag(),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -128,6 +126,7 @@ class Job:
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
     unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
     text: str | None = None  # the column of texts that the user named
+    class_names: bool = False  # whether the name of a class is one more example of it
 
     @cached_property
     def kind(self) -> str:
@@ -164,15 +163,13 @@ class Job:
 
     def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
         net = load_for(self.kind, self.backbone, self.backbone_options)
-        source = TextSource(self.text, self.table.get("label"), self.strict)
-        examples, pile = read_texts(self.examples, self.pile, source, unknown=self.unknown, results=self.results)
-        if all(map(is_blank, pile.texts or ())):
-            raise ValueError(f"no row of {str(self.pile or self.examples)!r} that should be labelled has a text")
-        examples = embed_items(examples, net, "examples", progress, self.cache)
-        check_twins(examples)
-        pile = embed_items(pile, net, "pile", progress, self.cache)
-        source_of_features = {**pile.source, "backbone_options": dict(self.backbone_options)}
-        return examples, pile.replace(source=source_of_features, base=self.base or net.base)
+        examples, pile = read_texts(
+            self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
+            results=self.results, strict=self.strict, cache=self.cache, progress=progress,
+            class_names=self.class_names,
+        )  # fmt: skip
+        source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+        return examples, pile.replace(source=source, base=self.base or net.base)
 
     def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
         """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone."""

@@ -113,7 +113,7 @@ class Project(Checking):
 
     def run(self, method: str = "auto", outlier_share: float | str = "auto") -> Job:
         """Start a job that embeds the remaining pictures and labels all items without a label."""
-        from handful.label.labelling import check_decision
+        from handful.label.decision import check_decision
 
         check_decision(method, outlier_share)
         state = self._state
