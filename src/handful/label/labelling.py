@@ -21,14 +21,14 @@ from handful.label.comparison import Comparison
 from handful.label.decision import check_decision, find_threshold
 from handful.label.empty_rows import highest_score, rows_without_text, skip_empty
 from handful.label.expectations import precision_in_words
+from handful.label.group_sentences import groups_in_words
 from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving.ask import belief, worth_asking
-from handful.solving.groups import Group, make_groups
+from handful.solving.groups import Group, make_groups, with_words
 from handful.utils.shares_in_words import percent
 
 NEAREST_EXAMPLES = 3  # examples that are named beside an item
-MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
 
 
 class Labelled(Answers):
@@ -110,7 +110,8 @@ class Labelled(Answers):
         unknown[self.without_text] = False
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
-        return make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        return groups if self.pile.texts is None else with_words(groups, self.pile.texts)
 
     def ask(self, count: int) -> np.ndarray:
         """The items that are most worth an answer from a person, by their rows, the best first."""
@@ -136,13 +137,7 @@ class Labelled(Answers):
             self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
         ).sentences  # fmt: skip
         lines += self.notes
-        if self.groups:
-            lines.append(self._groups_in_words())
-            lines += [
-                f"Group {group.number} looks like {group.kinds} kinds, of {in_words([p.size for p in group.parts])}."
-                for group in self.groups
-                if group.kinds > 1
-            ]
+        lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
         promoted = Counter(self.pile_labels.values())
         lines += [
             f"1 item of the pile is an example of {_class_in_words(name)}."
@@ -173,17 +168,6 @@ class Labelled(Answers):
             lines.append(f"{rows}: called unknown, and not used for anything else.")
         return lines
 
-    def _groups_in_words(self) -> str:
-        sizes = [group.size for group in self.groups]
-        unknown = int(self.likely_unknown.sum()) - len(self.without_text)
-        listed = in_words(sizes)
-        if len(sizes) > MAX_LISTED_GROUPS:
-            listed = f"{sizes[-1]} to {sizes[0]}"
-        groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
-        outside_groups = unknown - sum(sizes)
-        alone = f"; {outside_groups} belong{'s' * (outside_groups == 1)} to none" if outside_groups else ""
-        return f"The {unknown} unknowns fall into {groups}{alone}."
-
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Files that gave no item, and why."""
@@ -197,11 +181,6 @@ class Labelled(Answers):
 
 def _class_in_words(name: str) -> str:
     return "no class" if is_no_class(name) else name
-
-
-def in_words(sizes: list[int]) -> str:
-    """Numbers as in "12, 8 and 3"."""
-    return " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
 
 
 def label_items(
