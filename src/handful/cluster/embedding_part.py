@@ -33,7 +33,8 @@ class Recipe:
         """Load the backbone."""
         from handful.backbones import load_backbone
 
-        return load_backbone(self.name, **self.options, **more)
+        backbone: Backbone = load_backbone(self.name, **self.options, **more)
+        return backbone
 
     def from_anywhere(self) -> Recipe:
         """Return the recipe with an absolute path, which is valid in every working folder."""

@@ -37,7 +37,7 @@ def from_arrow(
     stored : bytes of the file that the table was read from, if that is one file.
     about : what `datasets` knows of the columns; in Parquet files that it wrote it is in the schema.
     """
-    about = _about_columns(table.schema) if about is None else about
+    about = about_columns(table.schema) if about is None else about
     if not isinstance(about, dict):
         raise ValueError(f"what `datasets` noted of the columns is a {type(about).__name__}, not an object")
     if long := [name for name in table.column_names if len(name) > MAX_NAME_LETTERS]:
@@ -129,7 +129,7 @@ def is_wide(schema: Any, choice: ColumnChoice, where: str = "") -> bool:
     if choice.embedding is not None or choice.embedding_column in schema.names:
         require(schema.names, choice.embedding_column, f"{where}column", "embedding")
         return False
-    lists = [f.name for f in schema if _is_list_of_numbers(f.type) and f.name != choice.label]
+    lists = [f.name for f in schema if is_list_of_numbers(f.type) and f.name != choice.label]
     if lists:
         raise ValueError(
             f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
@@ -166,7 +166,7 @@ def is_carried(kind: Any) -> bool:
 
 def check_vectors(kind: Any, where: str) -> Any:
     """The type of a column of lists of numbers, without the name that a tensor type gives it; others are refused."""
-    if not _is_list_of_numbers(kind):
+    if not is_list_of_numbers(kind):
         raise ValueError(f"{where} holds {shortened(str(kind))}: a list of numbers in each row is needed")
     return getattr(kind, "storage_type", kind)
 
@@ -240,7 +240,8 @@ def _parsed(texts: list[Any], name: str, stored: int | None) -> NDArray:
     return np.stack([rows[text] for text in texts]).astype(np.float64)
 
 
-def _about_columns(schema: Any) -> Any:
+def about_columns(schema: Any) -> Any:
+    """What `datasets` noted of the columns in the schema of a Parquet file: an object, empty if it did not write it."""
     text = (schema.metadata or {}).get(b"huggingface")
     content = {} if text is None else parse_json(text, "the schema's metadata `huggingface`")
     info = content.get("info", {})
@@ -263,7 +264,8 @@ def _stored_columns(schema: Any, dimension: int | None = None) -> list[str] | No
     return names if dimension is None or len(names) == dimension else None
 
 
-def _is_list_of_numbers(kind: Any) -> bool:
+def is_list_of_numbers(kind: Any) -> bool:
+    """Whether a column of this `pyarrow.DataType` has a list of numbers in each row."""
     import pyarrow.types as of
 
     plain = getattr(kind, "storage_type", kind)

@@ -47,7 +47,7 @@ class FeatureTable:
     files, hashes : sequence [n], optional
         The picture of each item and a hash of its content.
     texts : sequence of str [n], optional
-        The text of each item, where items are texts.
+        The text of each item, where items are texts; "" where a row has none.
     skipped : sequence of (str, str)
         Files that gave no item, and why.
     source : mapping
@@ -58,6 +58,8 @@ class FeatureTable:
         Opens a file of `files` safely, by its path.
     folder : Path, optional
         The folder that contains `files`.
+    notes : sequence of str
+        What a reader guessed, and what was odd, in sentences.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class FeatureTable:
     opener: Callable[[str], int] | None = None
     folder: Path | None = None
     texts: Sequence[str] | None = None
+    notes: Sequence[str] = ()
 
     if TYPE_CHECKING:  # arguments may be any sequence or array; attributes are arrays
 
@@ -107,6 +110,7 @@ class FeatureTable:
             opener: Callable[[str], int] | None = None,
             folder: Path | None = None,
             texts: Sequence[str] | None = None,
+            notes: Sequence[str] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -319,8 +323,8 @@ class FeatureTable:
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     """The rows of several tables, one table after the other.
 
-    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept if all
-    tables have them.
+    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept
+    if all tables have them.
     """
     first = tables[0]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 IMAGES = '"handful[images]"'
 TORCH = '"handful[torch]"'
+TEXT = '"handful[text]"'
+ENCODERS = '"handful[encoders]"'
 
 
 def need(module: str, purpose: str, install: str = IMAGES) -> Any:

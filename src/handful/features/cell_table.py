@@ -1,0 +1,274 @@
+"""Tables of any cells, as they are written: .csv, .tsv, .jsonl and .parquet files that may come from anyone.
+
+Nothing is guessed about types and nothing is lost: cells of a CSV file stay text, those of a Parquet file keep their
+type. What is odd about a file is said in sentences, or refused with the number of the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from handful.features.arrow_table import about_columns, is_carried, other_columns
+from handful.features.file_checks import listed
+from handful.features.labels import NDArray
+from handful.features.parquet_file import MAX_COLUMNS, read_columns
+from handful.features.table import free_name
+from handful.utils.encodings import decode
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.text import counted, shortened
+
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+JSON_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (*SEPARATORS, *JSON_LINES, ".parquet")
+OTHER_SEPARATORS = (";", "\t", "|")  # that are recognised in a header of one cell
+ARCHIVES = {b"PK\x03\x04": "an Excel workbook or a zip file", b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file"}
+CELL_BYTES = 16  # of a cell in a list, without its text
+HALF_CHARACTERS = re.compile("[\ud800-\udfff]")  # JSON can hold halves of characters, UTF-8 cannot
+PEEK_BYTES = 2**18  # of a file from which its kind is guessed
+MAX_PEEK_ROWS = 500
+
+_CSV_LOCK = Lock()
+
+
+class CellTable(NamedTuple):
+    """The columns of a table by name, all of one length, and what is odd about its file, in sentences."""
+
+    columns: dict[str, NDArray]
+    notes: list[str]
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+
+def read_cells(path: Path) -> CellTable:
+    """Read a table whole.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged, too large, or has a line that does not fit its first line. The message does not name the file.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    size = path.stat().st_size
+    check_bytes(TEXT_EXPANSION * size, "the table", size)
+    data = path.read_bytes()
+    _check_archive(data)
+    text, problem = decode(data)
+    del data
+    notes = [f"{problem[0].upper()}{problem[1:]}: save the file as UTF-8 if letters look wrong."] if problem else []
+    if suffix in JSON_LINES:
+        columns = _parse_json_lines(text, size)
+    else:
+        columns = _parse_csv(text, SEPARATORS[suffix], notes, size)
+    return CellTable({name: _as_array(cells) for name, cells in columns.items()}, notes)
+
+
+def peek_cells(path: Path) -> CellTable:
+    """The first rows of a table, from which its kind is guessed. A file that cannot be read gives an empty table."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        with path.open("rb") as file:
+            data = file.read(PEEK_BYTES)
+        _check_archive(data)
+        if len(data) == PEEK_BYTES:
+            data = data[: data.rfind(b"\n") + 1] or data
+        text = decode(data).text
+        columns = _parse_json_lines(text, None) if suffix in JSON_LINES else _peek_csv(text, SEPARATORS[suffix])
+    except (OSError, ValueError):  # whoever reads it whole says what is wrong
+        return CellTable({}, [])
+    return CellTable({name: _as_array(cells) for name, cells in columns.items()}, [])
+
+
+# ---- CSV
+
+
+def _parse_csv(text: str, separator: str, notes: list[str], size: int) -> dict[str, list[Any]]:
+    """The cells by column. Rows that are too short are filled with blanks; rows that are too long are refused."""
+    separator = _separator(text, separator, notes)
+    short, trailing = [], []
+    with _records(text, separator) as records:
+        first = next(records, None)
+        if first is None:
+            raise ValueError("the table is empty: its first line must name the columns")
+        names = _names(first[1], notes)
+        rows: list[list[str]] = []
+        for line, cells in records:
+            if not cells:
+                continue  # an empty line
+            if len(cells) > len(names):
+                if any(cell.strip() for cell in cells[len(names) :]):
+                    raise ValueError(
+                        f"line {line} has {len(cells)} cells, but the first line has {len(names)}: "
+                        "put quotes around a text that has the separator in it"
+                    )
+                trailing.append(line)
+            elif len(cells) < len(names):
+                short.append(line)
+            rows.append(cells)
+            if len(rows) % 10_000 == 0:
+                check_bytes(CELL_BYTES * len(rows) * len(names), "the table", size)
+    check_bytes(CELL_BYTES * len(rows) * len(names), "the table", size)
+    if short:
+        notes.append(
+            f"{counted(len(short), 'row')} had fewer cells than the first line, the first in line {short[0]}: the "
+            "missing cells are blank."
+        )
+    if trailing:
+        notes.append(f"Blank cells beyond the last column were left out, the first in line {trailing[0]}.")
+    return {name: [cells[k] if k < len(cells) else "" for cells in rows] for k, name in enumerate(names)}
+
+
+def _peek_csv(text: str, separator: str) -> dict[str, list[Any]]:
+    """The cells of the first lines, as far as they can be read."""
+    rows: list[list[str]] = []
+    try:
+        with _records(text, _separator(text, separator, [])) as records:
+            for _, cells in records:
+                rows.append(cells)
+                if len(rows) > MAX_PEEK_ROWS:
+                    break
+    except ValueError:  # the last record may be cut off
+        pass
+    if not rows:
+        return {}
+    names = _names(rows[0], [])
+    rows = [cells for cells in rows[1:] if len(cells) == len(names)]
+    return {name: [cells[k] for cells in rows] for k, name in enumerate(names)}
+
+
+def _separator(text: str, separator: str, notes: list[str]) -> str:
+    """Another separator, if the first line has none of the usual one outside of quotes."""
+    line = re.sub(r'"[^"\n]*"', "", text[: text.find("\n") + 1] or text)
+    if separator not in line:
+        for other in OTHER_SEPARATORS:
+            if other in line:
+                notes.append(f"The columns are separated by {other!r}.")
+                return other
+    return separator
+
+
+@contextmanager
+def _records(text: str, separator: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """The records of a CSV file, each with the number of its first line."""
+    stand_in = ""
+    if "\0" in text and sys.version_info < (3, 11):  # where the module csv refuses it
+        stand_in = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+        text = text.replace("\0", stand_in)
+
+    def records() -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                why = "a quote is never closed" if "end of data" in str(error) else shortened(str(error))
+                raise ValueError(
+                    f"line {line} cannot be read ({why}): write a quote inside of a quoted text twice"
+                ) from None
+            yield line, [cell.replace(stand_in, "\0") for cell in cells] if stand_in else cells
+
+    with _CSV_LOCK:  # the limit is that of the whole process
+        before = csv.field_size_limit(max(len(text), csv.field_size_limit()))
+        try:
+            yield records()
+        finally:
+            csv.field_size_limit(before)
+
+
+def _names(cells: Sequence[str], notes: list[str]) -> list[str]:
+    """The names of columns: each once, and none blank."""
+    if len(cells) > MAX_COLUMNS:
+        raise ValueError(f"there are {len(cells):,} columns, and {MAX_COLUMNS:,} at most are read")
+    names: list[str] = []
+    for cell in cells:
+        name = free_name(cell if cell.strip() else "index", names)
+        if cell.strip() and name != cell:
+            notes.append(f"There is more than one column {shortened(cell)!r}: one of them is called {name!r} now.")
+        names.append(name)
+    return names
+
+
+# ---- other files
+
+
+def _parse_json_lines(text: str, size: int | None) -> dict[str, list[Any]]:
+    """One object in each line; its names are the columns. A list or an object in a cell stays JSON."""
+    columns: dict[str, list[Any]] = {}
+    count = 0
+    for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number} is not JSON: {shortened(str(error), 200)}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} holds {shortened(type(row).__name__)}: one object in each line is needed")
+        for name, value in row.items():
+            name = _whole_characters(name) if name.strip() else "index"
+            columns.setdefault(name, [None] * count).append(_json_cell(value))
+        count += 1
+        if len(columns) > MAX_COLUMNS:
+            raise ValueError(f"there are {len(columns):,} columns, and {MAX_COLUMNS:,} at most are read")
+        if size is not None:
+            check_bytes(CELL_BYTES * count * len(columns), "the table", size)
+        for cells in columns.values():
+            if len(cells) < count:
+                cells.append(None)
+            elif len(cells) > count:  # two names that became the same one
+                raise ValueError(f"line {number} has the same name twice: rename one of them")
+    return columns
+
+
+def _json_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return _whole_characters(value)
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _whole_characters(text: str) -> str:
+    return HALF_CHARACTERS.sub("\ufffd", text)
+
+
+def _read_parquet(path: Path) -> CellTable:
+    left: list[str] = []
+
+    def choose(schema: Any) -> list[str]:
+        left.extend(column.name for column in schema if not is_carried(column.type))
+        return [column.name for column in schema if is_carried(column.type)]
+
+    table = read_columns(path, choose, None)
+    notes = [f"Columns of lists or of binary data are not carried along: {listed(left)}."] if left else []
+    return CellTable(other_columns(table, set(), about_columns(table.schema)), notes)
+
+
+def _as_array(cells: list[Any]) -> NDArray:
+    array = np.empty(len(cells), object)
+    array[:] = cells
+    return array
+
+
+def _check_archive(data: bytes) -> None:
+    for start, what in ARCHIVES.items():
+        if data.startswith(start):
+            raise ValueError(f"the file is {what} by its content: save it as .csv, .jsonl or .parquet, under that name")

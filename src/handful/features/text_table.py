@@ -1,0 +1,168 @@
+"""Tables of texts: one text in each row, with labels in some of them, and every other column carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.features.arrow_table import COLUMNS_KEY, is_list_of_numbers
+from handful.features.cell_table import SUFFIXES, CellTable, peek_cells, read_cells
+from handful.features.labels import NDArray, check_missing_words, clean_labels
+from handful.features.number_columns import is_number
+from handful.features.parquet_file import open_parquet
+from handful.features.table import FeatureTable
+from handful.features.text_columns import MAX_NUMBER_COLUMNS, find_label_column, find_text_column, holds_texts
+from handful.utils.text import is_blank, shortened
+
+NAME_COLUMNS = ("path", "id")  # that may name the rows
+MAX_NAME_CHARACTERS = 200
+FEATURE_OPTIONS = ("embedding", "columns", "exclude")  # whoever gives one of them has a table of features
+
+
+def read_text_table(path: str | Path, *, text: str | None = None, label: str | None = None) -> FeatureTable:
+    r"""Read a table of texts.
+
+    Rows may have a label or not: a blank label or -1 means unlabelled. Rows are named by the column `path` or `id`, if
+    its values are all there and distinct; else by their number.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .csv, .tsv, .jsonl (one JSON object in each line) or .parquet file.
+    text : str, optional
+        The column of texts. By default one that is called text, sentence, message, body or the like; or else the one
+        that looks most like language.
+    label : str, optional
+        The column of labels. By default `label`, or else intent, category, class, topic or tag, if there is one.
+
+    Returns
+    -------
+    table : FeatureTable
+        `texts`, "" where a row has none; `labels`; all columns as they are written in `others`; no features yet,
+        [n, 0]. `source["text"]` is the name of the column of texts. `notes` say what was guessed, and what is odd.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or if there is no such column: the message lists those that there are.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "tickets.csv").write_text("id,message,intent\n7,where is my card,card\n8,hello there,\n")
+    ...     table = read_text_table(f"{folder}/tickets.csv")
+    >>> table.texts, table.names, table.label_names
+    (['where is my card', 'hello there'], ['7', '8'], ['card', None])
+    >>> table.notes[0]
+    "tickets.csv: the texts are in the column 'message', by its name; the labels in 'intent'."
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    if not path.is_file() or path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{str(path)!r} is no table of texts: these are {', '.join(SUFFIXES)} files")
+    try:
+        return _text_table(read_cells(path), path, text, label)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+
+
+def is_text_table(path: Path, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether a file is a table of texts, and not of features, by its first rows.
+
+    options: those of `features.read`. Whoever names columns of features has a table of features.
+    """
+    options = options or {}
+    if not path.is_file() or path.suffix.lower() not in SUFFIXES or any(options.get(name) for name in FEATURE_OPTIONS):
+        return False
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        return True  # features are not read from these
+    if path.suffix.lower() == ".parquet" and _has_features(path):
+        return False
+    return holds_texts(peek_cells(path).columns, options.get("label"))
+
+
+def _text_table(table: CellTable, path: Path, text: str | None, label: str | None) -> FeatureTable:
+    columns = table.columns
+    if not table.rows:
+        raise ValueError("the table has no rows: its first line names the columns, and the others are its rows")
+    if label is not None:
+        find_label_column(columns, text, label)  # an error about the labels comes first
+    chosen = find_text_column(columns, text, label)
+    label_column = find_label_column(columns, chosen.name, label)
+    texts = ["" if value is None else _as_text(value) for value in columns[chosen.name].tolist()]
+    notes = [_columns_in_words(chosen.name, chosen.reason, label_column), *table.notes]
+    labels = None
+    if label_column is not None:
+        labels = clean_labels(_as_labels(columns[label_column].tolist()))
+        check_missing_words(labels)
+    name_column = _find_names(columns, notes)
+    others = dict(columns)
+    paths = None
+    if name_column is not None:
+        paths = [_as_text(value) for value in columns[name_column].tolist()]
+        if name_column == "path":
+            del others["path"]  # it is the first column of every output
+    source = {"features": str(path), "text": chosen.name} | ({} if label_column is None else {"label": label_column})
+    return FeatureTable(
+        np.empty((table.rows, 0), np.float32), labels, paths, name=path.stem, others=others, texts=texts, source=source,
+        notes=[f"{shortened(path.name)}: {note[0].lower()}{note[1:]}" for note in notes],
+    )  # fmt: skip
+
+
+def _columns_in_words(text: str, reason: str, label: str | None) -> str:
+    because = f", {reason}" if reason else ""
+    labels = "there is no column of labels" if label is None else f"the labels in {shortened(label)!r}"
+    return f"The texts are in the column {shortened(text)!r}{because}; {labels}."
+
+
+def _find_names(columns: Mapping[str, NDArray], notes: list[str]) -> str | None:
+    """The column that names the rows; None if there is none whose values are all there and distinct."""
+    for name in NAME_COLUMNS:
+        if name not in columns:
+            continue
+        values = [None if value is None else _as_text(value) for value in columns[name].tolist()]
+        places: dict[str | None, int] = {}
+        for row, value in enumerate(values):
+            if is_blank(value) or value is None:
+                notes.append(f"Row {row} has no {name}: rows are named by their number.")
+                break
+            if len(value) > MAX_NAME_CHARACTERS or value != value.strip():
+                notes.append(f"The {name} of row {row} is not fit to name it: rows are named by their number.")
+                break
+            if (first := places.setdefault(value, row)) != row:
+                notes.append(
+                    f"The {name} {shortened(value, 40)!r} is that of row {first} and of row {row}: rows are named by "
+                    "their number."
+                )
+                break
+        else:
+            return name
+    return None
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _as_labels(values: list[Any]) -> list[Any]:
+    """Labels as they are if all are whole numbers; else as texts."""
+    if all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values):
+        return values
+    return [None if value is None or value != value else _as_text(value) for value in values]
+
+
+def _has_features(path: Path) -> bool:
+    """Whether a Parquet file has lists of numbers or many columns of numbers, or names its columns of features."""
+    try:
+        with open_parquet(path) as file:
+            schema = file.schema_arrow
+    except (OSError, ValueError):
+        return True  # whoever reads features says what is wrong
+    if COLUMNS_KEY in (schema.metadata or {}) or sum(is_number(field.type) for field in schema) > MAX_NUMBER_COLUMNS:
+        return True
+    return any(is_list_of_numbers(field.type) for field in schema)

@@ -1,0 +1,253 @@
+"""Tables of texts: which column holds them, what is odd about a file, and that nothing is lost."""
+
+import json
+import sys
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from handful.features.text_table import is_text_table, read_text_table
+
+SENTENCES = ["where is my new card", "my card was stolen yesterday", "how is the weather in Rome", "tell me a joke now"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write a file of this content and read it."""
+
+    def read(content, name="table.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_text_table(path, **options)
+
+    return read
+
+
+def cells(table, name):
+    return table.others[name].tolist()
+
+
+# Which column
+
+
+@pytest.mark.parametrize(
+    ("header", "text", "label"),
+    [
+        ("text,label", "text", "label"),
+        ("label,id,Message", "Message", "label"),
+        ("title,body,intent", "body", "intent"),
+        ("who,remark,category", "remark", "category"),
+        ("label,review_text,author", "review_text", "label"),
+        ("class,label,text", "text", "label"),
+        ("tag,what people said,when", "what people said", "tag"),
+    ],
+)
+def test_the_columns_are_found_by_name_or_by_how_they_look(table, header, text, label):
+    names = header.split(",")
+    rows = [[SENTENCES[i] if name == text else f"{name}{i % 2}" for name in names] for i in range(4)]
+    read = table("\n".join(",".join(row) for row in [names, *rows]))
+    assert list(read.texts) == SENTENCES
+    assert read.source["text"] == text
+    assert read.label_names == [f"{label}{i % 2}" for i in range(4)]
+    assert repr(text) in read.notes[0]
+    assert repr(label) in read.notes[0]
+
+
+def test_the_columns_that_the_user_names_are_used(table):
+    content = "text,title,label,intent\na b c,short one,x,1\nd e f,other one,y,2\n"
+    read = table(content, text="title", label="intent")
+    assert list(read.texts) == ["short one", "other one"]
+    assert read.label_names == ["1", "2"]
+
+
+def test_languages_without_spaces_are_language(table):
+    read = table("id,code,words\n1,a b,今天天气怎么样啊\n2,c d,我的卡被偷了怎么办\n3,a b,给我讲一个笑话吧\n")
+    assert read.source["text"] == "words"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("a,b\n1,2\n", {"text": "c"}, ["'c'", "'a', 'b'", "--text"]),
+        ("a,text\n1,2\n", {"text": "a"}, ["'a'", "only numbers", "--text"]),
+        ("text,b\nhello,2\n", {"label": "class"}, ["'class'", "'text', 'b'", "--label"]),
+        ("text\nhello\n", {"label": "text", "text": "text"}, ["both"]),
+        ("a,b\nx,y\n", {}, ["not clear", "--text", "'a', 'b'"]),
+        ("a,b\n1,2\n", {}, ["no column holds texts", "'a', 'b'"]),
+        ("text,label\n", {}, ["no rows"]),
+        ("", {}, ["empty"]),
+        ("text,label\nhello,nan\n", {}, ["'nan'", "blank"]),
+    ],
+)
+def test_what_is_missing_is_said_with_the_columns_there_are(table, content, options, words):
+    with pytest.raises(ValueError, match=r"table\.csv") as error:
+        table(content, **options)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_blank_label_is_no_label_and_a_blank_text_is_kept(table):
+    read = table("text,label\nhello there,a\n, b \nwhat now,\n   ,-1\n")
+    assert read.label_names == ["a", "b", None, None]
+    assert list(read.texts) == ["hello there", "", "what now", "   "]
+
+
+# Names of rows
+
+
+def test_rows_are_named_by_their_path_or_id_if_these_are_distinct(table):
+    assert table("id,text\nx,hello you\ny,hello me\n").names == ["x", "y"]
+    assert table("id,path,text\n1,a.txt,hello you\n1,b.txt,hello me\n").names == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize("ids", [("7", "7"), ("7", ""), ("7", "x" * 1000)])
+def test_rows_with_unfit_ids_are_named_by_number_and_it_is_said(table, ids):
+    read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
+    assert read.names == ["row 0", "row 1"]
+    assert cells(read, "id") == list(ids)
+    assert any("named by their number" in note for note in read.notes)
+
+
+# Nothing is lost
+
+
+def test_cells_of_a_csv_are_carried_along_as_they_are_written(table):
+    read = table('id,text,price,when\n007,"a ""quoted"", text\nof two lines",1.50,\n008,=1+1,-5,2024-01-01\n')
+    assert cells(read, "id") == ["007", "008"]
+    assert cells(read, "text") == ['a "quoted", text\nof two lines', "=1+1"]
+    assert cells(read, "price") == ["1.50", "-5"]
+    assert cells(read, "when") == ["", "2024-01-01"]
+
+
+def test_columns_of_a_parquet_file_keep_their_types(tmp_path):
+    columns = {
+        "text": SENTENCES, "count": [1, None, 3, 4], "share": [0.5, 1.0, 2.0, 3.0], "ok": [True, False, None, True],
+    }  # fmt: skip
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    read = read_text_table(tmp_path / "t.parquet")
+    assert {name: cells(read, name) for name in columns} == columns
+
+
+def test_json_lines_have_a_column_for_each_name(table):
+    rows = [
+        {"text": "one \ud83d\ude00 \x00", "tags": ["a", "b"]},
+        {"text": None, "count": 3, "label": "x"},
+        {"count": 2.5, "text": "half \ud83d"},
+    ]
+    read = table("\n\n".join(map(json.dumps, rows)), "t.jsonl")
+    assert list(read.texts) == ["one 😀 \0", "", "half \ufffd"]
+    assert cells(read, "tags") == ['["a", "b"]', None, None]
+    assert cells(read, "count") == [None, 3, 2.5]
+    assert read.label_names == [None, "x", None]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", "3", '{"a": 1} x', "[" * 100_000])
+def test_a_line_that_is_no_object_is_named(table, line):
+    with pytest.raises(ValueError, match="line 2"):
+        table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
+
+
+def test_a_cell_of_a_megabyte_and_zero_characters_are_read(table):
+    read = table(f"text,label\n{'long words ' * 100_000},a\nze\0ro,b\n")
+    assert [len(text) for text in read.texts] == [1_100_000, 5]
+    assert read.texts[1] == "ze\0ro"
+
+
+def test_the_limit_of_the_csv_module_stays_as_it_was(table):
+    import csv
+
+    before = csv.field_size_limit()
+    table(f"text\n{'x' * 300_000}\n")
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_encodings_are_recognised(table, encoding):
+    read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
+    assert list(read.texts) == ["Grüße, 今天 😀", "another line"]
+    assert list(read.others) == ["text", "label"]
+
+
+def test_bytes_that_are_not_utf8_are_read_as_windows_1252_and_it_is_said(table):
+    read = table(b"text,label\n" + "naïve “café”,a\n".encode("cp1252") + "ünï 😀,b\n".encode() + b"\x81\x8d,c\n")
+    assert list(read.texts) == ["naïve “café”", "ünï 😀", "\x81\x8d"]
+    assert any("6 bytes are not UTF-8 and were read as Windows-1252" in note for note in read.notes)
+
+
+# Odd lines
+
+
+def test_short_rows_are_filled_and_long_ones_refused_with_their_line(table):
+    read = table('text,label,x\n"two\nlines",a,1\nshort\nfull row,b,2,\n')
+    assert cells(read, "label") == ["a", "", "b"]
+    assert any("line 4" in note for note in read.notes)
+    assert any("line 5" in note for note in read.notes)
+    with pytest.raises(ValueError, match=r"line 4 has 3 cells, but the first line has 2"):
+        table('text,label\n"two\nlines",a\nhello, you,b\n')
+
+
+def test_a_quote_that_is_never_closed_is_named_by_its_line(table):
+    with pytest.raises(ValueError, match="line 3 .*never closed"):
+        table('text,label\nfine,a\n"open,b\nmore,c\n')
+
+
+@pytest.mark.parametrize(("separator", "name"), [(";", "t.csv"), ("\t", "t.csv"), ("\t", "t.tsv")])
+def test_other_separators_are_recognised(table, separator, name):
+    read = table(f"text{separator}label\nhello, you{separator}a\n", name)
+    assert list(read.texts) == ["hello, you"]
+    assert read.label_names == ["a"]
+
+
+def test_two_columns_of_one_name_are_both_kept(table):
+    read = table("text,note,note\nhello you,1,2\n")
+    assert (cells(read, "note"), cells(read, "note_2")) == (["1"], ["2"])
+    assert any("more than one column" in note for note in read.notes)
+
+
+def test_an_archive_under_the_name_of_a_table_is_named(table):
+    with pytest.raises(ValueError, match="Excel"):
+        table(b"PK\x03\x04" + bytes(100))
+
+
+def test_rows_that_would_need_too_much_memory_are_refused(table, monkeypatch):
+    monkeypatch.setenv("HANDFUL_MAX_BYTES", "20MB")
+    with pytest.raises(ValueError, match="HANDFUL_MAX_BYTES"):
+        table(",".join(f"c{i}" for i in range(2000)) + "\n" + "a\n" * 100_000)
+
+
+def test_a_zero_character_is_read_where_the_csv_module_refuses_it(table, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 0))
+    assert list(table("text,label\nze\0ro \ue000,a\n").texts) == ["ze\0ro \ue000"]
+
+
+# Texts or features
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("text,intent\n" + "\n".join(f"{s},a" for s in SENTENCES), True),
+        ("id,price,remark\n" + "\n".join(f"{i},{i}.5,{s}" for i, s in enumerate(SENTENCES)), True),
+        ("text,label\nyes,a\nno,b\n", True),
+        ("f0,f1,f2,text\n" + "\n".join(f"1,2,3,{s}" for s in SENTENCES), False),
+        (",".join(f"c{i}x" for i in range(20)) + ",text\n" + ",".join(["1"] * 20) + ",a b c d\n", False),
+        ("embedding,text\n" + "\n".join(f'"[1, 2]",{s}' for s in SENTENCES), False),
+        ("a,b,label\n1,2,x\n3,4,y\n", False),
+        ("a,b,text\n1,2,x\n3,4,y\n", False),
+        ("a,label\n1,long labels are no texts\n3,as they are labels here\n", False),
+    ],
+)
+def test_tables_of_texts_are_told_from_tables_of_features(tmp_path, content, expected):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    assert is_text_table(path) is expected
+    assert not is_text_table(path, {"columns": ["a"]})
+
+
+def test_a_parquet_file_with_lists_of_numbers_is_of_features(tmp_path):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"text": SENTENCES, "vector": [[1.0, 2.0]] * 4}), path)
+    assert not is_text_table(path)
+    parquet.write_table(pa.table({"text": SENTENCES, "vector": [1.0] * 4}), path)
+    assert is_text_table(path)
