@@ -20,6 +20,8 @@ class EarlierResults(NamedTuple):
     given: Mapping[str, str]
     without: Sequence[Path]
     backbone: str | None
+    text: str | None = None
+    label: str | None = None
 
 
 def is_results(path: Path) -> bool:

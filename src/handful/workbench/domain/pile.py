@@ -209,9 +209,14 @@ class Source:
 
     def read_text(self, origin: str, name: str) -> str:
         """The text of a file; raise ValueError that says why there is none."""
-        from handful.backbones.texts import read_text
+        from handful.backbones.texts import MAX_TEXT_BYTES
+        from handful.utils.encodings import decode
 
-        return read_text(self.file(origin, name), opener=lambda _: self.open(origin, name))
+        with open(self.open(origin, name), "rb") as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ValueError(f"has more than {MAX_TEXT_BYTES >> 20} MB: split it")
+        return decode(data).text
 
     def file(self, origin: str, name: str) -> Path:
         """The path of an item's file; it is not looked up on the disk."""

@@ -204,6 +204,11 @@ class Project(Checking):
 
     # ---- in short
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was found out about a table of texts."""
+        return () if self.table is None else self.table.notes
+
     def columns_of(self, row: int) -> dict[str, str]:
         """The other columns of an item that is a row of a table of texts."""
         pile = self.state.pile
@@ -228,12 +233,15 @@ def formats_of(source: Source) -> list[str]:
 
 def _kind(opened: Path, text: str | None, label: str | None) -> str:
     """What the items of a folder or table are."""
-    from handful.label.items import kind_of
+    from handful.backbones import find_pictures
+    from handful.backbones.texts import find_texts
+    from handful.features.text_table import is_text_table
 
     if text is not None:
         return TEXTS
-    kind: str = kind_of(opened, {} if label is None else {"label": label}) if opened.exists() else PICTURES
-    return kind
+    if opened.is_file():
+        return TEXTS if is_text_table(opened, {"label": label}) else EMBEDDINGS
+    return TEXTS if opened.is_dir() and find_texts(opened)[0] and not find_pictures(opened)[0] else PICTURES
 
 
 def _read_table(source: Source, text: str | None, label: str | None) -> OpenedTable | None:
