@@ -70,8 +70,8 @@ def workbench(
 
     Add a class, click a few items of it, press Run: the other items get labels, and those that belong to no class are
     set aside and grouped. Correct labels, accept them, make a class of a group, run again. Export as CSV, Parquet or
-    Label Studio, and pictures also as COCO or FiftyOne. (In the CSV, text that begins with = + - @ gets an apostrophe in
-    front, because a spreadsheet would read it as a formula.)
+    Label Studio, and pictures also as COCO or FiftyOne. (In the CSV, text that begins with = + - @ gets an apostrophe
+    in front, because a spreadsheet would read it as a formula.)
 
     Your files never leave this machine, and they are not changed. Every click is saved at once: stop with Ctrl-C and
     continue another day with the same command.

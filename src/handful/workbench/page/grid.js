@@ -19,7 +19,7 @@ const tiles = new Map(); // place -> tile
 const spare = [];
 let size = { columns: 1, tile: 100, pitch: 130 };
 let sizeStep = Number(localStorage.getItem("handful-tile") ?? (innerWidth < 600 ? 0 : 1));
-let lineStep = Number(localStorage.getItem("handful-lines") ?? (innerWidth < 600 ? 2 : 1));
+let lineStep = Number(localStorage.getItem("handful-lines") ?? 1);
 let lastTop = 0;
 let calmTimer = 0;
 let drawing = false;
@@ -62,7 +62,7 @@ function measureRows(width) {
   box.classList.toggle("narrow", narrow);
   box.style.setProperty("--lines", lines);
   const text = 1.3125 * lines; // rem
-  const pitch = Math.round((narrow ? text + 2.6 : Math.max(text, 2.4) + 1) * rem);
+  const pitch = Math.round((narrow ? text + 2.6 : Math.max(text, 2.8) + 0.9) * rem);
   box.style.setProperty("--row", `${pitch}px`);
   return { columns: 1, tile: width, pitch };
 }
