@@ -11,8 +11,16 @@ ENGINES = ("local", "ray")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist under that name.")]
-Sort = Annotated[
-    str | None, typer.Option(help="Also sort the pictures into a folder for each label: copy, link or move.")
+Sort = Annotated[str | None, typer.Option(help="Also sort the files into a folder for each label: copy, link or move.")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        rich_help_panel="Tables and arrays",
+        help="The column of texts. Default: text, sentence, message, body or the like, or the column that looks most "
+        "like language.",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to what is asked about files that others may have made.")]
 OutlierShare = Annotated[
@@ -68,13 +76,17 @@ class DecisionOptions:
 
 @dataclass(frozen=True)
 class BackboneOptions:
-    """The network that turns pictures into features, and what its input looks like."""
+    """The network that turns pictures or texts into features, and what its input looks like."""
 
     PANEL: ClassVar[str] = "Backbone"
 
     backbone: Annotated[
-        str, typer.Option(help="The backbone: a name that `handful backbones` lists, or an .onnx file.")
-    ] = "efficientnet_lite0"
+        str | None,
+        typer.Option(
+            help="The backbone: a name that `handful backbones` lists, an .onnx file, or a folder with an encoder of "
+            "texts. Default: efficientnet_lite0 for pictures, minilm for texts."
+        ),
+    ] = None
     size: Annotated[
         int | None, typer.Option(help="Pixels per side of its input. Needed for an .onnx file that does not say it.")
     ] = None
@@ -84,6 +96,12 @@ class BackboneOptions:
     std: Annotated[
         str | None, typer.Option(help="Standard deviation of its pixels, in the same way: 0.229,0.224,0.225.")
     ] = None
+
+    def name_for(self, kind: str) -> str:
+        """The backbone for items of a kind: the one that the user named, or the default; "" for embeddings."""
+        from handful.label.backbone_choice import default_backbone
+
+        return self.backbone or default_backbone(kind)
 
     def input_options(self) -> dict[str, Any]:
         """The keyword arguments of `handful.backbones.load_backbone`."""

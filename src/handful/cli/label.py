@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -34,6 +34,7 @@ from handful.cli._options import (
     ReadingOptions,
     Sort,
     TableOptions,
+    TextColumn,
     Yes,
     check_engine,
 )
@@ -119,6 +120,7 @@ def label(
     ] = None,
     reading: ReadingOptions,
     table: TableOptions,
+    text: TextColumn = None,
     cluster: ClusterOptions,
     yes: Yes = False,
     as_json: Json = False,
@@ -156,7 +158,7 @@ def label(
     formats, files = results.export or (), corrections or ()
     cluster.check()
     if pile is None and is_results(examples):
-        _check_options_again(examples, files, unknown, base, decision, backbone, reading, table, cluster)
+        _check_options_again(examples, files, unknown, base, text, decision, backbone, reading, table, cluster)
         output = results.output or next_results(examples)
         job = job_again(
             examples, output, formats=formats, sort=results.sort, unknown=unknown, agree=ask_user(yes)
@@ -165,12 +167,13 @@ def label(
     else:
         output = results.output or DEFAULT_OUTPUT
         job = Job(
-            examples, pile, decision.arguments(), backbone.backbone, backbone.input_options(), reading.strict,
+            examples, pile, decision.arguments(), "", backbone.input_options(), reading.strict,
             reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
-            unknown=unknown,
+            unknown=unknown, text=text,
         )  # fmt: skip
+        job = replace(job, backbone=backbone.name_for(job.kind))
     check_decision(**job.decision)
-    check_paths(job.examples, job.pile, output, job.sort, job.engine, job.unknown)
+    check_paths(job, output)
     in_parts = goes_in_parts(job.examples, job.pile, job.engine)
     if in_parts and job.pile is not None:
         check_in_parts(job.examples, job.pile, output, results.overwrite, job.formats, job.sort, files)
@@ -181,7 +184,7 @@ def label(
 
 
 def _check_options_again(
-    folder: Path, corrections: Sequence[Path], unknown: Path | None, base: Path | None, *options: Any
+    folder: Path, corrections: Sequence[Path], unknown: Path | None, base: Path | None, text: str | None, *options: Any
 ) -> None:
     """Raise ValueError for options that the results in a folder have already, or if nothing is said of its items."""
     if not corrections and unknown is None:
@@ -189,7 +192,7 @@ def _check_options_again(
             f"{str(folder)!r} holds results: give --corrections FILE or --unknown FOLDER to label its pile again, or "
             "name the examples and the pile"
         )
-    given = ["base"] * (base is not None)
+    given = ["base"] * (base is not None) + ["text"] * (text is not None)
     given += [field.name for group in options for field in fields(group) if getattr(group, field.name) != field.default]
     if given:
         raise ValueError(
@@ -221,7 +224,7 @@ def run(
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
     with (
         stoppable(console, kept, output / SORTED_FOLDER / JOURNAL_FILE),
-        progress_bars(console, "pictures") as progress,
+        progress_bars(console, "texts" if job.kind == "texts" else "pictures") as progress,
         _embedder(job, output, address) as embedder,
     ):
         examples, pile, pile_labels = job.read(progress, embedder)
@@ -246,7 +249,7 @@ def run(
     exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
     lines += [f"For other tools: {path}" for path in exported]
     if "sorted" in files:
-        lines.append(f"The sorted pictures: {files['sorted']}")
+        lines.append(f"The sorted {job.kind}: {files['sorted']}")
     target = shlex.quote(str(output))
     if labelled.groups:
         lines.append(f"To make a class of the largest group: handful promote {target} 1=NAME")

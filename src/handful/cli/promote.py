@@ -82,7 +82,7 @@ def promote(
     )
     check_decision(**job.decision)
     check_engine(job.engine)
-    check_paths(job.examples, job.pile, place, job.sort, job.engine, job.unknown)
+    check_paths(job, place)
     check_output(place, overwrite, job.formats, job.sort)
     run(job, place, as_json, before=(results, groups))
 

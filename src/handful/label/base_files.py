@@ -17,7 +17,7 @@ import numpy as np
 from handful.core.base import HOW, is_base, read_base
 from handful.features import FeatureTable, read
 from handful.features.base_mean import checked_mean
-from handful.label.items import of_pictures
+from handful.label.items import of_files
 from handful.methods.scores import SCORES
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
@@ -76,7 +76,7 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
         raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
     if base.name.lower().endswith(BASE_FILE) or is_base(base):
         return BaseMean(fitting(read_base(base).mean, base), "base file", base)
-    if of_pictures(base):
+    if of_files(base):
         items = embed(base)
         return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
     table = read(base, warn=False)

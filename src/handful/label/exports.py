@@ -55,7 +55,7 @@ def label_studio(
     classes: Sequence[str] | None = None,
     places: Sequence[Path] | None = None,
 ) -> Export:
-    """Tasks with predictions, for a project with <Choices name="label" toName="image">.
+    """Tasks with predictions, for a project with <Choices name="label" toName="image">; for texts, toName="text".
 
     Pictures are served by Label Studio's own local storage: set LOCAL_FILES_DOCUMENT_ROOT=/ and
     LOCAL_FILES_SERVING_ENABLED=true.
@@ -63,15 +63,16 @@ def label_studio(
     version = f"handful {handful.__version__}, {method}"
     tasks = []
     for i, (file, label, confidence) in enumerate(_rows(items, answers, places)):
-        choice = {"id": f"item{i}", "from_name": "label", "to_name": "image", "type": "choices"}
+        data = {"image": f"/data/local-files/?d={quote(file.lstrip('/'))}"}
+        if items.texts is not None:
+            data = {"text": items.texts[i], "item": printable(items.names[i])}
+        choice = {"id": f"item{i}", "from_name": "label", "to_name": next(iter(data)), "type": "choices"}
         prediction = {
             "model_version": version,
             "score": confidence,
             "result": [choice | {"value": {"choices": [label]}}],
         }
-        tasks.append(
-            {"data": {"image": f"/data/local-files/?d={quote(file.lstrip('/'))}"}, "predictions": [prediction]}
-        )
+        tasks.append({"data": data, "predictions": [prediction]})
     return "label-studio.json", tasks
 
 
@@ -129,6 +130,7 @@ def coco(
 
 
 FORMATS: dict[str, Exporter] = {"label-studio": label_studio, "fiftyone": fiftyone, "coco": coco}
+TEXT_FORMATS = ("label-studio",)  # the others are for pictures
 
 
 def _rows(items: FeatureTable, answers: Answers, places: Sequence[Path] | None) -> Iterator[tuple[str, str, float]]:

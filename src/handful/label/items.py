@@ -1,4 +1,4 @@
-"""Read items from folders of pictures or from tables of features, both as a `FeatureTable`."""
+"""Read items from folders of pictures or from tables of features, both as a `FeatureTable`; and tell kinds apart."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.features import FeatureTable, concatenate, is_sharded, read
 from handful.features.number_columns import same_columns
+from handful.features.text_table import is_text_table
 from handful.utils.files import class_name
 
 Progress = Callable[[str, int, int], None]  # what is being read, items done, all items
@@ -88,7 +89,7 @@ def add_unknown(
     """
     if place is None:
         return examples
-    if of_pictures(place):
+    if of_files(place):
         more = read_pile(place, backbone, what=UNKNOWN_NAME, **reading)
         more = more.replace(paths=[f"{place.name}/{name}" for name in more.names])
     else:
@@ -233,19 +234,64 @@ def _embed(
     return embedded.replace(files=[Path(path) for path in embedded.names], source=source, base=backbone.base)
 
 
-def of_pictures(path: Path) -> bool:
-    """Whether a path is a folder of pictures. A folder of Parquet parts or of Hugging Face `datasets` is a table."""
+def kind_of(path: Path, options: TableOptions | None = None, text: str | None = None) -> str:
+    """What the items of a path are: "pictures", "texts", or "embeddings", which are features already.
+
+    Parameters
+    ----------
+    path : Path
+        A folder or a table.
+    options : mapping, optional
+        The options of `features.read`. Whoever names columns of features has a table of features.
+    text : str, optional
+        The column of texts that the user named.
+
+    Returns
+    -------
+    str
+        A folder holds pictures, unless it has files of text and no picture. A table holds texts if it has a column that
+        looks like language, and few columns of numbers.
+    """
+    if not of_files(path):
+        return "texts" if text is not None or is_text_table(path, options) or is_text_file(path) else "embeddings"
+    from handful.backbones.pictures import KNOWN_SUFFIXES, suffix_of, walk
+    from handful.backbones.texts import TEXT_SUFFIXES
+
+    has_texts = False
+    for parts, _ in walk(str(path)):
+        suffix = suffix_of(parts[-1])
+        if suffix in KNOWN_SUFFIXES:
+            return "pictures"
+        has_texts |= suffix in TEXT_SUFFIXES
+    return "texts" if has_texts else "pictures"
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether a path has the suffix of a single text."""
+    from handful.backbones.texts import TEXT_SUFFIXES
+
+    return path.suffix.lower() in TEXT_SUFFIXES and not path.is_dir()
+
+
+def of_files(path: Path) -> bool:
+    """Whether a path is a folder of files, each an item. A folder of Parquet parts or of `datasets` is a table."""
     is_dataset = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
     return path.is_dir() and not is_sharded(path) and not is_dataset
 
 
+def of_pictures(path: Path) -> bool:
+    """Whether a path is a folder of pictures."""
+    return of_files(path) and kind_of(path) == "pictures"
+
+
 def check_twins(items: FeatureTable) -> None:
-    """Raise ValueError if the same picture is an example of two classes."""
+    """Raise ValueError if the same picture, or the same text, is an example of two classes."""
     seen: dict[str, int] = {}
     labels = items.label_names
     for i, mark in enumerate(items.hashes or ()):
         j = seen.setdefault(mark, i)
         if labels[i] != labels[j]:
+            what = "picture" if items.texts is None else "text"
             raise ValueError(
-                f"{items.names[j]!r} and {items.names[i]!r} are the same picture under two classes: remove one of them"
+                f"{items.names[j]!r} and {items.names[i]!r} are the same {what} under two classes: remove one of them"
             )

@@ -20,6 +20,7 @@ from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
 from handful.label.comparison import Comparison
+from handful.label.empty_rows import highest_score, rows_without_text, skip_empty
 from handful.label.expectations import precision_in_words
 from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
@@ -83,7 +84,9 @@ class Labelled(Answers):
         self.group_detail = group_detail
         self.pile, self.examples, self.model = pile, examples, model
         self.decision, self.pile_labels = decision, dict(pile_labels or {})
+        self.without_text = rows_without_text(pile)
         labelled, of_no_class = (np.zeros(len(pile), bool) for _ in range(2))
+        of_no_class[self.without_text] = True
         for row, name in self.pile_labels.items():
             (of_no_class if is_no_class(name) else labelled)[row] = True
         options = model.answer_options | {"labelled": labelled, "of_no_class": of_no_class}
@@ -105,16 +108,17 @@ class Labelled(Answers):
         """The same, coarser (detail down to -2) or finer (up to 2)."""
         if self.examples is None:
             return []
-        unknown = self.likely_unknown  # a label that is too unsure is of a known class all the same
+        unknown = self.likely_unknown.copy()  # a label that is too unsure is of a known class all the same
         is_context = ~unknown
+        unknown[self.without_text] = False
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
         return make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
 
     def ask(self, count: int) -> np.ndarray:
         """The items that are most worth an answer from a person, by their rows, the best first."""
-        groups = [group.items for group in self.groups]
-        return worth_asking(self.pile.features, belief(self), count, groups=groups, exclude=[*self.pile_labels])
+        groups, exclude = [group.items for group in self.groups], [*self.pile_labels, *self.without_text]
+        return worth_asking(self.pile.features, belief(self), count, groups=groups, exclude=exclude)
 
     @property
     def nearest(self) -> np.ndarray | None:
@@ -132,8 +136,9 @@ class Labelled(Answers):
         counts = Counter(self.labels[~self.unknown].tolist())
         lines = Outcome(
             self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels,
-            self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept,
+            self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
         ).sentences  # fmt: skip
+        lines += self.notes
         if self.groups:
             lines.append(self._groups_in_words())
             lines += [
@@ -151,12 +156,29 @@ class Labelled(Answers):
         if self.comparison is not None:
             lines += [f"Warning: {warning}" for warning in self.comparison.warnings]
         if skipped := len(self.skipped):
-            lines.append(f"{skipped} file{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below.")
+            what = "file" if self.pile.texts is None else "item"
+            lines.append(
+                f"{skipped} {what}{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below."
+            )
+        return lines
+
+    @property
+    def noun(self) -> str:
+        """What one item is called."""
+        return "item" if self.pile.texts is None else "text"
+
+    @property
+    def notes(self) -> list[str]:
+        """What was guessed about the items and what is odd about them, in sentences."""
+        lines = [*(self.examples.notes if self.examples is not None else ()), *self.pile.notes]
+        if count := len(self.without_text):
+            rows = f"{count:,} row{'s' * (count != 1)} of the pile {'have' if count != 1 else 'has'} no text"
+            lines.append(f"{rows}: called unknown, and not used for anything else.")
         return lines
 
     def _groups_in_words(self) -> str:
         sizes = [group.size for group in self.groups]
-        unknown = int(self.likely_unknown.sum())
+        unknown = int(self.likely_unknown.sum()) - len(self.without_text)
         listed = in_words(sizes)
         if len(sizes) > MAX_LISTED_GROUPS:
             listed = f"{sizes[-1]} to {sizes[0]}"
@@ -250,8 +272,12 @@ def label_items(
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
     parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
-    whole_pile, pile_labels = pile, dict(pile_labels or {})
-    examples, pile = _move(examples, pile, pile_labels)
+    empty = set(rows_without_text(pile))
+    pile = skip_empty(pile, [row for row in pile_labels or () if row in empty])
+    pile_labels = {row: name for row, name in (pile_labels or {}).items() if row not in empty}
+    rest = [row for row in range(len(pile)) if row not in pile_labels and row not in empty]
+    whole_pile = pile
+    examples, pile = _move(examples, pile, pile_labels, rest)
     X = np.concatenate([examples.features, pile.features])
     examples = examples.replace(labels=[class_label(str(name)) for name in examples.label_names])
     y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
@@ -266,13 +292,14 @@ def label_items(
         decision += " " + _keep_sure_labels(answers, precision, model)
     model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
     scores, probabilities = pile_scores, model.label_distributions_[is_pile]
-    if pile_labels:
-        rest = [i for i in range(len(whole_pile)) if i not in pile_labels]
+    if len(rest) < len(whole_pile):
         scores = np.full(len(whole_pile), min(pile_scores.min(initial=0.0), model.threshold_))  # examples are known
         scores[rest] = pile_scores
-        all_probabilities = np.empty((len(whole_pile), len(model.classes_)))
+        scores[list(empty)] = highest_score(model, pile_scores)
+        all_probabilities = np.full((len(whole_pile), len(model.classes_)), 1 / len(model.classes_))
         all_probabilities[rest] = probabilities
-        all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
+        if pile_labels:
+            all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
         no_class = [row for row, name in pile_labels.items() if is_no_class(name)]
         if no_class:
             of_no_class = model.answer(whole_pile.features[no_class])
@@ -323,12 +350,22 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
             f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
             "they must come from the same backbone"
         )
-    answers = model.answer(items.features)
+    empty = rows_without_text(items)
+    rest = [row for row in range(len(items)) if row not in set(empty)]
+    if not rest:
+        raise ValueError("none of the items has a text: there is nothing to label")
+    answers = model.answer(items.features[rest])
+    scores, probabilities = answers.outlier_scores, answers.probabilities
+    if empty:
+        scores = np.full(len(items), highest_score(model, scores))
+        scores[rest] = answers.outlier_scores
+        probabilities = np.full((len(items), probabilities.shape[1]), 1 / probabilities.shape[1])
+        probabilities[rest] = answers.probabilities
     limit = f"{model.threshold_:.3g}"
     if model.min_confidence_ and precision is None:
         limit += f" or its label is right with a probability below {percent(model.min_confidence_)}"
     decision = f"An item is called unknown when its outlier score is above {limit}, as the model was saved."
-    labelled = Labelled(items, None, model, answers.probabilities, answers.outlier_scores, decision)
+    labelled = Labelled(items, None, model, probabilities, scores, decision)
     if precision is None:
         return labelled
     labelled = labelled.at_precision(precision)
@@ -415,15 +452,15 @@ def check_classes(examples: FeatureTable) -> None:
 
 
 def _move(
-    examples: FeatureTable, pile: FeatureTable, pile_labels: Mapping[int, str]
+    examples: FeatureTable, pile: FeatureTable, pile_labels: Mapping[int, str], rest: list[int]
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Move the items of the pile that have a label to the examples."""
-    if not pile_labels:
+    """Move the items of the pile that have a label to the examples. rest: the rows that are solved for."""
+    if not rest:
+        raise ValueError("every item of the pile is an example or has no text: nothing is left to label")
+    if len(rest) == len(pile):
         return examples, pile
-    labels = [*examples.label_names, *pile_labels.values()]
-    more_examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
-    check_twins(more_examples)
-    rest = pile.take([i for i in range(len(pile)) if i not in pile_labels])
-    if not len(rest):
-        raise ValueError("every item of the pile is an example: nothing is left to label")
-    return more_examples, rest
+    if pile_labels:
+        labels = [*examples.label_names, *pile_labels.values()]
+        examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
+        check_twins(examples)
+    return examples, pile.take(rest)

@@ -36,7 +36,7 @@ from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shard
 from handful.features.table import free_name, row_names
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers, precision_in_words
-from handful.label.items import add_unknown, check_widths, of_pictures, read_labelled
+from handful.label.items import add_unknown, check_widths, of_files, read_labelled
 from handful.label.labelling import check_classes, find_threshold
 from handful.label.outputs import (
     HOLDS_LABELS,
@@ -116,7 +116,7 @@ class Tally:
 
 def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
     """Whether a pile is labelled in parts: a folder of parts that is large, or that a cluster labels."""
-    if pile is None or of_pictures(examples) or not is_sharded(pile):
+    if pile is None or of_files(examples) or not is_sharded(pile):
         return False
     try:
         return engine != "local" or count_rows(pile) > MIN_LARGE_PILE_ROWS

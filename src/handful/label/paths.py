@@ -5,30 +5,56 @@ from __future__ import annotations
 from pathlib import Path
 
 from handful.features import is_sharded
-from handful.label.items import of_pictures
+from handful.label.exports import TEXT_FORMATS
+from handful.label.items import of_files
+from handful.label.record import Job
+from handful.label.text_items import may_hold_texts
 
 
-def check_paths(
-    examples: Path, pile: Path | None, output: Path, sort: str | None, engine: str, unknown: Path | None = None
-) -> None:
-    """Raise an error for paths that do not fit together. unknown: examples of no class."""
+def check_paths(job: Job, output: Path) -> None:
+    """Raise an error for paths and options of a job that do not fit together, before the work begins."""
+    examples, pile, unknown = job.examples, job.pile, job.unknown
     for path in filter(None, (examples, pile, unknown)):
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    if of_pictures(examples) and pile is None:
-        raise ValueError("name the folder of pictures to label too: handful label EXAMPLES/ PILE/")
-    if pile is not None and of_pictures(examples) != of_pictures(pile):
-        raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
-    if unknown is not None and of_pictures(examples) != of_pictures(unknown):
-        kind = "a folder of pictures" if of_pictures(examples) else "a table"
-        raise ValueError(f"--unknown {str(unknown)!r}: give {kind}, as the examples are")
-    if sort is not None and not of_pictures(examples):
-        raise ValueError("--sort sorts pictures, but a table has none: leave it out")
-    if engine != "local" and not of_pictures(examples) and (pile is None or not is_sharded(pile)):
-        raise ValueError(f"--engine {engine} embeds pictures, but a table has none: leave it out")
-    if of_pictures(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
+    kind = job.kind
+    if of_files(examples) and pile is None:
+        raise ValueError(f"name the folder of {kind} to label too: handful label EXAMPLES/ PILE/")
+    if kind == "texts":
+        _check_texts(job)
+    else:
+        is_folder = of_files(examples)
+        if pile is not None and is_folder != of_files(pile):
+            raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
+        if unknown is not None and is_folder != of_files(unknown):
+            what = "a folder of pictures" if is_folder else "a table"
+            raise ValueError(f"--unknown {str(unknown)!r}: give {what}, as the examples are")
+        if job.text is not None:
+            raise ValueError(f"--text {job.text}: a folder of pictures has no column of texts: leave it out")
+        if job.sort is not None and not is_folder:
+            raise ValueError("--sort sorts pictures, but a table has none: leave it out")
+        if job.engine != "local" and not is_folder and (pile is None or not is_sharded(pile)):
+            raise ValueError(f"--engine {job.engine} embeds pictures, but a table has none: leave it out")
+    if of_files(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(
             f"{str(output)!r} is in the folder of examples, where each folder is a class: give another folder"
+        )
+
+
+def _check_texts(job: Job) -> None:
+    for path in filter(None, (job.pile, job.unknown)):
+        if not may_hold_texts(path):
+            raise ValueError(
+                f"{str(path)!r} holds no texts, but the examples do: give a table of texts, or a folder of .txt files"
+            )
+    if job.sort is not None and not of_files(job.pile or job.examples):
+        raise ValueError("--sort sorts files, but the texts are in a table: leave it out")
+    if job.engine != "local":
+        raise ValueError(f"--engine {job.engine} embeds pictures, but the items are texts: leave it out")
+    if unfit := [name for name in job.formats if name not in TEXT_FORMATS]:
+        raise ValueError(
+            f"--export {unfit[0]} is for pictures, but the items are texts: use "
+            f"{' or '.join(TEXT_FORMATS)}, or labels.csv"
         )
 
 

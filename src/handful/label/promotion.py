@@ -9,7 +9,8 @@ from pathlib import Path
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
 from handful.features import FeatureTable
-from handful.label.items import of_pictures
+from handful.features.text_table import read_text_table
+from handful.label.items import of_files
 from handful.label.provenance import Agree, refuse
 from handful.label.record import Group, Job, Mark, Record, marks, read_record
 from handful.label.results_job import trusted_job, without_marks
@@ -119,11 +120,14 @@ def rows_of_groups(folder: Path, names: Mapping[int | str, str], pile: FeatureTa
 
 
 def _classes(job: Job) -> list[str]:
-    """The names of the existing classes, without reading a picture."""
+    """The names of the existing classes, without embedding an item."""
     from handful.features import read
 
-    if of_pictures(job.examples):
+    if of_files(job.examples):
         names = [class_name(folder.name) for folder in job.examples.iterdir() if folder.is_dir()]
+    elif job.kind == "texts":
+        table = read_text_table(job.examples, text=job.text, label=job.table.get("label"))
+        names = list(map(str, table.counts))
     else:
         names = list(map(str, read(job.examples, warn=False, **job.table).counts))
     if not names and not job.promoted:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,29 @@ from typing import Any
 import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
+from handful.label.backbone_choice import load_for
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
-from handful.label.items import Embedder, Progress, add_unknown, of_pictures, read_examples, read_pile, read_table
+from handful.label.items import (
+    Embedder,
+    Progress,
+    add_unknown,
+    check_twins,
+    kind_of,
+    read_examples,
+    read_pile,
+    read_table,
+)
 from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
 from handful.label.sorting import SORT_WAYS
+from handful.label.text_items import TextSource, embed_items, read_texts
 from handful.solving.clusters import MAX_DETAIL
 from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
+from handful.utils.text import is_blank
 
 RECORD = "results.json"
 MAX_ASKED_ITEMS = 100  # that are worth asking about
@@ -63,6 +76,7 @@ JOB_RULES = Fields(
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
         "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
+        "text": Text(optional=True),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -81,6 +95,7 @@ RECORD_RULES = Fields(
         "groups": ListOf(GROUP_RULES), "job": JOB_RULES, "worth_asking": ListOf(COUNT_RULE),  # rows, the best first
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
         "comparison": Anything(),  # with the results before, for people
+        "text_column": Text(optional=True),  # of labels.parquet, where items are texts
         "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
         "expected_in_words": Anything(), "decided": Anything(),
     },
@@ -112,23 +127,30 @@ class Job:
     table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`, for tables
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
     unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
+    text: str | None = None  # the column of texts that the user named
+
+    @cached_property
+    def kind(self) -> str:
+        """What the items are: "pictures", "texts" or "embeddings"."""
+        return kind_of(self.examples, self.table, self.text)
 
     def read(
         self, progress: Progress, embedder: Embedder | None = None
     ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
         """Read the examples and the pile, and by row the class of items of the pile that are examples too."""
-        if self.pile is None or not of_pictures(self.examples):
+        if self.kind == "texts":
+            examples, pile = self._read_texts(progress)
+        elif self.kind == "embeddings":
             examples, pile = read_table(self.examples, self.pile, self.table)
             examples = add_unknown(examples, self.examples, self.unknown, options=self.table)
             if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
         else:
-            from handful.backbones import load_backbone
-
+            assert self.pile is not None
             options: dict[str, Any] = {
                 "progress": progress, "strict": self.strict, "cache": self.cache, "embedder": embedder,
             }  # fmt: skip
-            net = load_backbone(self.backbone, **self.backbone_options)
+            net = load_for(self.kind, self.backbone, self.backbone_options)
             base = self.base or net.base
             base_parameters(
                 self.decision.get("method", AUTO), (), base, net.dimension
@@ -139,6 +161,18 @@ class Job:
             source = {**pile.source, "backbone_options": dict(self.backbone_options)}
             pile = pile.replace(source=source, base=base)
         return examples, pile, self.find_promoted(pile)
+
+    def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
+        net = load_for(self.kind, self.backbone, self.backbone_options)
+        source = TextSource(self.text, self.table.get("label"), self.strict)
+        examples, pile = read_texts(self.examples, self.pile, source, unknown=self.unknown, results=self.results)
+        if all(map(is_blank, pile.texts or ())):
+            raise ValueError(f"no row of {str(self.pile or self.examples)!r} that should be labelled has a text")
+        examples = embed_items(examples, net, "examples", progress, self.cache)
+        check_twins(examples)
+        pile = embed_items(pile, net, "pile", progress, self.cache)
+        source_of_features = {**pile.source, "backbone_options": dict(self.backbone_options)}
+        return examples, pile.replace(source=source_of_features, base=self.base or net.base)
 
     def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
         """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone."""
@@ -187,6 +221,7 @@ class Record:
     set_aside: int = 0
     estimated_share: float | None = None  # of unknowns; None if the user set it
     worth_asking: Sequence[int] = ()  # rows of the items that are most worth an answer, the best first
+    text_column: str | None = None  # of the table of labels, where items are texts
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -218,6 +253,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **labelled.share,
         "groups": groups,
         "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
+        **({} if labelled.pile.texts is None else {"text_column": labelled.pile.source.get("text")}),
         "job": None if job is None else job_entries(job),
     }
     if labelled.comparison is not None:
@@ -242,9 +278,11 @@ def job_entries(job: Job) -> dict[str, Any]:
 
 
 def _whole_path(backbone: str) -> str:
-    """The absolute path of a backbone that is a file: the record may be read in another folder."""
+    """The absolute path of a backbone that is a file or a folder: the record may be read in another folder."""
+    from handful.backbones.catalogue import is_built_in
+
     kind, colon, file = backbone.partition(":")
-    if backbone.lower().endswith(".onnx"):
+    if backbone.lower().endswith(".onnx") or (backbone and not is_built_in(backbone) and os.path.isdir(backbone)):
         return os.path.abspath(backbone)
     return f"{kind}:{os.path.abspath(file)}" if colon and os.path.isfile(file) else backbone
 
@@ -269,7 +307,7 @@ def read_record(folder: Path) -> Record:
     share = record.get("outlier_share") if record.get("outlier_share_interval") else None
     return Record(
         path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share,
-        record.get("worth_asking", ()),
+        record.get("worth_asking", ()), record.get("text_column"),
     )  # fmt: skip
 
 

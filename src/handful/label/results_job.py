@@ -130,9 +130,9 @@ def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
 
     A backbone that is a file, or that is downloaded, is always listed: it is a program that will be run.
     """
-    from handful.backbones.catalogue import DEFAULT, OMNIGLOT, PIXELS
+    from handful.backbones.catalogue import is_built_in
 
-    if job.backbone not in ("", DEFAULT, OMNIGLOT, PIXELS):
+    if job.backbone and not is_built_in(job.backbone):
         yield "backbone", job.backbone
     places = [("examples", job.examples), ("pile", job.pile), ("base file", job.base)]
     places.append(("examples of no class", job.unknown))

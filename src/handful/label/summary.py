@@ -39,6 +39,7 @@ class Outcome:
     expected: Mapping[Any, ExpectedLabels] | None = None  # by class; None where the method gives no probabilities
     set_aside: int = 0  # items that are unknown only because their label is too unsure
     is_share_kept: bool = False  # the share is that of earlier results, less promoted groups
+    noun: str = "item"  # what one of the items is called
 
     @property
     def unknown(self) -> int:
@@ -75,7 +76,7 @@ class Outcome:
         if none:
             others = "none of them" if len(per_class) > 1 else "other things"
             each += f", and {none} example{'s' * (none != 1)} of {others}"
-        return [f"{classes} shown by {each}; the pile holds {self.size} item{'s' * (self.size != 1)}."] + [
+        return [f"{classes} shown by {each}; the pile holds {self.size} {self.noun}{'s' * (self.size != 1)}."] + [
             f"The classes {first} and {second} have almost the same name and are treated as two: if they are one "
             "class, give them the same name."
             for first, second in almost_alike(per_class)

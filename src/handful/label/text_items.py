@@ -1,0 +1,256 @@
+"""Read texts, from tables and from folders of text files, and turn them into features: a `FeatureTable` of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from handful.core.checks import UNKNOWN_NAME
+from handful.features import FeatureTable, concatenate
+from handful.features.cell_table import SUFFIXES
+from handful.features.text_table import read_text_table
+from handful.label.empty_rows import NO_TEXT
+from handful.label.items import Progress, class_label, is_text_file, of_files
+from handful.utils.files import class_name
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.text import counted, is_blank, shortened
+
+FILE_COLUMN = "text"  # the column of every output that holds the content of text files
+MIN_LONG_CHARACTERS = 60  # a shorter text is one piece for every encoder
+
+
+class TextSource(NamedTuple):
+    """Where texts are read from, and how.
+
+    text, label: columns of tables that the user named. strict: whether a file that cannot be read is an error.
+    """
+
+    text: str | None = None
+    label: str | None = None
+    strict: bool = False
+
+
+AS_GUESSED = TextSource()
+
+
+def read_texts(
+    examples: Path,
+    pile: Path | None,
+    source: TextSource = AS_GUESSED,
+    *,
+    unknown: Path | None = None,
+    results: Sequence[Path] = (),
+) -> tuple[FeatureTable, FeatureTable]:
+    """Read examples and pile: texts without features.
+
+    Parameters
+    ----------
+    examples : Path
+        A table with labels, or a folder that holds one folder of text files for each class.
+    pile : Path, optional
+        A table, or a folder of text files. Without it the pile are the rows of the first table without a label.
+    source : TextSource
+        How they are read.
+    unknown : Path, optional
+        Examples of no class: a table, or a folder of text files.
+    results : sequence of Path
+        Folders of results: text files in them are no part of the pile.
+
+    Returns
+    -------
+    examples, pile : FeatureTable
+        Rows without a text are no examples. They stay in the pile.
+    """
+    if of_files(examples):
+        shown, rest = _read_class_folders(examples, source), None
+    else:
+        shown, rest = _read_labelled(examples, source)
+    if unknown is not None:
+        more = read_text_pile(unknown, source, "examples of no class")
+        names = [f"{unknown.name}/{name}" for name in more.names]
+        more = more.replace(paths=names, labels=[UNKNOWN_NAME] * len(more))
+        both = [*shown.skipped, *more.skipped], [*shown.notes, *more.notes]
+        shown = concatenate([shown, more]).replace(skipped=both[0], notes=both[1])
+    shown = _with_text(shown)
+    if pile is not None:
+        files = {file.resolve() for file in shown.files or ()}
+        rest = read_text_pile(pile, source, "texts to label", without=files, results=results)
+        column = shown.source["text"]
+        if not of_files(examples) and rest.source["text"] != column and column in rest.others:  # the same as there
+            rest = read_text_pile(pile, source._replace(text=column))
+    elif rest is None:
+        raise ValueError("name the folder of texts to label too: handful label EXAMPLES/ PILE/")
+    elif not len(rest):
+        raise ValueError(
+            f"every row of {str(examples)!r} has a label: leave the label blank in rows that handful should label"
+        )
+    return shown, rest
+
+
+def read_text_pile(
+    path: Path,
+    source: TextSource = AS_GUESSED,
+    what: str = "texts",
+    *,
+    without: Sequence[Path] | set[Path] = (),
+    results: Sequence[Path] = (),
+) -> FeatureTable:
+    """Read all rows of a table, all text files below a folder, or one text file. Labels, if any, are ignored.
+
+    what: what is missing if there is no text. without: files that are examples. results: folders of results.
+    """
+    if path.is_dir() and not of_files(path):
+        raise ValueError(
+            f"{str(path)!r} is a folder of features, not of texts: give a table, or a folder of .txt files"
+        )
+    if of_files(path) or is_text_file(path):
+        return _read_folder(path, source, what, set(without), results)
+    return read_text_table(path, text=source.text, label=source.label).replace(labels=None)
+
+
+def may_hold_texts(path: Path) -> bool:
+    """Whether texts are read from such a path: a folder of files, a text file, or a table with a known suffix."""
+    return of_files(path) or is_text_file(path) or (path.is_file() and path.suffix.lower() in SUFFIXES)
+
+
+def read_text_files(paths: Sequence[Path], strict: bool = False) -> FeatureTable:
+    """Read text files; each is named by its path as given."""
+    from handful.backbones.texts import BadText, read_text
+
+    files: list[Path] = []
+    texts: list[str] = []
+    skipped: list[tuple[str, str]] = []
+    problems: list[tuple[Path, str]] = []
+    size = 0
+    for path in paths:
+        try:
+            text, problem = read_text(path)
+        except BadText as error:
+            if strict:
+                raise
+            skipped.append((error.path, error.reason))
+            continue
+        size += len(text)
+        check_bytes(TEXT_EXPANSION * size, "the texts")
+        files.append(path)
+        texts.append(text)
+        if problem:
+            problems.append((path, problem))
+    notes = []
+    if problems:
+        path, problem = problems[0]
+        others = f"; so {counted(len(problems) - 1, 'other file')}" if len(problems) > 1 else ""
+        notes.append(f"{shortened(path.name)}: {problem}{others}.")
+    return FeatureTable(
+        np.empty((len(files), 0), np.float32), paths=[str(file) for file in files], others={FILE_COLUMN: texts},
+        files=files, texts=texts, skipped=skipped, notes=notes, source={"text": FILE_COLUMN},
+    )  # fmt: skip
+
+
+def embed_items(items: FeatureTable, backbone: Any, what: str, progress: Progress, cache: Any = True) -> FeatureTable:
+    """The same items with features. A row without a text gets zeros: it is never solved for.
+
+    what: the name of the progress bar. A note says how many texts were cut into pieces.
+    """
+    from handful.backbones import embed_texts
+
+    texts = list(items.texts or ())
+    rows = [row for row, text in enumerate(texts) if not is_blank(text)]
+    chosen = [texts[row] for row in rows]
+    embedded = embed_texts(chosen, backbone, cache=cache, progress=lambda done, total: progress(what, done, total))
+    features = np.zeros((len(items), backbone.dimension), np.float32)
+    features[rows] = embedded.features
+    hashes = [""] * len(items)
+    for row, content in zip(rows, embedded.hashes or (), strict=True):
+        hashes[row] = content
+    pieces = backbone.count_pieces([text for text in chosen if len(text) > MIN_LONG_CHARACTERS])
+    notes = list(items.notes)
+    if count := int((pieces > 1).sum()):
+        are = "texts of the {} are long: they were" if count > 1 else "text of the {} is long: it was"
+        notes.append(f"{count:,} {are.format(what)} cut into pieces, whose features are averaged.")
+    source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint or None}
+    return items.replace(
+        features=features, hashes=hashes, notes=notes, source={**items.source, **source}, base=backbone.base
+    )
+
+
+def _read_class_folders(folder: Path, source: TextSource) -> FeatureTable:
+    """Text files in one folder for each class; `unknown` holds those of no class."""
+    from handful.backbones.pictures import LITTER
+    from handful.backbones.texts import find_texts
+
+    within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
+    if not any(part.is_dir() for part in within):
+        raise ValueError(
+            f"{str(folder)!r} has no folders in it: make one for each class and put a few texts of the class into it"
+        )
+    files: list[Path] = []
+    labels: dict[Path, str] = {}
+    skipped: list[tuple[str, str]] = []
+    for part in within:
+        if not part.is_dir():
+            skipped.append((str(part), "is beside the folders of the classes, not in one of them"))
+            continue
+        texts, unused = find_texts(part, strict=source.strict)
+        skipped += unused
+        if not texts:
+            raise ValueError(f"{str(part)!r} holds no texts: every class needs at least one example, or no folder")
+        files += texts
+        labels |= dict.fromkeys(texts, class_label(class_name(part.name)))
+    items = read_text_files(files, source.strict)
+    read = list(items.files or ())
+    return items.replace(
+        labels=[labels[file] for file in read], paths=[str(file.relative_to(folder)) for file in read],
+        skipped=[*skipped, *items.skipped],
+    )  # fmt: skip
+
+
+def _read_labelled(path: Path, source: TextSource) -> tuple[FeatureTable, FeatureTable]:
+    """The rows of a table that have a label, and the others."""
+    table = read_text_table(path, text=source.text, label=source.label)
+    has_label = table.has_label
+    if not has_label.any():
+        column = table.source.get("label")
+        where = "there is no column 'label'" if column is None else f"column {shortened(column)!r} is blank"
+        names = ", ".join(map(repr, list(table.others)[:20]))
+        raise ValueError(
+            f"{str(path)!r} has no row with a label ({where}): give a few rows of each class a label, or name the "
+            f"column of labels with --label; there are {shortened(names, 300)}"
+        )
+    labels = [None if name is None else class_label(name) for name in table.label_names]
+    examples = table.replace(labels=labels).take(has_label)
+    rest = table.take(~has_label).replace(labels=None, notes=())
+    others = {name: cells for name, cells in rest.others.items() if name != "label"}  # blank, and the name is taken
+    return examples, rest.replace(others=others)
+
+
+def _read_folder(
+    path: Path, source: TextSource, what: str, without: set[Path], results: Sequence[Path]
+) -> FeatureTable:
+    from handful.backbones.texts import find_texts
+
+    if not path.is_dir():
+        return read_text_files([path], strict=True).replace(paths=[path.name])
+    files, unused = find_texts(path, strict=source.strict)
+    files = [file for file in files if file.resolve() not in without]
+    within = {place.resolve() for place in results if path.resolve() in place.resolve().parents}
+    if within:
+        files = [file for file in files if within.isdisjoint((file.parent.resolve() / file.name).parents)]
+    items = read_text_files(files, source.strict)
+    if not len(items):
+        raise ValueError(f"{str(path)!r} holds no {what}" + (", none that could be read" if files else ""))
+    names = [str(file.relative_to(path)) for file in items.files or ()]
+    return items.replace(paths=names, skipped=[*unused, *items.skipped], folder=path)
+
+
+def _with_text(examples: FeatureTable) -> FeatureTable:
+    """The examples that have a text. The others are listed as skipped."""
+    has_text = np.array([not is_blank(text) for text in examples.texts or ()], bool)
+    skipped = [(name, NO_TEXT) for name, there in zip(examples.names, has_text.tolist(), strict=True) if not there]
+    kept = examples.take(has_text).replace(skipped=[*examples.skipped, *skipped])
+    if lost := sorted(set(map(str, examples.label_names)) - set(map(str, kept.label_names))):
+        raise ValueError(f"none of the texts of class {lost[0]!r} could be read: give it a good one")
+    return kept
