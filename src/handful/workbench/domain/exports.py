@@ -22,6 +22,7 @@ from handful.label.exports import FORMATS
 from handful.label.outputs import write_json
 from handful.label.sorting import plan_places
 from handful.label.tables import table_of_answers, write_rows
+from handful.label.text_items import FILE_COLUMN
 from handful.utils.files import printable
 from handful.workbench.domain.export_place import checked_place
 from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX, PILE
@@ -95,7 +96,7 @@ def check_formats(project: Project, formats: Sequence[str]) -> None:
     offered = formats_of(project.source)
     for name in formats:
         if name not in offered:
-            raise Refusal(f"{name} is a format for pictures: choose among {', '.join(offered)}", 409)
+            raise Refusal(f"{name} is not for these {project.source.kind}: choose among {', '.join(offered)}", 409)
 
 
 def sorted_files(project: Project, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
@@ -199,12 +200,15 @@ def _table(project: Project, state: State) -> Any:
 
 
 def _with_columns(project: Project, state: State, rows: np.ndarray, table: Any) -> Any:
-    """The table with the other columns of the opened one."""
-    if project.table is None or not project.table.others:
-        return table
-    places = [project.table.row[state.pile.names[i]] for i in rows.tolist()]
-    for name, values in project.table.others.items():
-        table = table.append_column(free_name(printable(name), table.column_names), column_array(values[places], name))
+    """The table with the other columns of the opened one, or with the texts of files."""
+    columns: dict[str, Any] = {}
+    if project.table is not None:
+        places = [project.table.row[state.pile.names[i]] for i in rows.tolist()]
+        columns = {name: values[places] for name, values in project.table.others.items()}
+    elif state.pile.texts is not None:
+        columns = {FILE_COLUMN: np.array([state.pile.texts[i] for i in rows.tolist()], object)}
+    for name, values in columns.items():
+        table = table.append_column(free_name(printable(name), table.column_names), column_array(values, name))
     return table
 
 

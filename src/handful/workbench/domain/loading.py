@@ -10,6 +10,7 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.utils.files import printable
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import is_blank
 from handful.workbench.domain.checks import Checks
 from handful.workbench.domain.edits import KEYS
@@ -44,6 +45,7 @@ def load(store: Store, source: Source, table: OpenedTable | None, given: Mapping
     names, skipped = source.scan()
     if table is not None:
         names[PILE] = table.keys
+    is_new = not store.labels()
     known_examples = {name for origin, name in store.item_names() if origin == EXAMPLES}
     for origin, items in names.items():
         store.take_items(origin, items)
@@ -64,7 +66,7 @@ def load(store: Store, source: Source, table: OpenedTable | None, given: Mapping
         if "imported" not in store.meta():
             _take_labels(store, {rows[i][0]: name for i, name in zip(order, table.labels, strict=True) if name})
             store.meta(imported="1")
-    if given and not store.labels():
+    if given and is_new:
         _take_labels(store, {item: given[name] for item, origin, name in rows if origin == PILE and name in given})
     new = {item: name for item, origin, name in rows if origin == EXAMPLES and name not in known_examples}
     _take_labels(store, {item: source.class_of(name) for item, name in new.items()})
@@ -88,7 +90,7 @@ def texts_of(
     if source.kind != TEXTS:
         return None, {}
     of_name = {} if table is None else dict(zip(table.names, table.texts or (), strict=True))
-    texts, faults = [], {}
+    texts, faults, size = [], {}, 0
     for item, origin, name in rows:
         text = ""
         try:
@@ -97,6 +99,8 @@ def texts_of(
                 faults[item] = "has no text"
         except (OSError, ValueError) as error:
             faults[item] = str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
+        size += len(text)
+        check_bytes(TEXT_EXPANSION * size, "the texts")
         texts.append(text)
     return texts, faults
 

@@ -233,15 +233,11 @@ def formats_of(source: Source) -> list[str]:
 
 def _kind(opened: Path, text: str | None, label: str | None) -> str:
     """What the items of a folder or table are."""
-    from handful.backbones import find_pictures
-    from handful.backbones.texts import find_texts
-    from handful.features.text_table import is_text_table
+    from handful.label.items import kind_of
 
-    if text is not None:
-        return TEXTS
     if opened.is_file():
-        return TEXTS if is_text_table(opened, {"label": label}) else EMBEDDINGS
-    return TEXTS if opened.is_dir() and find_texts(opened)[0] and not find_pictures(opened)[0] else PICTURES
+        return kind_of(opened, {} if label is None else {"label": label}, text)
+    return TEXTS if opened.is_dir() and kind_of(opened) == TEXTS else PICTURES
 
 
 def _read_table(source: Source, text: str | None, label: str | None) -> OpenedTable | None:
