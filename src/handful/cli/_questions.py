@@ -22,6 +22,7 @@ KEYS = "[y]es, [n]o, [s]kip, [q]uit"
 MAX_LISTED_CLASSES = 40
 MAX_SHOWN_COLUMNS = 12
 MAX_CELL_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 1000  # of a text that is shown
 
 
 def _open(picture: Path) -> None:
@@ -41,6 +42,7 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
     """Ask about items until there are no more, or somebody quits."""
     from handful.backbones.pictures import shown
     from handful.utils.shares_in_words import percent
+    from handful.utils.text import one_line
 
     opens = sys.stdin is not None and sys.stdin.isatty() and not no_open
     questions = sitting.questions(count)
@@ -58,6 +60,8 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
         cells = [
             f"    {shown(name)}: {shown(str(value))[:MAX_CELL_CHARACTERS]}" for name, value in question.columns.items()
         ]
+        if question.text:
+            cells = [f"    {one_line(question.text, MAX_TEXT_CHARACTERS)}", *cells]
         print_lines(console, cells[:MAX_SHOWN_COLUMNS] + lines)
         if opens and question.picture is not None:
             _open(question.picture)

@@ -37,7 +37,7 @@ def check(
     Items are drawn so that a few of them say the most about all: every label has its turn, unsure ones more often. For
     each item, answer y if its label is right and n if it is wrong; or name its class, which says more: by its name or
     number, u if it belongs to none of the classes, +NAME for a class that is new. Pictures open in the viewer of the
-    system; of a table, the other columns of the row are printed.
+    system; texts are printed, and of a table the other columns of the row.
 
     Each answer is stored at once in RESULTS/checked.json: stop at any time, and the same command continues. At the end
     you see how many labels are right, with an interval that holds the truth nine times in ten, and how many more

@@ -1,11 +1,11 @@
-"""`handful embed`: from pictures to features."""
+"""`handful embed`: from pictures or texts to features."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,7 +23,7 @@ from handful.cli._console import (
     skipped_rows,
     stoppable,
 )
-from handful.cli._options import BackboneOptions, ClusterOptions, Json, Overwrite, ReadingOptions
+from handful.cli._options import BackboneOptions, ClusterOptions, Json, Overwrite, ReadingOptions, TextColumn
 
 if TYPE_CHECKING:
     from handful.backbones import Backbone
@@ -71,7 +71,10 @@ class Work:
 def embed(
     pictures: Annotated[
         Path,
-        typer.Argument(help="A folder of pictures, whose folders become labels; or a data set, see --dataset."),
+        typer.Argument(
+            help="A folder of pictures, whose folders become labels; or a data set, see --dataset. Or texts: a table "
+            "(.csv, .jsonl, .parquet), or a folder of .txt files."
+        ),
     ],
     output: Annotated[
         Path,
@@ -95,13 +98,19 @@ def embed(
         ),
     ] = None,
     reading: ReadingOptions,
+    text: TextColumn = None,
+    label: Annotated[
+        str | None,
+        typer.Option(rich_help_panel="Tables and arrays", help="The column of labels in a table of texts."),
+    ] = None,
     cluster: RayOptions,
     as_json: Json = False,
 ) -> None:
-    """Turn pictures into features, for `handful bench`, `handful label` or other programs.
+    """Turn pictures or texts into features, for `handful bench`, `handful label` or other programs.
 
     The label of a picture is the first folder below PICTURES that it is in. Pictures that are in none get the label
-    "", which means unlabelled to `handful label`.
+    "", which means unlabelled to `handful label`. The same holds for text files. A table of texts keeps its labels and
+    all its other columns.
 
     Many published methods centre features on the mean of the base classes, the classes that the backbone was trained
     on. With --base, or with a backbone that has such a file, that mean is stored with the features and used by every
@@ -114,15 +123,29 @@ def embed(
     same path. Finished parts are kept: if the command is stopped, the same command continues. The cache of features is
     not used, because its file cannot be locked on a network drive.
     """
-    from handful.backbones import load_backbone
+    from handful.backbones.catalogue import DEFAULT
     from handful.features.files import WRITERS
+    from handful.label.backbone_choice import load_for
     from handful.label.base_files import find_base_mean
-    from handful.label.items import read_pile
+    from handful.label.items import kind_of, read_pile
     from handful.label.outputs import check_file
     from handful.utils.files import first_folder, printable
 
     cluster.check()
     on_cluster = cluster.engine == "ray"
+    if dataset.dataset is None and pictures.exists() and kind_of(pictures, text=text) == "texts":
+        if on_cluster or base is not None or dataset.split is not None:
+            raise ValueError(
+                "--engine ray, --base and --split are for pictures, but the items are texts: leave them out"
+            )
+        check_file(output, overwrite, tuple(WRITERS))
+        _embed_texts(pictures, output, text, label, backbone, reading, as_json)
+        return
+    if text is not None or label is not None:
+        raise ValueError(
+            "--text and --label name columns of a table of texts, but the items are pictures: leave them out"
+        )
+    backbone = replace(backbone, backbone=backbone.backbone or DEFAULT)
     _check(pictures, dataset, on_cluster)
     if not (on_cluster and _is_folder_of_parts(output)):
         check_file(output, overwrite, tuple(WRITERS))
@@ -132,7 +155,7 @@ def embed(
         progress_bars(console, "pictures") as progress,
         _base_embedder(backbone, output, cluster) as embedder,
     ):
-        network = load_backbone(backbone.backbone, **backbone.input_options())
+        network = load_for("pictures", backbone.backbone, backbone.input_options())
         base_classes = find_base_mean(
             base,
             network,
@@ -169,13 +192,47 @@ def embed(
     print_skipped(console, skipped)
 
 
+def _embed_texts(
+    path: Path,
+    output: Path,
+    text: str | None,
+    label: str | None,
+    backbone: BackboneOptions,
+    reading: ReadingOptions,
+    as_json: bool,
+) -> None:
+    from handful.features import write
+    from handful.label.backbone_choice import load_for
+    from handful.label.text_items import TextSource, embed_items, read_labelled_texts
+
+    console = console_for(as_json)
+    with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, "texts") as progress:
+        network = load_for("texts", backbone.backbone, backbone.input_options())
+        items = read_labelled_texts(path, TextSource(text, label, reading.strict))
+        items = embed_items(items, network, "texts", progress, reading.cache)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write(items, output)
+    if as_json:
+        document = {
+            "items": len(items), "features": network.dimension, "text": items.source["text"], "base": None,
+            "notes": list(items.notes), "skipped": skipped_rows(items.skipped), "file": str(output.resolve()),
+        }  # fmt: skip
+        typer.echo(json.dumps(document, indent=2))
+        return
+    counts = f"{len(items):,} texts, {len(items.counts)} labels, {network.dimension} features each"
+    print_lines(console, [f"{counts}: {output}", *items.notes])
+    print_skipped(console, items.skipped)
+
+
 def _check(pictures: Path, dataset: DatasetOptions, on_cluster: bool) -> None:
     if dataset.split is not None and dataset.dataset is None:
         raise ValueError(f"--split {dataset.split} needs a data set: name it with --dataset, or give --dataset auto")
     if dataset.dataset is not None and on_cluster:
         raise ValueError("data sets are embedded on this machine: leave out --dataset or --engine ray")
     if dataset.dataset is None and not pictures.is_dir():
-        raise ValueError(f"{str(pictures)!r} is not a folder of pictures; a file of a data set needs --dataset")
+        raise ValueError(
+            f"{str(pictures)!r} is not a folder of pictures, nor a table of texts; a file of a data set needs --dataset"
+        )
 
 
 def _is_folder_of_parts(output: Path) -> bool:
@@ -193,10 +250,9 @@ def _base_embedder(backbone: BackboneOptions, output: Path, cluster: RayOptions)
     from shutil import rmtree
 
     from handful.cluster.embedding import ClusterEmbedder
-    from handful.cluster.embedding_part import Recipe
 
     parts = output.with_name(f"{output.name}.base-shards")
-    recipe = Recipe(backbone.backbone, backbone.input_options())
+    recipe = _recipe(backbone)
     with ClusterEmbedder(recipe, parts, cluster.address, cluster.shard_size) as embedder:
         try:
             yield embedder
@@ -206,14 +262,19 @@ def _base_embedder(backbone: BackboneOptions, output: Path, cluster: RayOptions)
     rmtree(parts, ignore_errors=True)
 
 
+def _recipe(backbone: BackboneOptions) -> Any:
+    from handful.cluster.embedding_part import Recipe
+
+    return Recipe(backbone.backbone or "", backbone.input_options())
+
+
 def _embed_on_cluster(
     pictures: Path, work: Work, backbone: BackboneOptions, cluster: RayOptions, overwrite: bool
 ) -> Any:
     from handful.cluster.embedding import embed_folder
-    from handful.cluster.embedding_part import Recipe
 
     return embed_folder(
-        pictures, Recipe(backbone.backbone, backbone.input_options()), work.output, work.network,
+        pictures, _recipe(backbone), work.output, work.network,
         size=cluster.shard_size, address=cluster.address, replace=overwrite, strict=work.reading.strict,
         base_mean=work.base_mean, progress=lambda done, total: work.progress("pile", done, total),
     )  # fmt: skip

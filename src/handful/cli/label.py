@@ -342,7 +342,9 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
             "carried": list(labelled.pile.others),
             "set_aside": list(labelled.pile.set_aside),
+            "text": labelled.pile.source.get("text"),
         },
+        "notes": labelled.notes,
         "skipped": skipped_rows(labelled.skipped),
         "files": absolute(files),
     }

@@ -18,7 +18,9 @@ from handful.cli._console import (
     skipped_rows,
     stoppable,
 )
-from handful.cli._options import Json, Overwrite, Precision, ReadingOptions, TableOptions
+from handful.cli._options import Json, Overwrite, Precision, ReadingOptions, TableOptions, TextColumn
+
+MAX_TEXT_CHARACTERS = 80  # that are printed of a text
 
 
 @command()
@@ -26,7 +28,11 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model.safetensors that `handful label` wrote.")],
     items: Annotated[
         list[Path],
-        typer.Argument(metavar="ITEMS...", help="Pictures, or folders of pictures; or one table of embeddings."),
+        typer.Argument(
+            metavar="ITEMS...",
+            help="Pictures or folders of pictures; .txt files or folders of them; or one table, of texts or of "
+            "embeddings.",
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv or .parquet for the labels. Default: print them.")
@@ -40,6 +46,7 @@ def predict(
     *,
     reading: ReadingOptions,
     table: TableOptions,
+    text: TextColumn = None,
     as_json: Json = False,
 ) -> None:
     """Label new items by a saved model: each item on its own. The model does not change.
@@ -47,7 +54,7 @@ def predict(
     A model that `handful label --precision` made keeps only labels that are as sure as those were. With --precision,
     the labels of the new items decide together how sure they must be.
 
-    Example: handful predict out/model.safetensors new.jpg
+    Example: handful predict out/model.safetensors new.jpg, or handful predict out/model.safetensors new.csv
 
     In a .csv, text that a spreadsheet would read as a formula (it begins with = + - @) gets an apostrophe in front; a
     .parquet holds it unchanged.
@@ -58,15 +65,17 @@ def predict(
     from handful.label.expectations import expected_numbers
     from handful.label.outputs import check_file, table_of, write_table
     from handful.label.prediction import read_new_items
+    from handful.utils.text import one_line
 
     console = console_for(as_json or output is None)  # labels that are printed have standard output for themselves
     if output is not None:
         check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
-    with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, "pictures") as progress:
+    unit = "texts" if "text" in fitted.made_from_ else "pictures"
+    with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, unit) as progress:
         new_items = read_new_items(
             fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache,
-            table=table.arguments(),
+            table=table.arguments(), text=text,
         )  # fmt: skip
     labelled = predict_items(fitted, new_items, precision)
     if output is not None:
@@ -74,12 +83,16 @@ def predict(
     if as_json:
         rows = table_of(labelled).to_pylist()
         expected = expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum()))
-        document = {"items": rows, **expected, "skipped": skipped_rows(new_items.skipped)}
-        typer.echo(json.dumps(document, indent=1))
+        document = {"items": rows, **expected, "notes": labelled.notes, "skipped": skipped_rows(new_items.skipped)}
+        typer.echo(json.dumps(document, indent=1, default=str))  # a table may hold dates
         return
     if output is None:
-        for row in table_of(labelled).select(["path", "label", "confidence"]).to_pylist():
-            typer.echo(f"{shown(row['label'])}\t{row['confidence']:.3f}\t{shown(row['path'])}")
+        texts = new_items.texts or [""] * len(new_items)
+        rows = table_of(labelled).select(["path", "label", "confidence"]).to_pylist()
+        for row, one in zip(rows, texts, strict=True):
+            words = f"\t{one_line(one, MAX_TEXT_CHARACTERS)}" if new_items.texts is not None else ""
+            typer.echo(f"{shown(row['label'])}\t{row['confidence']:.3f}\t{shown(row['path'])}{words}")
+        print_lines(console, labelled.notes)
     else:
         for sentence in labelled.sentences:
             console.print(sentence, markup=False)

@@ -42,7 +42,7 @@ class Numbers:
 
 
 MADE_FROM: dict[str, Rule] = {  # what made the features; other entries are for people
-    "backbone": Text(), "backbone_fingerprint": Text(optional=True),
+    "backbone": Text(), "backbone_fingerprint": Text(optional=True), "text": Text(optional=True),
     "backbone_options": Object(dict.fromkeys(("size", "mean", "std"), Numbers())),
 }  # fmt: skip
 HEADER: dict[str, Rule] = {

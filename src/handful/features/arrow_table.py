@@ -20,6 +20,7 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 ONE_LENGTH = "embeddings of one backbone have one length"
+TEXT_KEY = b"handful.text"  # in the metadata of a schema: the column of texts from which the features were made
 COLUMNS_KEY = b"handful.columns"  # in the metadata of a schema: the names of the features
 MAX_NAME_LETTERS = 10_000  # of a column
 EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
@@ -61,7 +62,7 @@ def from_arrow(
     return FeatureTable(
         features, labels, values.get(PATH), values.get(SPLIT), base_mean=mean_of_schema(table.schema),
         columns=columns if columns is not None else _stored_columns(table.schema, features.shape[1]), others=others,
-        set_aside=set_aside,
+        set_aside=set_aside, **_texts(table.schema, others),
     )  # fmt: skip
 
 
@@ -82,6 +83,8 @@ def to_arrow(table: FeatureTable, *, as_list: bool = True) -> Any:
         metadata[MEAN_KEY] = mean_to_json(table.base_mean).encode()
     if table.columns is not None:
         metadata[COLUMNS_KEY] = json.dumps(list(table.columns)).encode()
+    if table.texts is not None and table.source.get("text") in rows:
+        metadata[TEXT_KEY] = table.source["text"].encode()
     return pa.table(data).replace_schema_metadata(metadata or None)
 
 
@@ -238,6 +241,14 @@ def _parsed(texts: list[Any], name: str, stored: int | None) -> NDArray:
             check_bytes(8 * width * len(texts), f"column {name!r}", stored)
         rows[text] = row
     return np.stack([rows[text] for text in texts]).astype(np.float64)
+
+
+def _texts(schema: Any, others: dict[str, NDArray]) -> dict[str, Any]:
+    """The texts from which the features were made, if the file says which column holds them."""
+    name = (schema.metadata or {}).get(TEXT_KEY, b"").decode("utf-8", "replace")
+    if name not in others:
+        return {}
+    return {"texts": [value if isinstance(value, str) else "" for value in others[name]], "source": {"text": name}}
 
 
 def about_columns(schema: Any) -> Any:

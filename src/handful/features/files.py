@@ -108,7 +108,7 @@ def read(
     name = path.resolve().name if path.is_dir() else path.stem
     if warn and table.set_aside:
         warnings.warn(f"{path}: {table.about_columns}", stacklevel=2)
-    return table.with_name(name, source={"features": str(path)})
+    return table.with_name(name, source={"features": str(path), **table.source})
 
 
 def write(table: FeatureTable, path: str | Path) -> Path:

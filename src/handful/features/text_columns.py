@@ -24,6 +24,7 @@ WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai
 SERIES = re.compile(r"(.*?)(\d+)")  # f0, f1, ...
 MAX_SAMPLED_CELLS = 500
 MIN_WORDS = 3  # of a text that is language, in the median
+MIN_NAMED_WORDS = 2  # of a text in a column that is called so
 MIN_DISTINCT = 0.5  # of the cells
 MAX_NUMBER_COLUMNS = 15  # beside texts; more of them are features
 MIN_SERIES = 3  # columns of numbers called f0, f1, f2 are features
@@ -141,8 +142,10 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
         return False
     if any(look.is_language for look in looks.values()):
         return True
-    is_named = any(_key(name) in TEXT_NAMES and look.is_text for name, look in looks.items())
-    return is_named and all(_key(name) in ID_NAMES for name in numbers)
+    named = [look for name, look in looks.items() if _key(name) in TEXT_NAMES and (look.is_text or not look.cells)]
+    if any(look.words >= MIN_NAMED_WORDS for look in named):
+        return True
+    return bool(named) and all(_key(name) in ID_NAMES for name in numbers)
 
 
 def _has_series(names: Sequence[str]) -> bool:

@@ -76,14 +76,18 @@ def is_text_table(path: Path, options: Mapping[str, Any] | None = None) -> bool:
 
     options: those of `features.read`. Whoever names columns of features has a table of features.
     """
-    options = options or {}
-    if not path.is_file() or path.suffix.lower() not in SUFFIXES or any(options.get(name) for name in FEATURE_OPTIONS):
+    if not path.is_file() or path.suffix.lower() not in SUFFIXES or has_features(path, options):
         return False
     if path.suffix.lower() not in (".csv", ".parquet"):
         return True  # features are not read from these
-    if path.suffix.lower() == ".parquet" and _has_features(path):
-        return False
-    return holds_texts(peek_cells(path).columns, options.get("label"))
+    return holds_texts(peek_cells(path).columns, (options or {}).get("label"))
+
+
+def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether a table has features for certain: the user named them, or it has lists of numbers or many numbers."""
+    if any((options or {}).get(name) for name in FEATURE_OPTIONS):
+        return True
+    return path.suffix.lower() == ".parquet" and _has_features(path)
 
 
 def _text_table(table: CellTable, path: Path, text: str | None, label: str | None) -> FeatureTable:

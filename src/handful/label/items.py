@@ -7,10 +7,13 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.features import FeatureTable, concatenate, is_sharded, read
 from handful.features.number_columns import same_columns
 from handful.features.text_table import is_text_table
+from handful.label.empty_rows import NO_TEXT, rows_without_text
 from handful.utils.files import class_name
 
 Progress = Callable[[str, int, int], None]  # what is being read, items done, all items
@@ -165,9 +168,13 @@ def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[Feat
             f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
             f"name the column of labels with --label{columns}"
         )
-    examples = table.take(has_label)
+    rest = table.take(~has_label).replace(labels=None)
+    has_text = np.ones(len(table), bool)
+    has_text[rows_without_text(table)] = False
+    skipped = [(table.names[row], NO_TEXT) for row in np.flatnonzero(has_label & ~has_text).tolist()]
+    examples = table.take(has_label & has_text).replace(skipped=[*table.skipped, *skipped])
     labels = [class_label(str(name)) for name in examples.label_names]
-    return examples.replace(labels=labels), table.take(~has_label).replace(labels=None)
+    return examples.replace(labels=labels), rest
 
 
 def read_pile_table(

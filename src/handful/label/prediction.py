@@ -1,25 +1,43 @@
-"""Read new items for a saved model: picture files, folders of pictures, or a table of embeddings."""
+"""Read new items for a saved model: files of pictures or texts, folders of them, or a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from handful.backbones import embed_pictures, find_pictures
+from handful.backbones.pictures import KNOWN_SUFFIXES
+from handful.backbones.texts import find_texts
 from handful.estimators.classifier import FewShotClassifier
 from handful.features import FeatureTable
-from handful.label.items import Progress, TableOptions, in_order, of_pictures, read_pile, read_pile_table
+from handful.features.cell_table import peek_cells
+from handful.features.text_table import has_features
+from handful.label.backbone_choice import load_for
+from handful.label.items import (
+    Progress,
+    TableOptions,
+    in_order,
+    is_text_file,
+    kind_of,
+    of_files,
+    of_pictures,
+    read_pile,
+    read_pile_table,
+)
+from handful.label.text_items import TextSource, embed_items, may_hold_texts, read_text_files, read_text_pile
 
 
 def read_new_items(
     model: FewShotClassifier,
     paths: Sequence[Path],
     *,
-    backbone: str | None = None,
+    backbone: Any = None,
     progress: Progress = lambda what, done, total: None,
     strict: bool = False,
     cache: Any = True,
     table: TableOptions | None = None,
+    text: str | None = None,
 ) -> FeatureTable:
     """Items with the features that a saved model was made for.
 
@@ -28,57 +46,100 @@ def read_new_items(
     model : FewShotClassifier
         It names the backbone of its features, or the columns of a table.
     paths : sequence of Path
-        Pictures and folders of pictures; or one table of embeddings.
-    backbone : str, optional
-        The name or .onnx file of the backbone, if it is not the one that the model names.
+        Pictures and folders of pictures; text files and folders of them; or one table, of texts or of embeddings.
+    backbone : str or callable, optional
+        What `load_backbone` takes, if it is not the backbone that the model names.
     progress : callable
         Called with what is read, how many are done and how many there are.
     strict : bool
-        Whether a picture that cannot be read is an error. Otherwise it is skipped.
+        Whether a file that cannot be read is an error. Otherwise it is skipped.
     cache : bool or FeatureCache
         As in `handful.backbones.embed_pictures`.
     table : mapping, optional
         The options of `handful.features.read`, for a table.
+    text : str, optional
+        The column of texts in a table.
 
     Returns
     -------
     FeatureTable
-        Pictures of a single folder are named by their path in it, others by their path as given.
+        Files of a single folder are named by their path in it, others by their path as given.
     """
     source = getattr(model, "made_from_", {})
-    if not any(map(is_picture_path, paths)):
-        if len(paths) != 1:
-            raise ValueError("give pictures and folders of pictures, or one single table of embeddings")
+    kind = _kind_of_all(paths, source, table, text)
+    if kind == "embeddings":
         columns = source.get("columns")
         return in_order(read_pile_table(paths[0], columns, table), columns, paths[0])
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-        if not is_picture_path(path):
-            raise ValueError(
-                f"{str(path)!r} is not a picture: give only pictures and folders of pictures, or one table"
-            )
-    from handful.backbones import load_backbone
-
-    name = backbone or source.get("backbone", "efficientnet_lite0")
-    network = load_backbone(name, **source.get("backbone_options", {}))
+    name = backbone or source.get("backbone", "")
+    network = load_for(kind, name, source.get("backbone_options", {}))
     if source.get("backbone_fingerprint") not in (None, network.fingerprint):
         raise ValueError(f"the model was made with another backbone or version of it, {source.get('backbone')!r}")
-    if len(paths) == 1 and of_pictures(paths[0]):
+    if kind == "texts":
+        items = _read_texts(paths, source, strict, table, text)
+        return embed_items(items, network, "texts", progress, cache)
+    if len(paths) == 1 and of_files(paths[0]):
         return read_pile(paths[0], network, progress=progress, strict=strict, cache=cache)
     return _read_pictures(paths, network, progress, strict, cache)
 
 
+def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], table: TableOptions | None, text: str | None) -> str:
+    """What the items of all paths are; ValueError if they are of several kinds, or in several tables."""
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+    kinds = ["pictures" if is_picture_path(path) else kind_of(path, table, text) for path in paths]
+    if len(paths) == 1:
+        return "texts" if _has_column(paths[0], source.get("text"), table) else kinds[0]
+    for kind, what, is_one in (
+        ("pictures", "picture", is_picture_path),
+        ("texts", "text", lambda path: of_files(path) or is_text_file(path)),
+    ):
+        if kind in kinds:
+            other = next((path for path in paths if not is_one(path)), None)
+            other = other or next((path for path, own in zip(paths, kinds, strict=True) if own != kind), None)
+            if other is not None:
+                raise ValueError(
+                    f"{str(other)!r} is not a {what}: give only {kind} and folders of {kind}, or one table"
+                )
+            return kind
+    raise ValueError("give pictures and folders of pictures, texts and folders of texts, or one single table")
+
+
+def _has_column(path: Path, column: str | None, table: TableOptions | None) -> bool:
+    """Whether a table has the column of texts that a model was made from, and no features."""
+    if column is None or of_files(path) or not may_hold_texts(path) or is_text_file(path):
+        return False
+    return not has_features(path, table) and column in peek_cells(path).columns
+
+
+def _read_texts(
+    paths: Sequence[Path], source: Mapping[str, Any], strict: bool, table: TableOptions | None, text: str | None
+) -> FeatureTable:
+    if len(paths) == 1:
+        path, label = paths[0], (table or {}).get("label")
+        column = source.get("text") if text is None and _has_column(path, source.get("text"), table) else text
+        return read_text_pile(path, TextSource(column, label, strict), "texts")
+    files: list[Path] = []
+    skipped: list[tuple[str, str]] = []
+    for path in paths:
+        if path.is_dir():
+            below, unused = find_texts(path, strict=strict)
+            files += below
+            skipped += unused
+        else:
+            files.append(path)
+    items = read_text_files(files, strict)
+    if not len(items):
+        raise ValueError("there is no text that could be read")
+    return items.replace(skipped=[*skipped, *items.skipped])
+
+
 def is_picture_path(path: Path) -> bool:
     """Whether it is a folder of pictures, or has the suffix of a picture."""
-    from handful.backbones.pictures import KNOWN_SUFFIXES
-
     return of_pictures(path) or (path.suffix.lower() in KNOWN_SUFFIXES and not path.is_dir())
 
 
 def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, strict: bool, cache: Any) -> FeatureTable:
-    from handful.backbones import embed_pictures, find_pictures
-
     files: list[Path] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:

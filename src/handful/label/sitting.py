@@ -45,7 +45,10 @@ class Answer(NamedTuple):
 
 
 class Question(NamedTuple):
-    """An item that a person is asked about. picture: its file, if it is one that may be opened."""
+    """An item that a person is asked about.
+
+    picture: its file, if it is one that may be opened. text: its text, "" if items are no texts; columns: the others.
+    """
 
     row: int
     item: str
@@ -53,6 +56,7 @@ class Question(NamedTuple):
     confidence: float
     picture: Path | None
     columns: Mapping[str, Any]
+    text: str = ""
 
 
 class Sitting(ABC):
@@ -101,7 +105,8 @@ class Sitting(ABC):
             Question(
                 row, self.stored.names[row], self._labels[row], float(confidence[row]),
                 self._picture(self.stored.names[row]),
-                {name: values[row] for name, values in self.stored.others.items()},
+                {name: values[row] for name, values in self.stored.others.items() if name != self.stored.text_column},
+                self.stored.texts[row] if self.stored.texts is not None else "",
             )
             for row in self._next_rows(count, done)
         ]  # fmt: skip

@@ -17,6 +17,7 @@ from handful.features.parquet_file import read_columns, values_of
 from handful.label.outputs import LABEL_FOLDER, holds_labels
 from handful.label.record import Record, read_record
 from handful.utils.files import in_brief, printable
+from handful.utils.text import is_blank
 
 TABLE = "labels.parquet"
 FIRST_COLUMNS = ("path", "label", "closest", "confidence", "p_unknown", "outlier_score", "group")
@@ -37,13 +38,26 @@ class StoredAnswers:
     answers : Answers
         The answers; classes are names. Items that are examples are marked as such.
     others : mapping of str to list
-        Columns of the items' own table.
+        Columns of the items' own table; also that of texts.
     """
 
     record: Record
     names: list[str]
     answers: Answers
     others: Mapping[str, list[Any]]
+
+    @property
+    def text_column(self) -> str | None:
+        """The column that holds the texts; None if items are no texts, or if the table has no such column."""
+        column = self.record.text_column
+        return column if column in self.others else None
+
+    @property
+    def texts(self) -> list[str] | None:
+        """The text of each item; None if items are no texts."""
+        if self.text_column is None:
+            return None
+        return [text if isinstance(text, str) else "" for text in self.others[self.text_column]]
 
 
 def read_answers(folder: Path) -> StoredAnswers:
@@ -82,6 +96,7 @@ def _stored(record: Record, table: Any) -> StoredAnswers:
         threshold = outlier_scores[~is_unknown].max(initial=-np.inf)
     examples = _examples(record)
     is_example = np.array([name in examples for name in names], bool)
+    is_example |= _without_text(columns, record.text_column, is_unknown)
     answers = Answers(
         probabilities, outlier_scores, np.array(classes, dtype=object), threshold,
         is_probability=p_unknown is not None, p_unknown=p_unknown, labelled=is_example & ~is_unknown,
@@ -92,6 +107,13 @@ def _stored(record: Record, table: Any) -> StoredAnswers:
     used = {*FIRST_COLUMNS, *(f"p_{name}" for name in classes)}
     others = [name for name in columns if name not in used and not name.startswith("nearest_")]
     return StoredAnswers(record, names, answers, {name: values_of(columns[name]) for name in others})
+
+
+def _without_text(columns: Mapping[str, Any], name: str | None, is_unknown: np.ndarray) -> np.ndarray:
+    """Which rows have no text, where items are texts. Nobody is asked about them."""
+    if name is None or name not in columns:
+        return np.zeros(len(is_unknown), bool)
+    return np.array([is_blank(text) for text in values_of(columns[name])], bool) & is_unknown
 
 
 def _examples(record: Record) -> set[str]:

@@ -37,7 +37,9 @@ def table_of(labelled: Labelled) -> Any:
     if nearest is not None and labelled.examples is not None:
         columns["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
-        columns |= {f"nearest_{k + 1}": names[nearest[:, k]] for k in range(nearest.shape[1])}
+        for k in range(nearest.shape[1]):
+            columns[f"nearest_{k + 1}"] = names[nearest[:, k]]
+            columns[f"nearest_{k + 1}"][labelled.without_text] = None
     return table_of_answers(labelled, labelled.pile.names, columns, others=labelled.pile.others)
 
 

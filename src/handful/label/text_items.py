@@ -14,7 +14,7 @@ from handful.features.cell_table import SUFFIXES
 from handful.features.text_table import read_text_table
 from handful.label.empty_rows import NO_TEXT
 from handful.label.items import Progress, class_label, is_text_file, of_files
-from handful.utils.files import class_name
+from handful.utils.files import class_name, first_folder, printable
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, is_blank, shortened
 
@@ -109,6 +109,17 @@ def read_text_pile(
     if of_files(path) or is_text_file(path):
         return _read_folder(path, source, what, set(without), results)
     return read_text_table(path, text=source.text, label=source.label).replace(labels=None)
+
+
+def read_labelled_texts(path: Path, source: TextSource = AS_GUESSED) -> FeatureTable:
+    """Read all texts of a table or a folder, with their labels: those of the table, or the first folder of a file."""
+    if not of_files(path) and not is_text_file(path):
+        table = read_text_table(path, text=source.text, label=source.label)
+        others = {name: cells for name, cells in table.others.items() if name != table.source.get("label")}
+        return table.replace(others=others)
+    items = read_text_pile(path, source)
+    names = [printable(name) for name in items.names]
+    return items.replace(labels=[first_folder(name) for name in names], paths=names, name=path.name)
 
 
 def may_hold_texts(path: Path) -> bool:

@@ -13,6 +13,15 @@ def shortened(text: str, max_length: int = 80) -> str:
     return line if len(line) <= max_length else f"{line[: max_length - 3]}..."
 
 
+def one_line(text: str, max_length: int = 80) -> str:
+    r"""Return the words of a text on one line, shortened; characters that a terminal would obey become escapes.
+
+    >>> one_line(" a\n b[2J", 20)
+    'a b\\x1b[2J'
+    """
+    return shortened(" ".join(text[: 2 * max_length].split()) + "..." * (len(text) > 2 * max_length), max_length)
+
+
 def is_blank(text: str | None) -> bool:
     r"""Whether a text has nothing to read: only blanks, control characters and characters without width.
 

@@ -1,0 +1,181 @@
+"""Texts as they come, through the command line: each gets a right answer or a sentence, and nothing is lost."""
+
+import csv
+import io
+import json
+
+import pyarrow as pa
+import pytest
+from piles import assert_refused, rows_of
+from pyarrow import parquet
+from text_piles import rows, truth, write_tickets
+
+from handful.utils.csv_file import unescape
+
+RIGHT = truth()
+BAD = {
+    "a megabyte": "my card is lost. " * 62_000,
+    "zero": "my ca\0rd \0 is lost",
+    "right to left": "מה מזג האוויר היום? هل ستمطر غدا",
+    "emoji": "🌧️☔🤷🏽‍♀️ will it rain 👨‍👩‍👧‍👦",
+    "html": "<script>alert(1)</script><img src=x onerror=alert(1)></textarea> my card",
+    "formula": "=cmd|' /C calc'!A0,\"x\"",
+    "formula at": "@SUM(1+1)*cmd",
+    "apostrophe": "'=1+1",
+    "quotes": 'he said "my card, is\r\nlost"\nand went',
+    "controls": "\x1b[31mred\x07\x08 \u202eevil\u202c \ufeff",
+    "one letter": "?",
+    "digits": "12345",
+    "separators": "a\u2028b\u2029c\x85d\x0be\x0cf",
+    "not a character": "\ufffe \ufdd0 \U0010ffff",
+    "accents": "e" + "\u0301" * 2000,
+}
+
+
+def read_pile(folder):
+    return parquet.read_table(folder / "labels.parquet").to_pylist()
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_each_bad_text_is_labelled_and_kept_as_it_is(handful, tmp_path, name):
+    write_tickets(tmp_path / "t.csv", more=[(BAD[name], "")])
+    done = handful("label", "t.csv", "-o", "o", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["items"] == 29
+    table = read_pile(tmp_path / "o")
+    assert table[-1]["text"] == BAD[name]
+    assert table[-1]["label"] in ("card", "weather", "unknown")
+    assert sum(row["label"] == RIGHT[row["text"]] for row in table[:-1]) >= 25
+    with open(tmp_path / "o" / "labels.csv", encoding="utf-8", newline="") as file:
+        csv.field_size_limit(2**24)
+        cell = list(csv.DictReader(file))[-1]["text"]
+    assert unescape(cell) == BAD[name]
+    assert not cell.startswith(("=", "@"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_all_bad_texts_together_in_every_format(handful, tmp_path, suffix):
+    texts = [*((text, label) for text, label, _ in rows()), *((text, "") for text in BAD.values())]
+    columns = {
+        "nr": list(range(len(texts))), "text": [text for text, _ in texts], "label": [label for _, label in texts],
+    }  # fmt: skip
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".parquet":
+        parquet.write_table(pa.table(columns), path)
+    elif suffix == ".jsonl":
+        path.write_text(
+            "\n".join(json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+        )
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",")
+            writer.writerows([columns, *zip(*columns.values(), strict=True)])
+    done = handful("label", path, "-o", "o")
+    assert done.returncode == 0, done.stderr
+    table = read_pile(tmp_path / "o")
+    pile = [i for i, (_, label) in enumerate(texts) if not label]
+    assert [row["text"] for row in table] == [texts[i][0] for i in pile]
+    assert [int(row["nr"]) for row in table] == pile
+    assert all(row["label"] for row in table)
+
+
+def test_a_table_of_mixed_encodings_keeps_every_row(handful, tmp_path):
+    write_tickets(tmp_path / "t.csv")
+    content = (tmp_path / "t.csv").read_bytes()
+    content += (
+        "900,où est ma carte,,1\n".encode("cp1252") + "901,où est ma carte,,1\n".encode() + b"902,\x81\xff card,,1\n"
+    )
+    (tmp_path / "t.csv").write_bytes(content)
+    done = handful("label", "t.csv", "-o", "o")
+    assert "3 bytes are not UTF-8 and were read as Windows-1252" in " ".join(done.stdout.split())
+    table = {row["id"]: row for row in read_pile(tmp_path / "o")}
+    assert len(table) == 31
+    assert table["900"]["text"] == table["901"]["text"] == "où est ma carte"
+    assert table["900"]["label"] == table["901"]["label"]
+    assert table["902"]["text"] == "\x81ÿ card"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_mark_of_the_encoding_is_no_part_of_a_name(handful, tmp_path, encoding):
+    write_tickets(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text(), encoding)
+    assert handful("label", "t.csv", "-o", "o").returncode == 0
+    assert rows_of(tmp_path / "o" / "labels.csv")[0]["id"] == "002"
+
+
+def test_ids_that_repeat_are_kept_and_rows_are_named_by_number(handful, tmp_path):
+    write_tickets(tmp_path / "t.csv")
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    lines[3:5] = [f"7{line[3:]}" for line in lines[3:5]]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    done = handful("label", "t.csv", "-o", "o")
+    assert "the id '7' is that of row 2 and of row 3: rows are named by their number" in " ".join(done.stdout.split())
+    assert [row["path"] for row in read_pile(tmp_path / "o")][:2] == ["row 2", "row 5"]
+    assert read_pile(tmp_path / "o")[0]["id"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    [
+        ("text,label\n", (), ["no rows"]),
+        ("", (), ["Empty"]),
+        ("text,label\nhello there,a\n", (), ["every row", "has a label"]),
+        ("text,label\nhello there,\n", (), ["no row with a label", "'label' is blank"]),
+        ("text,price\nhello there,1\n", (), ["no row with a label", "no column 'label'", "'text', 'price'"]),
+        ("text,label\nhello there,a\n,\n  ,\n", (), ["no row", "has a text"]),
+        ("text,label\n,a\n,\n", (), ["blank"]),
+        ("text,label\n,a\nhello,\n", (), ["class 'a'"]),
+        ("text,label\nhello, there,a\nwho is there,\n", (), ["line 2 has 3 cells", "quotes"]),
+        ('text,label\n"hello there,a\nwho is there,\n', (), ["line 2", "never closed"]),
+        ("a,b,label\nx y z,1,a\n", ("--text", "c"), ["'c'", "'a', 'b', 'label'"]),
+        ("text,nr,label\nx y z,1,a\nu v w,2,\n", ("--text", "nr"), ["'nr'", "only numbers"]),
+        ("text,label\nhello there,unknown\nwho is there,\n", (), ["only examples of no class"]),
+        ("text,label\nhello there,nan\nwho is there,\n", (), ["'nan'", "missing label"]),
+    ],
+)
+def test_tables_that_cannot_be_labelled_get_a_sentence(handful, tmp_path, content, arguments, words):
+    (tmp_path / "t.csv").write_text(content)
+    assert_refused(handful("label", "t.csv", "-o", "o", *arguments), *words)
+    assert not (tmp_path / "o").exists()
+
+
+def test_rows_that_are_too_short_are_filled_and_it_is_said(handful, tmp_path):
+    write_tickets(tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open("a") as file:
+        file.write("900,is my card lost\n")
+    done = handful("label", "t.csv", "-o", "o")
+    assert "1 row had fewer cells than the first line, the first in line 38" in " ".join(done.stdout.split())
+    assert {name: read_pile(tmp_path / "o")[-1][name] for name in ("id", "text", "price")} == {
+        "id": "900", "text": "is my card lost", "price": "",
+    }  # fmt: skip
+
+
+def test_one_row_alone_can_be_labelled(handful, tmp_path):
+    shown = [(text, label) for text, label, _ in rows() if label]
+    out = io.StringIO()
+    csv.writer(out).writerows([("text", "label"), *shown, ("when will my bank card come", "")])
+    (tmp_path / "t.csv").write_text(out.getvalue())
+    assert handful("label", "t.csv", "-o", "o").returncode == 0
+    assert [row["label"] for row in read_pile(tmp_path / "o")] == ["card"]
+    assert handful("predict", "o/model.safetensors", "t.csv", "-o", "p.csv").returncode == 0
+    assert len(rows_of(tmp_path / "p.csv")) == 9
+
+
+def test_a_pile_of_files_keeps_empty_and_odd_ones(handful, tmp_path):
+    from text_piles import fill_texts
+
+    fill_texts(tmp_path)
+    (tmp_path / "pile" / "empty.txt").touch()
+    (tmp_path / "pile" / "=1+1.txt").write_bytes("où est ma carte".encode("cp1252"))
+    (tmp_path / "pile" / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / "examples" / "card" / "empty.txt").touch()
+    done = handful("label", "examples", "pile", "-o", "o", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["items"] == 30
+    assert any("Windows-1252" in note for note in document["notes"])
+    assert any("card/empty.txt" in one["path"] and "no text" in one["reason"] for one in document["skipped"])
+    table = {row["path"]: row for row in read_pile(tmp_path / "o")}
+    assert table["empty.txt"]["label"] == "unknown"
+    assert table["=1+1.txt"]["text"] == "où est ma carte"
+    assert any(row["path"] == "'=1+1.txt" for row in rows_of(tmp_path / "o" / "labels.csv"))
