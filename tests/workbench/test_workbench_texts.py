@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import forks
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from sentences import KINDS, write_sentences
 from workbenches import PORT, client_of, contents, run
 
@@ -128,8 +130,6 @@ def test_tables_carry_every_column_and_label_studio_gets_texts(solved):
         assert new["label_2"] == old["label"]
         assert new["label"] == old["label"] or not old["label"]
     assert {row["label"] for row in after} == {"refund", "password", "unknown"}
-    from pyarrow import parquet
-
     columns = parquet.read_table(folder / "labels.parquet").to_pydict()
     assert columns["text"] == [row["text"] for row in before]
     tasks = json.loads((folder / "label-studio.json").read_text(encoding="utf-8"))
@@ -241,14 +241,35 @@ def test_the_column_of_texts_can_be_named_and_stays(tmp_path):
     assert [one["text"] for one in items_of(client).values()] == ["one word", "two words"]
     before = contents(project)
     project.close()
-    with pytest.raises(ValueError, match="--text 'title'"):
+    with pytest.raises(ValueError, match="the texts in the column 'title'"):
         Project(table, text="body")
-    project, _ = opened(table, text="title")
+    project, _ = opened(table)  # as before
     assert contents(project) == before
     project.close()
     with pytest.raises(ValueError, match="no column 'bdy'"):
         Project(table, tmp_path / "other", text="bdy")
     assert not (tmp_path / "other").exists()
+
+
+def test_a_project_of_embeddings_stays_one_although_there_are_texts(tmp_path):
+    table = tmp_path / "both.parquet"
+    features = {"path": ["a", "b", "c"], "embedding": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]}
+    parquet.write_table(pa.table(features), table)
+    project, client = opened(table)
+    assert client.get("/project").json()["kind"] == "embeddings"
+    before = contents(project)
+    project.close()
+    sentences = KINDS["weather"][:3]
+    parquet.write_table(pa.table({"path": features["path"], "text": sentences, "f0": [1.0, 0.0, 0.5]}), table)
+    project, client = opened(table)
+    assert client.get("/project").json()["kind"] == "embeddings"
+    assert contents(project) == before
+    project.close()
+    with pytest.raises(ValueError, match="made with embeddings"):
+        Project(table, text="text")
+    project, client = opened(table, tmp_path / "other", text="text")
+    assert [one["text"] for one in items_of(client).values()] == sentences
+    project.close()
 
 
 def test_a_backbone_for_pictures_is_refused_in_a_sentence(tmp_path):

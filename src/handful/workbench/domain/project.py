@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from handful.workbench.domain.checking import Checking
-from handful.workbench.domain.database import explained
+from handful.workbench.domain.database import FILE, explained
 from handful.workbench.domain.embedding import embed_missing
+from handful.workbench.domain.items_kind import kind_of_items, remember_columns
 from handful.workbench.domain.loading import load, remove_leftovers, texts_of
 from handful.workbench.domain.notices import notice_of
-from handful.workbench.domain.opened_table import OpenedTable, read_table, read_texts
-from handful.workbench.domain.pile import EMBEDDINGS, PICTURES, PILE, TEXTS, UPLOADS, Source
+from handful.workbench.domain.pile import EMBEDDINGS, PILE, TEXTS, UPLOADS, Source
 from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, RowAnswers, check_enough, solve_pile
@@ -75,23 +75,24 @@ class Project(Checking):
         without : sequence of Path
             Folders whose files are left out.
         text, label : str, optional
-            The columns of texts and of labels in a table of texts; by default they are found.
+            The columns of texts and of labels in a table of texts; by default those of before, or they are found.
         """
         opened = Path(opened)
         if folder is None and default_folder(opened).is_symlink():
             raise ValueError(
                 f"{str(default_folder(opened))!r} is a link: give the folder that it leads to with --project"
             )
-        kind = _kind(opened, text, label)
-        self.source = Source(opened, folder or default_folder(opened), examples, without, kind)
-        self.folder = self.source.project
-        self.table = _read_table(self.source, text, label)
-        store = Store(self.folder, any_name=self.source.is_table)
+        folder = folder or default_folder(opened)
+        # A new project is made when its table has been read: of a bad one nothing is left
+        store = Store(folder, any_name=opened.is_file()) if (folder / FILE).is_file() else None
         try:
+            kind = kind_of_items(opened, store, text, label)
+            self.source, self.folder = Source(opened, folder, examples, without, kind.kind), folder
+            self.table = kind.read(self.source)
+            store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
-                metadata = store.meta()
-                _check_column(store, metadata, self.table)
-                self.backbone = backbone or metadata.get("backbone")
+                remember_columns(store, self.table, kind.label)
+                self.backbone = backbone or store.meta().get("backbone")
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else _agreed_model(self.backbone, backbone is not None, agree)
                 if backbone:
@@ -99,7 +100,8 @@ class Project(Checking):
                 remove_leftovers(self.folder)
                 state = load(store, self.source, self.table, given or {})
         except BaseException:
-            store.close()
+            if store is not None:
+                store.close()
             raise
         super().__init__(store, state)
         self.quota = Quota(self.source.uploads, max_upload)
@@ -229,36 +231,6 @@ def formats_of(source: Source) -> list[str]:
     if source.kind != TEXTS:
         return ["csv", "parquet", "coco", "fiftyone", "label-studio", "sorted"]
     return ["csv", "parquet", "label-studio", *["sorted"] * (not source.is_table)]
-
-
-def _kind(opened: Path, text: str | None, label: str | None) -> str:
-    """What the items of a folder or table are."""
-    from handful.label.items import kind_of
-
-    if opened.is_file():
-        return kind_of(opened, {} if label is None else {"label": label}, text)
-    return TEXTS if opened.is_dir() and kind_of(opened) == TEXTS else PICTURES
-
-
-def _read_table(source: Source, text: str | None, label: str | None) -> OpenedTable | None:
-    if source.is_table and source.kind == TEXTS:
-        return read_texts(source.opened, text, label)
-    if text is not None or label is not None:
-        raise ValueError("--text and --label name columns of a table of texts: leave them out here")
-    return read_table(source.opened) if source.is_table else None
-
-
-def _check_column(store: Store, metadata: Mapping[str, str], table: OpenedTable | None) -> None:
-    """Remember the column of texts; raise ValueError if the project was made with another one."""
-    if table is None:
-        return
-    before = metadata.get("text")
-    if before != table.text_column and store.item_names():
-        was = "embeddings" if before is None else f"the texts in the column {before!r}"
-        how = "leave out --text" if before is None else f"give --text {before!r}"
-        raise ValueError(f"this project was made with {was}: {how}, or keep the new work elsewhere, with --project")
-    if table.text_column is not None:
-        store.meta(text=table.text_column)
 
 
 def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:
