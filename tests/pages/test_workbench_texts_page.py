@@ -137,6 +137,9 @@ def test_from_a_table_to_labels_and_back(serve, visit, tickets):
     assert not re.fullmatch("group [0-9]+", page.locator(".group h3").first.inner_text())
     until(page, "[...document.querySelectorAll('.group:first-child .excerpt')].every(one => one.textContent)")
     assert page.locator(".strip img").count() == 0
+    words = page.locator(".group h3").first.inner_text()
+    page.locator(".group").first.get_by_role("button", name="Look at all", exact=True).click()
+    page.locator(".lead h2", has_text=f"Group 1 of the unknowns: {words}").wait_for()
 
     # The map shows the text under the cursor
     page.keyboard.press("m")

@@ -1,6 +1,7 @@
 // The list of views, the heading of the open view, and the text of an empty view.
 
 import { editClass, removeClass } from "./actions.js";
+import { read } from "./api.js";
 import { byId, count, isolate, key, make, paintTone, partOf } from "./dom.js";
 import { fetchItems, itemOf } from "./items.js";
 import { classOf, className, inGrid, on, show, state } from "./state.js";
@@ -52,6 +53,13 @@ function rightOf({ expected, trust }, id) {
   return `${few} of ${count(labels)} labels of the last run should be right`;
 }
 
+// The telling words of a group of texts, which are its name.
+async function groupWords(number) {
+  const groups = await read("/groups").catch(() => []);
+  const name = groups.find((one) => one.number === number)?.name ?? "";
+  return name === `group ${number}` ? "" : name;
+}
+
 async function drawLead() {
   const { view, search, similar, project } = state;
   const [kind, number] = view.split(":");
@@ -66,7 +74,9 @@ async function drawLead() {
     title.append(paintTone(make("span", { class: "dot" }), Number(number)), isolate(one?.name ?? "A deleted class"));
     if (one) extra.push(...classTools(one));
   } else if (kind === "group") {
-    title.append(`Group ${number} of the unknowns`);
+    const words = isOfTexts() ? await groupWords(Number(number)) : "";
+    if (state.view !== view) return;
+    title.append(`Group ${number} of the unknowns`, words ? ": " : "", isolate(words));
     extra.push(make("button", { onclick: () => show({ view: "groups", search: "" }) }, "All groups"));
   } else if (kind === "moved") {
     const [, first, second, from, to] = view.split(":");
