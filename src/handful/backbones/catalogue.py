@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -240,7 +241,7 @@ def model_file(name: str) -> Path | None:
 
 
 def _is_folder(name: str) -> bool:
-    return not is_built_in(name) and bool(name.strip()) and Path(name).is_dir()
+    return not is_built_in(name) and bool(name.strip()) and os.path.isdir(name)  # False for a name that is too long
 
 
 def _refuse(options: dict[str, Any], name: str) -> None:
