@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
 from handful.backbones.presets import preset_settings
 from handful.backbones.text_backbone import FunctionBackbone, TextBackbone
 
-# How strong the network for pictures is: the backbone, and a sentence. No network alone was better than Lite0 on all sets
-# of pictures, and on photos the gain of each was within noise; networks together were: benchmarks/results/backbones.md.
+# How strong the network for pictures is: the backbone, and a sentence. No network alone was better than Lite0 on all
+# sets of pictures, and on photos the gain of each was within noise: benchmarks/results/backbones.md.
 LEVELS = {
     "fast": (efficientnet.LITE0.name, "one small network, the default"),
     "good": (f"{efficientnet.LITE0.name}{PLUS}{efficientnet.LITE2.name}", "two networks, a third of the speed"),
@@ -282,7 +283,7 @@ def model_file(name: str) -> Path | None:
 
 
 def _is_folder(name: str) -> bool:
-    return not is_built_in(name) and bool(name.strip()) and Path(name).is_dir()
+    return not is_built_in(name) and bool(name.strip()) and os.path.isdir(name)  # False for a name that is too long
 
 
 def _refuse(options: dict[str, Any], name: str) -> None:

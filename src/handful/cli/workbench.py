@@ -1,4 +1,4 @@
-"""`handful workbench`: label pictures on a page in the browser."""
+"""`handful workbench`: label pictures or texts on a page in the browser."""
 
 from __future__ import annotations
 
@@ -20,30 +20,37 @@ if TYPE_CHECKING:
 
 @command()
 def workbench(
-    pictures: Annotated[
+    items: Annotated[
         Path,
         typer.Argument(
-            metavar="PICTURES_TABLE_OR_RESULTS",
-            help="A folder of pictures; a table of embeddings (.parquet, .csv) with a column `path`; or what `handful "
-            "label` wrote.",
+            metavar="FOLDER_TABLE_OR_RESULTS",
+            help="A folder of pictures or of .txt files; a table of texts (.csv, .tsv, .jsonl, .parquet); a table of "
+            "embeddings (.parquet, .csv) with a column `path`; or what `handful label` wrote.",
         ),
     ],
     examples: Annotated[
         Path | None,
         typer.Option(
-            help="A folder of examples, with a folder for each class; pictures in `unknown` are of no class. Give it "
-            "each time."
+            help="A folder of examples, with a folder for each class; those in `unknown` are of no class. Give it each "
+            "time."
         ),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of texts in a table; found by default.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of labels in a table of texts; found by default."),
     ] = None,
     project: Annotated[
         Path | None,
-        typer.Option(help="Folder that keeps your work. Default: PICTURES/.handful-workbench, or TABLE.workbench."),
+        typer.Option(help="Folder that keeps your work. Default: FOLDER/.handful-workbench, or TABLE.workbench."),
     ] = None,
     backbone: Annotated[
         str | None,
         typer.Option(
             help="fast, good or best, a name that `handful backbones` lists, or an .onnx file. Default: the backbone "
-            "used before, or fast."
+            "used before, or the default for pictures or for texts."
         ),
     ] = None,
     max_upload: Annotated[
@@ -59,19 +66,20 @@ def workbench(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page; print its address.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Label a folder of pictures on a page in your browser, from a handful of examples.
+    """Label pictures or texts on a page in your browser, from a handful of examples.
 
-    Add a class, click a few pictures of it, press Run: the other pictures get labels, and those that belong to no class
-    are set aside and grouped. Correct labels, accept them, make a class of a group, run again. Export as CSV, Parquet,
-    COCO, FiftyOne or Label Studio. (In the CSV, text that begins with = + - @ gets an apostrophe in front, because a
-    spreadsheet would read it as a formula.)
+    Add a class, click a few items of it, press Run: the other items get labels, and those that belong to no class are
+    set aside and grouped. Correct labels, accept them, make a class of a group, run again. Export as CSV, Parquet or
+    Label Studio, and pictures also as COCO or FiftyOne. (In the CSV, text that begins with = + - @ gets an apostrophe
+    in front, because a spreadsheet would read it as a formula.)
 
-    Your pictures never leave this machine, and they are not changed. Every click is saved at once: stop with Ctrl-C and
+    Your files never leave this machine, and they are not changed. Every click is saved at once: stop with Ctrl-C and
     continue another day with the same command.
 
-    With results of `handful label`, their pile is opened with their examples, and promoted pictures have their labels.
+    With results of `handful label`, their pile is opened with their examples, and promoted items have their labels.
 
     Example: handful workbench holiday-pictures/
+    Texts: handful workbench tickets.csv
     With examples in folders: handful workbench pile/ --examples examples/
     From results: handful workbench out/
     """
@@ -85,14 +93,18 @@ def workbench(
     socket = bind(host, port)
     try:
         source: dict[str, Any] = {"examples": examples}
-        if is_results(pictures):
-            if examples is not None:
-                raise ValueError("the results name their own examples: give --examples with a folder of pictures")
-            found = earlier_results(pictures, ask_user(yes))
-            pictures, backbone = found.opened, backbone or found.backbone
+        if is_results(items):
+            if examples is not None or text is not None or label is not None:
+                raise ValueError(
+                    "the results name their own examples and columns: give --examples, --text and --label with a "
+                    "folder or table"
+                )
+            found = earlier_results(items, ask_user(yes))
+            items, backbone, text, label = found.opened, backbone or found.backbone, found.text, found.label
             source = {"examples": found.examples, "given": found.given, "without": found.without}
+        source |= {"text": text, "label": label}
         size = int(max_upload * 10**9)
-        opened = Project(pictures, project, backbone=backbone, agree=_agree(yes), max_upload=size, **source)
+        opened = Project(items, project, backbone=backbone, agree=_agree(yes), max_upload=size, **source)
     except BaseException:
         socket.close()
         raise
@@ -103,7 +115,10 @@ def workbench(
             facts = {"url": url, "address": address, "token": token, "project": str(opened.folder.resolve())}
             typer.echo(json.dumps(facts | {"items": opened.summary()["items"]}))
         else:
-            console.print(f"{opened.summary()['items']:,} pictures; your work is kept in {opened.folder}", markup=False)
+            for note in opened.notes:
+                console.print(note, markup=False)
+            count = f"{opened.summary()['items']:,} {'texts' if opened.source.kind == 'texts' else 'pictures'}"
+            console.print(f"{count}; your work is kept in {opened.folder}", markup=False)
             console.print(f"\nThe workbench: {url}", markup=False, soft_wrap=True, style="bold")
             console.print("\nStop it with Ctrl-C; continue with the same command.", markup=False)
         if not no_browser:

@@ -36,7 +36,7 @@ class Checking(Edits):
             row = row_of(state, item)
             place = int(state.row_answers.place[row])
             if place == NONE:
-                raise Refusal("this picture is an example of the run: there is nothing to check", 409)
+                raise Refusal(f"this {state.pile.noun} is an example of the run: there is nothing to check", 409)
             code = int(shown.decisions[place]) if answer == "right" else WRONG if answer == "wrong" else answer
             if isinstance(code, str) or code not in (None, WRONG, UNKNOWN, *state.classes):
                 raise Refusal(f"there is no class {answer}: it may have been deleted", 404)

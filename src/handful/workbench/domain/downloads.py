@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from handful.workbench.domain.exports import COPY_BYTES, SORTED, sorted_pictures, write_tables
+from handful.workbench.domain.exports import COPY_BYTES, SORTED, sorted_files, write_tables
 from handful.workbench.domain.pile import EXPORT_PREFIX
 from handful.workbench.domain.project import Project
 from handful.workbench.domain.state import State
 
-MISSING_FILE = "missing.txt"  # lists the pictures that are gone
+MISSING_FILE = "missing.txt"  # lists the files that are gone
 
 
 def download(project: Project, formats: Sequence[str]) -> tuple[str, Iterator[bytes]]:
@@ -31,7 +31,7 @@ def download(project: Project, formats: Sequence[str]) -> tuple[str, Iterator[by
         raise
     if len(files) == 1 and SORTED not in formats:
         return files[0].name, _with_cleanup(scratch, _blocks(files[0]))
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", project.source.opened.resolve().stem)[:80].strip("._") or "pictures"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", project.source.opened.resolve().stem)[:80].strip("._") or "items"
     return f"{name}-labels.zip", _with_cleanup(scratch, _archive(project, state, files, SORTED in formats))
 
 
@@ -71,16 +71,16 @@ def _archive(project: Project, state: State, files: Sequence[Path], is_sorted: b
         for path in files:
             with path.open("rb") as file:
                 yield from _entry(archive, sink, path.name, file, zipfile.ZIP_DEFLATED)
-        for place, picture in sorted_pictures(project, state, Path(SORTED)) if is_sorted else ():
+        for place, open_file in sorted_files(project, state, Path(SORTED)) if is_sorted else ():
             # A name of one file here could be a path on the machine where the archive is unpacked
             name = re.sub(r"[\\:\x00-\x1f]", "_", place.as_posix())
             try:
-                descriptor = picture()
+                descriptor = open_file()
             except (OSError, ValueError):
                 missing.append(name)
                 continue
             with open(descriptor, "rb") as file:
-                yield from _entry(archive, sink, name, file, zipfile.ZIP_STORED)  # a picture is compressed
+                yield from _entry(archive, sink, name, file, zipfile.ZIP_STORED)  # a picture is compressed already
         if missing:
             archive.writestr(MISSING_FILE, "".join(f"{name}\n" for name in missing))
     yield sink.take()

@@ -20,6 +20,8 @@ class EarlierResults(NamedTuple):
     given: Mapping[str, str]
     without: Sequence[Path]
     backbone: str | None
+    text: str | None = None
+    label: str | None = None
 
 
 def is_results(path: Path) -> bool:
@@ -44,7 +46,7 @@ def earlier_results(folder: Path, agree: Agree) -> EarlierResults:
     EarlierResults
         What to open.
     """
-    from handful.label.items import of_pictures
+    from handful.label.items import kind_of, of_files, of_pictures
     from handful.label.record import read_record
     from handful.label.results_job import trusted_job
     from handful.utils.files import in_brief
@@ -52,12 +54,18 @@ def earlier_results(folder: Path, agree: Agree) -> EarlierResults:
     job = trusted_job(read_record(folder), agree)
     if job.unknown is not None:
         raise ValueError(
-            f"{in_brief(folder)} was made with --unknown {in_brief(job.unknown)}: put these pictures into a folder "
+            f"{in_brief(folder)} was made with --unknown {in_brief(job.unknown)}: put these {job.kind} into a folder "
             "`unknown` of the examples, and open the pile with --examples"
         )
     given = {name: label for label, items in job.promoted.items() for name, _ in items}
     if job.pile is not None and of_pictures(job.examples) and of_pictures(job.pile):
         return EarlierResults(job.pile, job.examples, given, [folder, *job.results], job.backbone or None)
+    if job.kind == "texts" and not set(job.table) - {"label"}:
+        pile, examples = (job.examples, None) if job.pile is None else (job.pile, job.examples)
+        if pile.exists() and (examples is None or (of_files(examples) and kind_of(pile, text=job.text) == "texts")):
+            without = [folder, *job.results]
+            label = job.table.get("label")
+            return EarlierResults(pile, examples, given, without, job.backbone or None, job.text, label)
     if job.pile is None and job.examples.is_file() and not job.table:
         return EarlierResults(job.examples, None, {}, (), None)
     raise ValueError(

@@ -114,7 +114,9 @@ class Edits(Undoable):
             members = state.row_answers.groups[group]
             members = members[(state.labels[members] == NONE) & state.pile.usable[members]]
             if not len(members):
-                raise Refusal(f"all pictures of group {group} have a label already: run again to see new groups", 409)
+                raise Refusal(
+                    f"all {state.pile.noun}s of group {group} have a label already: run again to see new groups", 409
+                )
             kinds = max(1, len(self.last_run().facts["parts"][group - 1]))
             count = example_count(len(members), kinds) if examples is None else examples
             rows = _examples_of(members, state.row_answers.exemplars[group], count)
@@ -176,10 +178,10 @@ class Edits(Undoable):
         if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
             raise Refusal(f"a class's name is one line of 1 to {MAX_NAME_CHARACTERS} characters: give another name")
         if name.casefold() == UNKNOWN_NAME:
-            raise Refusal(f'"{UNKNOWN_NAME}" is the name of pictures of no class: give the class another name')
+            raise Refusal(f'"{UNKNOWN_NAME}" is the name of items of no class: give the class another name')
         used_names = {old_class[0].casefold() for other, old_class in self._state.classes.items() if other != number}
         if name.casefold() in used_names:
-            raise Refusal(f"there is a class {name} already: give another name, or add the pictures to that class", 409)
+            raise Refusal(f"there is a class {name} already: give another name, or add the items to that class", 409)
         return name
 
 

@@ -14,7 +14,7 @@ def checked_place(source: Source, typed: str) -> Path:
     """The folder that an export makes; Refusal if it may not.
 
     It must be below the user's home folder or beside what was opened, with all links followed. It must not exist, or be
-    empty, and be no link. It must not be among the opened pictures or the examples: copies would become items.
+    empty, and be no link. It must not be among the opened files or the examples: copies would become items.
     """
     if not typed.isprintable():
         raise Refusal("the folder has characters that cannot be read: type it again", 422)
@@ -29,7 +29,9 @@ def checked_place(source: Source, typed: str) -> Path:
     for origin, root in source.roots.items():
         is_pile = origin == EXAMPLES or (origin == PILE and not source.is_table)
         if is_pile and is_within(str(place), os.path.realpath(root)):
-            raise Refusal("this folder is among the pictures, and its copies would become items: type another one", 409)
+            raise Refusal(
+                f"this folder is among the {source.kind}, and its copies would become items: type another one", 409
+            )
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise Refusal("there is a file or a link of this name: type another folder", 409)
     if place.is_dir() and any(place.iterdir()):

@@ -16,13 +16,18 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
+from handful.features.arrow_table import column_array
+from handful.features.table import free_name
 from handful.label.exports import FORMATS
 from handful.label.outputs import write_json
 from handful.label.sorting import plan_places
 from handful.label.tables import table_of_answers, write_rows
+from handful.label.text_items import FILE_COLUMN
+from handful.utils.files import printable
 from handful.workbench.domain.export_place import checked_place
-from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX
-from handful.workbench.domain.project import Project
+from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX, PILE
+from handful.workbench.domain.project import Project, formats_of
+from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
 
@@ -39,7 +44,7 @@ def export(project: Project, formats: Sequence[str], folder: str | None = None) 
     project : Project
         The project.
     formats : sequence of str
-        "csv", "parquet", any of `handful.label.exports.FORMATS`, or "sorted": copies of the pictures in a folder for
+        "csv", "parquet", any of `handful.label.exports.FORMATS`, or "sorted": copies of the files in a folder for
         each label.
     folder : str, optional
         A folder that a person typed, see `checked_place`. By default a new one in the folder of the project.
@@ -47,7 +52,7 @@ def export(project: Project, formats: Sequence[str], folder: str | None = None) 
     Returns
     -------
     dict
-        The folder, the names of the files in it, and how many pictures could not be copied.
+        The folder, the names of the files in it, and how many files could not be copied.
     """
     if folder is None:
         above = project.folder / "exports"
@@ -61,8 +66,8 @@ def export(project: Project, formats: Sequence[str], folder: str | None = None) 
         state = project.state
         write_tables(project, state, formats, unfinished)
         missing = 0
-        for target, picture in sorted_pictures(project, state, unfinished / SORTED) if SORTED in formats else ():
-            missing += not _copy(picture, target)
+        for target, open_file in sorted_files(project, state, unfinished / SORTED) if SORTED in formats else ():
+            missing += not _copy(open_file, target)
         place = _new_folder(above) if folder is None else place
         if place.is_dir():
             place.rmdir()  # it is empty
@@ -73,7 +78,8 @@ def export(project: Project, formats: Sequence[str], folder: str | None = None) 
 
 def write_tables(project: Project, state: State, formats: Sequence[str], folder: Path) -> None:
     """Write the files of all formats that are no folders."""
-    table = _table(state) if set(formats) & set(TABLES) else None
+    check_formats(project, formats)
+    table = _table(project, state) if set(formats) & set(TABLES) else None
     rows = _labelled_rows(state)
     items, answers = _items(project, state, rows), answers_of(state, rows)
     method = "a person" if state.run is None else state.run.facts["method"]
@@ -85,18 +91,26 @@ def write_tables(project: Project, state: State, formats: Sequence[str], folder:
             write_json(content, folder / file)
 
 
-def sorted_pictures(project: Project, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
-    """Where the copy of each picture goes, `folder/<label>/<its name>`, and a function that opens it."""
+def check_formats(project: Project, formats: Sequence[str]) -> None:
+    """Raise Refusal for a format that these items do not have."""
+    offered = formats_of(project.source)
+    for name in formats:
+        if name not in offered:
+            raise Refusal(f"{name} is not for these {project.source.kind}: choose among {', '.join(offered)}", 409)
+
+
+def sorted_files(project: Project, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
+    """Where the copy of each file goes, `folder/<label>/<its name>`, and a function that opens it."""
     rows = _labelled_rows(state)
     items, labels = _items(project, state, rows), answers_of(state, rows).labels.tolist()
     for row, place in zip(rows.tolist(), plan_places(items, labels, folder), strict=True):
         yield place, partial(project.source.open, state.pile.origins[row], state.pile.names[row])
 
 
-def _copy(picture: Callable[[], int], target: Path) -> bool:
-    """Copy a picture to a new file; return whether it is there."""
+def _copy(open_file: Callable[[], int], target: Path) -> bool:
+    """Copy a file to a new file; return whether it is there."""
     try:
-        descriptor = picture()
+        descriptor = open_file()
     except (OSError, ValueError):
         return False
     with open(descriptor, "rb") as file:
@@ -152,8 +166,11 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     )
 
 
-def _table(state: State) -> Any:
-    """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers."""
+def _table(project: Project, state: State) -> Any:
+    """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers.
+
+    Rows of a table of texts keep all their columns, also those that have no text.
+    """
     import pyarrow as pa
 
     rows, labelled = _rows(state), _labelled_rows(state)
@@ -171,18 +188,38 @@ def _table(state: State) -> Any:
     }
     paths = [state.pile.names[i] for i in labelled.tolist()]
     table = table_of_answers(answers, paths, columns, _class_names(state))
+    if project.table is not None and state.pile.texts is not None:
+        rows = np.flatnonzero([origin == PILE for origin in state.pile.origins])
     others = rows[~np.isin(rows, labelled)]
     blank = {name: pa.array([""] * len(others), pa.string()) for name in ("label", "labelled_by", "decision")}
     blank["path"] = pa.array([state.pile.names[i] for i in others.tolist()], pa.string())
     whole = pa.concat_tables([table, pa.table(blank)], promote_options="default")
-    return whole.take(np.argsort(state.pile.rank[np.concatenate([labelled, others])]))
+    rows = np.concatenate([labelled, others])
+    order = np.argsort(state.pile.rank[rows])
+    return _with_columns(project, state, rows[order], whole.take(order))
+
+
+def _with_columns(project: Project, state: State, rows: np.ndarray, table: Any) -> Any:
+    """The table with the other columns of the opened one, or with the texts of files."""
+    columns: dict[str, Any] = {}
+    if project.table is not None:
+        places = [project.table.row[state.pile.names[i]] for i in rows.tolist()]
+        columns = {name: values[places] for name, values in project.table.others.items()}
+    elif state.pile.texts is not None:
+        columns = {FILE_COLUMN: np.array([state.pile.texts[i] for i in rows.tolist()], object)}
+    for name, values in columns.items():
+        table = table.append_column(free_name(printable(name), table.column_names), column_array(values, name))
+    return table
 
 
 def _items(project: Project, state: State, rows: np.ndarray) -> FeatureTable:
     pairs = [(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
+    names, features = [name for _, name in pairs], np.empty((len(rows), 0))
+    texts = None if state.pile.texts is None else [state.pile.texts[i] for i in rows.tolist()]
+    if project.source.is_table and texts is not None:
+        return FeatureTable(features, paths=names, texts=texts)
     files = [project.source.file(origin, name) for origin, name in pairs]
-    names = [name for _, name in pairs]
-    return FeatureTable(np.empty((len(rows), 0)), paths=names, files=files, opener=project.source.opener(pairs))
+    return FeatureTable(features, paths=names, files=files, opener=project.source.opener(pairs), texts=texts)
 
 
 def _class_names(state: State) -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.utils.files import printable
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.text import is_blank
 from handful.workbench.domain.checks import Checks
 from handful.workbench.domain.edits import KEYS
-from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX, PILE, UPLOAD_PREFIX, UPLOADS, Pile, Source
+from handful.workbench.domain.opened_table import OpenedTable
+from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX, PILE, TEXTS, UPLOAD_PREFIX, UPLOADS, Pile, Source
 from handful.workbench.domain.runs import NONE, UNKNOWN, RowAnswers, Run
 from handful.workbench.domain.state import State
 from handful.workbench.domain.store import Store, next_class
@@ -26,7 +28,7 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def load(store: Store, source: Source, table: Any, given: Mapping[str, str]) -> State:
+def load(store: Store, source: Source, table: OpenedTable | None, given: Mapping[str, str]) -> State:
     """The state of a project as it is stored, for the items that are there now.
 
     Parameters
@@ -35,28 +37,36 @@ def load(store: Store, source: Source, table: Any, given: Mapping[str, str]) -> 
         The store.
     source : Source
         What was opened.
-    table : tuple or None
-        Names, features and labels of a table of embeddings. The labels are taken over once.
+    table : OpenedTable or None
+        The rows of a table. Their labels are taken over once.
     given : mapping of str to str
-        The classes of some pictures of the pile, by name. They are taken over if the project has no labels yet.
+        The classes of some items of the pile, by name. They are taken over if the project has no labels yet.
     """
     names, skipped = source.scan()
     if table is not None:
-        names[PILE] = table[0]
+        names[PILE] = table.keys
+    is_new = not store.labels()
     known_examples = {name for origin, name in store.item_names() if origin == EXAMPLES}
     for origin, items in names.items():
         store.take_items(origin, items)
-    rows = [(item, origin, name) for item, origin, name, _, _ in store.items()]
-    pile = Pile.of(rows)
+    named = {} if table is None else dict(zip(table.keys, table.names, strict=True))
+    rows = [(item, origin, named.get(key, key) if origin == PILE else key) for item, origin, key, _, _ in store.items()]
+    texts, faults = texts_of(source, rows, table)
+    pile = Pile.of(rows, texts)
+    if faults:
+        pile.usable[[pile.row[item] for item in faults]] = False
+        store.skip(faults)
+        skipped += [(pile.names[pile.row[item]], reason) for item, reason in faults.items()]
     if table is not None:
         of_name = {name: i for i, (_, origin, name) in enumerate(rows) if origin == PILE}
-        order = [of_name[name] for name in names[PILE]]
-        pile = pile.with_room(table[1].shape[1])
-        pile.features[order], pile.ready[order] = table[1], True
+        order = [of_name[name] for name in table.names]
+        if table.features is not None:
+            pile = pile.with_room(table.features.shape[1])
+            pile.features[order], pile.ready[order] = table.features, True
         if "imported" not in store.meta():
-            _take_labels(store, {rows[i][0]: name for i, name in zip(order, table[2], strict=True) if name})
+            _take_labels(store, {rows[i][0]: name for i, name in zip(order, table.labels, strict=True) if name})
             store.meta(imported="1")
-    if given and not store.labels():
+    if given and is_new:
         _take_labels(store, {item: given[name] for item, origin, name in rows if origin == PILE and name in given})
     new = {item: name for item, origin, name in rows if origin == EXAMPLES and name not in known_examples}
     _take_labels(store, {item: source.class_of(name) for item, name in new.items()})
@@ -71,6 +81,28 @@ def load(store: Store, source: Source, table: Any, given: Mapping[str, str]) -> 
     return State(
         pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, checks, store.steps()
     )  # fmt: skip
+
+
+def texts_of(
+    source: Source, rows: Sequence[tuple[int, str, str]], table: OpenedTable | None = None
+) -> tuple[list[str] | None, dict[int, str]]:
+    """The text of each item, which are (id, origin, name), and by id why an item has none; None for other items."""
+    if source.kind != TEXTS:
+        return None, {}
+    of_name = {} if table is None else dict(zip(table.names, table.texts or (), strict=True))
+    texts, faults, size = [], {}, 0
+    for item, origin, name in rows:
+        text = ""
+        try:
+            text = of_name[name] if table is not None and origin == PILE else source.read_text(origin, name)
+            if is_blank(text):
+                faults[item] = "has no text"
+        except (OSError, ValueError) as error:
+            faults[item] = str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
+        size += len(text)
+        check_bytes(TEXT_EXPANSION * size, "the texts")
+        texts.append(text)
+    return texts, faults
 
 
 def _take_labels(store: Store, names: Mapping[int, str]) -> None:

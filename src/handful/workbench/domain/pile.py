@@ -1,4 +1,4 @@
-"""The items of a project in memory: numbers, names, places of their pictures, and features."""
+"""The items of a project in memory: numbers, names, their texts or the places of their pictures, and features."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
-from handful.core.arrays import at_usual_scale
-from handful.features import FeatureTable, read
+from handful.features import FeatureTable
 from handful.features.labels import NDArray
-from handful.utils.files import class_name, printable, unique_names
+from handful.utils.files import class_name
 from handful.workbench.domain.safe_open import is_within, open_below
 
 UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
-# Where a picture is: in the opened folder, in the folder of the project, or in a folder of examples
+# Where the file of an item is: in the opened folder, in the folder of the project, or in a folder of examples
 MAX_NAME_CHARACTERS = 200  # of a class's name
 PILE, UPLOADS, EXAMPLES = "pile", "uploads", "examples"
+PICTURES, TEXTS, EMBEDDINGS = "pictures", "texts", "embeddings"  # what the items of a project are
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,11 @@ class Pile:
     """
 
     ids: NDArray  # [n]
-    table: FeatureTable  # names, features and hashes; features have no columns until the first are computed
+    table: FeatureTable  # names, features, hashes, texts; features have no columns until the first are computed
     origins: list[str]
-    usable: NDArray  # [n] bool: False if the picture cannot be read
+    usable: NDArray  # [n] bool: False if the picture cannot be read, or if there is no text
     ready: NDArray  # [n] bool: features are computed
     rank: NDArray = field(init=False)  # [n], the position in the natural order of names
-    folded: list[str] = field(init=False)  # names to search in
     row: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +46,6 @@ class Pile:
         rank[order] = np.arange(len(order))
         for name, value in (
             ("rank", rank),
-            ("folded", [name.casefold() for name in self.names]),
             ("row", {item: i for i, item in enumerate(self.ids.tolist())}),
         ):
             object.__setattr__(self, name, value)
@@ -71,21 +70,40 @@ class Pile:
         assert isinstance(hashes, list)  # it is filled in place
         return hashes
 
+    @property
+    def texts(self) -> Sequence[str] | None:
+        """The text of each item, None if items are no texts."""
+        return self.table.texts
+
+    @property
+    def noun(self) -> str:
+        """What one item is called."""
+        return "picture" if self.texts is None else "text"
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """What to search in: the name of each item, and its text."""
+        if self.texts is None:
+            return [name.casefold() for name in self.names]
+        return [folded(f"{name}\n{text}") for name, text in zip(self.names, self.texts, strict=True)]
+
     @classmethod
-    def of(cls, rows: list[tuple[int, str, str]]) -> Pile:
-        """From (id, origin, name)."""
+    def of(cls, rows: list[tuple[int, str, str]], texts: Sequence[str] | None = None) -> Pile:
+        """From (id, origin, name), and their texts."""
         n = len(rows)
         ids = np.array([item for item, _, _ in rows], np.int64)
-        table = FeatureTable(np.zeros((n, 0), np.float32), paths=[name for _, _, name in rows], hashes=[""] * n)
+        names = [name for _, _, name in rows]
+        table = FeatureTable(np.zeros((n, 0), np.float32), paths=names, hashes=[""] * n, texts=texts)
         return cls(ids, table, [origin for _, origin, _ in rows], np.ones(n, bool), np.zeros(n, bool))
 
-    def grown(self, rows: list[tuple[int, str, str]]) -> Pile:
+    def grown(self, rows: list[tuple[int, str, str]], texts: Sequence[str] | None = None) -> Pile:
         """With more items, which have no features yet."""
-        new = Pile.of([row for row in rows if row[0] not in self.row])
+        new = Pile.of(rows, texts)
         room = np.zeros((len(new), self.features.shape[1]), self.features.dtype)
         table = FeatureTable(
-            np.concatenate([self.features, room]), paths=self.names + new.names, hashes=self.hashes + new.hashes
-        )
+            np.concatenate([self.features, room]), paths=self.names + new.names, hashes=self.hashes + new.hashes,
+            texts=None if self.texts is None else [*self.texts, *(new.texts or ())],
+        )  # fmt: skip
         return Pile(
             np.concatenate([self.ids, new.ids]), table, self.origins + new.origins,
             np.concatenate([self.usable, new.usable]), np.concatenate([self.ready, new.ready]),
@@ -113,28 +131,40 @@ class Pile:
 
 
 class Source:
-    """The opened folder of pictures or table of embeddings, the folder of uploads, and the folder of examples."""
+    """The opened folder of pictures or texts, or table; the folder of uploads, and the folder of examples."""
 
-    def __init__(self, opened: Path, project: Path, examples: Path | None = None, without: Sequence[Path] = ()) -> None:
-        """without: folders whose pictures are no items."""
+    def __init__(
+        self,
+        opened: Path,
+        project: Path,
+        examples: Path | None = None,
+        without: Sequence[Path] = (),
+        kind: str | None = None,
+    ) -> None:
+        """without: folders whose files are no items. kind: what the items are, by default what is there."""
         if not opened.exists():
-            raise FileNotFoundError(f"there is nothing at {str(opened)!r}: give a folder of pictures, or a table")
+            raise FileNotFoundError(
+                f"there is nothing at {str(opened)!r}: give a folder of pictures or of texts, or a table"
+            )
         self.opened, self.is_table = opened, opened.is_file()
+        self.kind = kind or (EMBEDDINGS if self.is_table else PICTURES)
         self.project = project
         self.uploads = project / UPLOADS
         # Only files below these folders are served
         self.roots = {PILE: opened.parent if self.is_table else opened, UPLOADS: self.uploads}
         if examples is not None:
-            if self.is_table or not examples.is_dir():
-                raise ValueError(f"{str(examples)!r}: examples are a folder of pictures, beside a folder of pictures")
+            if self.kind == EMBEDDINGS or not examples.is_dir():
+                raise ValueError(
+                    f"{str(examples)!r}: examples are a folder of pictures beside a folder of pictures, or of .txt "
+                    "files beside texts"
+                )
             self.roots[EXAMPLES] = examples
         self._without = [os.path.realpath(path) for path in without]
         self._real: dict[str, str] = {}
 
     def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-        """The names of pictures by origin, and the skipped files with reasons."""
-        from handful.backbones import find_pictures
-
+        """The names of files by origin, and the skipped files with reasons."""
+        find = _finder(self.kind)
         names: dict[str, list[str]] = {PILE: [], UPLOADS: [], EXAMPLES: []}
         skipped: list[tuple[str, str]] = []
         own = os.path.realpath(self.project)
@@ -144,12 +174,12 @@ class Source:
         for origin, root in self.roots.items():
             if not root.is_dir() or (self.is_table and origin == PILE):
                 continue
-            pictures, unused = find_pictures(root)
+            found, unused = find(root)
             skipped += [(s.path, s.reason) for s in unused if not is_within(os.path.realpath(s.path), own)]
-            for path in pictures:
+            for path in found:
                 real = self._resolved(path)
                 if not is_within(real, os.path.realpath(root)):
-                    reason = "is a link that leads out of the folder: copy the picture itself there"
+                    reason = "is a link that leads out of the folder: copy the file itself there"
                     skipped.append((str(path), reason))
                 elif not _is_text(str(path)):
                     skipped.append((str(path), "has a name that is not valid text: rename it"))
@@ -177,30 +207,46 @@ class Source:
             self._real[folder] = os.path.realpath(folder)
         return os.path.realpath(path) if path.is_symlink() else os.path.join(self._real[folder], path.name)
 
+    def read_text(self, origin: str, name: str) -> str:
+        """The text of a file; raise ValueError that says why there is none."""
+        from handful.backbones.texts import MAX_TEXT_BYTES
+        from handful.utils.encodings import decode
+
+        with open(self.open(origin, name), "rb") as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ValueError(f"has more than {MAX_TEXT_BYTES >> 20} MB: split it")
+        return decode(data).text
+
     def file(self, origin: str, name: str) -> Path:
-        """The path of an item's picture; it is not looked up on the disk."""
+        """The path of an item's file; it is not looked up on the disk."""
         return self.roots[origin] / name
 
     def open(self, origin: str, name: str) -> int:
-        """Open an item's picture and return the descriptor; raise OSError if it is not below the opened folder."""
+        """Open an item's file and return the descriptor; raise OSError if it is not below the opened folder."""
         if origin == UPLOADS:  # from the folder of the project, so that `uploads` itself cannot be a link
             return open_below(self.project, os.path.join(UPLOADS, name))
         return open_below(self.roots[origin], name)
 
     def opener(self, items: Iterable[tuple[str, str]]) -> Callable[[str], int]:
-        """A function that opens the pictures of items, which are (origin, name), by path."""
+        """A function that opens the files of items, which are (origin, name), by path."""
         by_path = {str(self.file(origin, name)): (origin, name) for origin, name in items}
         return lambda path: self.open(*by_path[path])
 
 
-def read_table(path: Path) -> tuple[list[str], NDArray, list[str | None]]:
-    """Names (each once), features and labels of a table of embeddings."""
-    table = read(path, warn=False)
-    names = unique_names([printable(name) for name in table.names])
-    features = np.ascontiguousarray(at_usual_scale(table.features), np.float32)
-    if (features.any(axis=1) != table.features.any(axis=1)).any():
-        raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
-    return names, features, table.label_names
+def folded(text: str) -> str:
+    """A text to search in, or for: without case, and with one space in place of many."""
+    return " ".join(text.casefold().split())
+
+
+def _finder(kind: str) -> Callable[[Path], tuple[list[Path], Any]]:
+    if kind == TEXTS:
+        from handful.backbones.texts import find_texts
+
+        return find_texts
+    from handful.backbones import find_pictures
+
+    return find_pictures
 
 
 def _is_text(name: str) -> bool:

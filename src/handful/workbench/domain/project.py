@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from handful.workbench.domain.checking import Checking
-from handful.workbench.domain.database import explained
+from handful.workbench.domain.database import FILE, explained
 from handful.workbench.domain.embedding import embed_missing
-from handful.workbench.domain.loading import load, remove_leftovers
+from handful.workbench.domain.items_kind import kind_of_items, remember_columns
+from handful.workbench.domain.loading import load, remove_leftovers, texts_of
 from handful.workbench.domain.notices import notice_of
-from handful.workbench.domain.pile import UPLOADS, Source, read_table
+from handful.workbench.domain.pile import EMBEDDINGS, PILE, TEXTS, UPLOADS, Source
 from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, RowAnswers, check_enough, solve_pile
@@ -36,7 +37,7 @@ def default_folder(opened: Path) -> Path:
 
 
 class Project(Checking):
-    """An opened folder of pictures, or table of embeddings, with its classes, labels and runs."""
+    """An opened folder of pictures or texts, or table of texts or embeddings, with its classes, labels and runs."""
 
     def __init__(
         self,
@@ -49,13 +50,15 @@ class Project(Checking):
         examples: Path | None = None,
         given: Mapping[str, str] | None = None,
         without: Sequence[Path] = (),
+        text: str | None = None,
+        label: str | None = None,
     ) -> None:
         """Open a folder or table.
 
         Parameters
         ----------
         opened : Path
-            The folder of pictures, or the table.
+            The folder of pictures or of .txt files, or the table of texts or of embeddings.
         folder : Path, optional
             Where the work is kept; by default `default_folder`.
         backbone : str, optional
@@ -65,37 +68,45 @@ class Project(Checking):
         max_upload : int
             The bytes that may be uploaded in total.
         examples : Path, optional
-            A folder with a folder of pictures for each class, also `unknown`. They are items that have a label.
+            A folder with a folder of pictures or texts for each class, also `unknown`. They are items that have a
+            label.
         given : mapping of str to str, optional
-            Classes of pictures of the pile, by name, for a project that has no labels yet.
+            Classes of items of the pile, by name, for a project that has no labels yet.
         without : sequence of Path
-            Folders whose pictures are left out.
+            Folders whose files are left out.
+        text, label : str, optional
+            The columns of texts and of labels in a table of texts; by default those of before, or they are found.
         """
         opened = Path(opened)
         if folder is None and default_folder(opened).is_symlink():
             raise ValueError(
                 f"{str(default_folder(opened))!r} is a link: give the folder that it leads to with --project"
             )
-        self.source = Source(opened, folder or default_folder(opened), examples, without)
-        self.folder = self.source.project
-        table = read_table(opened) if self.source.is_table else None
-        store = Store(self.folder, any_name=self.source.is_table)
+        folder = folder or default_folder(opened)
+        # A new project is made when its table has been read: of a bad one nothing is left
+        store = Store(folder, any_name=opened.is_file()) if (folder / FILE).is_file() else None
         try:
+            kind = kind_of_items(opened, store, text, label)
+            self.source, self.folder = Source(opened, folder, examples, without, kind.kind), folder
+            self.table = kind.read(self.source)
+            store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
-                metadata = store.meta()
-                self.backbone = backbone or metadata.get("backbone")
-                self.model = None if table is not None else _agreed_model(self.backbone, backbone is not None, agree)
+                remember_columns(store, self.table, kind.label)
+                self.backbone = backbone or store.meta().get("backbone")
+                is_embedded = self.source.kind == EMBEDDINGS
+                self.model = None if is_embedded else _agreed_model(self.backbone, backbone is not None, agree)
                 if backbone:
                     store.meta(backbone=backbone)
                 remove_leftovers(self.folder)
-                state = load(store, self.source, table, given or {})
+                state = load(store, self.source, self.table, given or {})
         except BaseException:
-            store.close()
+            if store is not None:
+                store.close()
             raise
         super().__init__(store, state)
         self.quota = Quota(self.source.uploads, max_upload)
         self.worker = Worker(self.tell)
-        if not self.source.is_table:
+        if not is_embedded:
             self.worker.submit("embed", self._embed)
 
     def close(self) -> None:
@@ -112,13 +123,13 @@ class Project(Checking):
     # ---- jobs
 
     def run(self, method: str = "auto", outlier_share: float | str = "auto") -> Job:
-        """Start a job that embeds the remaining pictures and labels all items without a label."""
-        from handful.label.labelling import check_decision
+        """Start a job that embeds the remaining items and labels all those without a label."""
+        from handful.label.decision import check_decision
 
         check_decision(method, outlier_share)
         state = self._state
         names = {number: name for number, (name, _) in state.classes.items()}
-        check_enough(state.labels[state.pile.usable], names)
+        check_enough(state.labels[state.pile.usable], names, state.pile.noun)
         with self._lock:
             if self.worker.busy("solve"):
                 raise Refusal("a run is under way: wait for it, or cancel it first", 409)
@@ -166,7 +177,7 @@ class Project(Checking):
                 pile.hashes[row] = mark
 
     def skip(self, reasons: dict[int, str]) -> None:
-        """Leave out files that are not pictures. They are tried again when the project is opened again."""
+        """Leave out files that cannot be read. They are tried again when the project is opened again."""
         if not reasons:
             return
         with self._lock:
@@ -178,12 +189,14 @@ class Project(Checking):
             self._publish()
 
     def add_uploads(self, names: Sequence[str]) -> None:
-        """Add pictures that are in the folder of uploads now."""
+        """Add files that are in the folder of uploads now."""
         with self._lock:
             with self.store.write() as tx:
                 add_items(tx, UPLOADS, names)
             state = self._state
-            pile = state.pile.grown([(item, origin, name) for item, origin, name, _, _ in self.store.items()])
+            rows = [(item, origin, name) for item, origin, name, _, _ in self.store.items()]
+            rows = [row for row in rows if row[0] not in state.pile.row]
+            pile = state.pile.grown(rows, texts_of(self.source, rows)[0])
             labels = np.concatenate([state.labels, np.full(len(pile) - len(state.pile), NONE)])
             self._state = replace(
                 state, pile=pile, labels=labels, row_answers=RowAnswers.of(state.run, pile, state.classes)
@@ -193,11 +206,31 @@ class Project(Checking):
 
     # ---- in short
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was found out about a table of texts."""
+        return () if self.table is None else self.table.notes
+
+    def columns_of(self, row: int) -> dict[str, str]:
+        """The other columns of an item that is a row of a table of texts."""
+        pile = self.state.pile
+        if self.table is None or pile.origins[row] != PILE:
+            return {}
+        return self.table.columns_of(pile.names[row])
+
     def summary(self) -> dict[str, Any]:
         """The body of GET /project."""
         job = self.worker.job
         about = {"name": self.source.opened.resolve().name, "job": None if job is None else job.summary()}
+        about |= {"kind": self.source.kind, "can_add": not self.source.is_table, "formats": formats_of(self.source)}
         return about | describe_state(self.state)
+
+
+def formats_of(source: Source) -> list[str]:
+    """The formats of an export. Some are for pictures only, and the rows of a table of texts have no files to sort."""
+    if source.kind != TEXTS:
+        return ["csv", "parquet", "coco", "fiftyone", "label-studio", "sorted"]
+    return ["csv", "parquet", "label-studio", *["sorted"] * (not source.is_table)]
 
 
 def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:

@@ -43,13 +43,13 @@ class Incoming:
             if quota.stored_bytes + quota.incoming_bytes + count > quota.max_bytes:
                 raise Refusal(
                     f"the uploads of this project would take more than {quota.max_bytes / GIGABYTE:.3g} GB, the "
-                    "limit: put the pictures into the opened folder itself, or start with a larger --max-upload",
+                    "limit: put the files into the opened folder itself, or start with a larger --max-upload",
                     413,
                 )
             if shutil.disk_usage(quota.folder).free - count < MIN_FREE_BYTES:
                 raise Refusal(
                     f"less than {MIN_FREE_BYTES / GIGABYTE:.3g} GB would be left on the disk: free some space, then "
-                    "send the pictures again",
+                    "send the files again",
                     507,
                 )
             quota.incoming_bytes += count

@@ -131,7 +131,7 @@ class Run:
         return ". ".join(parts) + "."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowAnswers:
     """The answers of a run by the rows of a pile; NONE or NaN where the run has none."""
 
@@ -197,9 +197,9 @@ def solve_pile(
     is_input = pile.ready & pile.usable
     example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
     rest = np.flatnonzero(is_input & (labels == NONE))
-    check_enough(labels[is_input], classes)
+    check_enough(labels[is_input], classes, pile.noun)
     if not len(rest):
-        raise ValueError("every picture has a label: there is nothing left to label")
+        raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
     names = {UNKNOWN: UNKNOWN_NAME} | classes
     examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
     labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
@@ -234,12 +234,12 @@ def solve_pile(
     return run
 
 
-def check_enough(labels: np.ndarray, classes: dict[int, str]) -> None:
-    """Raise ValueError if there is no class or no example."""
+def check_enough(labels: np.ndarray, classes: dict[int, str], noun: str = "item") -> None:
+    """Raise ValueError if there is no class or no example; noun: what an item is called."""
     if not classes:
         raise ValueError("there are no classes yet: add one and give it a few examples first")
     if not (labels > UNKNOWN).any():
-        raise ValueError("no class has an example yet: label a few pictures of each class first")
+        raise ValueError(f"no class has an example yet: label a few {noun}s of each class first")
 
 
 def facts_of(groups: Sequence[Any]) -> GroupFacts:

@@ -1,6 +1,6 @@
 """The store of a project, one SQLite file. No change that was confirmed is lost if the process or the machine stops.
 
-    items      the pictures or rows, by a number that never changes
+    items      the pictures, texts or rows, by a number that never changes
     classes, labels      what a person set; class 0 is "unknown"
     runs       the answers of the run that is shown, and of those that undo and redo lead to
     checks     what a person answered when a run was checked
@@ -150,7 +150,7 @@ class Store(OpenDatabase):
     def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
         """Store a run as a step that can be undone; return its number. Runs that no step leads to are deleted."""
         if len(arrays) > MAX_RUN_BYTES:
-            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer pictures or classes")
+            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer items or classes")
         with self.write() as tx:
             row = (made, threshold, json.dumps(facts), arrays)
             last = tx.execute("INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)", row).lastrowid

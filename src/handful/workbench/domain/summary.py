@@ -57,7 +57,7 @@ def outdated(state: State) -> str:
     is_new = usable & (state.row_answers.place == NONE) & (given == NONE) & (now == NONE)
     labels, new = int(is_changed.sum()), int(is_new.sum())
     parts = [f"{labels:,} label{' has' if labels == 1 else 's have'} changed"] * bool(labels)
-    parts += [f"{new:,} picture{' is' if new == 1 else 's are'} new"] * bool(new)
+    parts += [f"{new:,} {state.pile.noun}{' is' if new == 1 else 's are'} new"] * bool(new)
     return f"{' and '.join(parts)} since this run." if parts else ""
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from handful.features.labels import NDArray
+from handful.workbench.domain.group_names import group_names
+from handful.workbench.domain.pile import folded
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
 
 VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, ask, changed, group:N or moved:RUN:RUN[:FROM:TO]"
 NEAREST_EXAMPLES = 5  # that the page shows beside an item
+MAX_LISTED_CHARACTERS, MAX_SHOWN_CHARACTERS = 500, 100_000  # of a text in a list, and of one that is shown alone
+MAX_SHOWN_COLUMNS = 30
 
 
 def rows_of(
@@ -22,12 +27,12 @@ def rows_of(
     """The rows of a view, in its order; rows: those of a view that needs more than the state."""
     rows = _view(state, view) if rows is None else rows
     if search:
-        search_text = search.casefold()
+        search_text = search.casefold() if state.pile.texts is None else folded(search)
         rows = rows[[search_text in state.pile.folded[i] for i in rows.tolist()]]
     if similar is not None:
         row = row_of(state, similar)
         if not state.pile.ready[row]:
-            raise Refusal("this picture has no features yet: wait until the progress bar is full", 409)
+            raise Refusal(f"this {state.pile.noun} has no features yet: wait until the progress bar is full", 409)
         likeness = state.pile.similarity(row)
         likeness[row] = np.inf  # itself first
         rows = rows[state.pile.ready[rows]]
@@ -83,10 +88,10 @@ def _labelled_first(
 
 
 def row_of(state: State, item: int) -> int:
-    """The row of an item; Refusal if there is no such picture."""
+    """The row of an item; Refusal if there is no such item."""
     row = state.pile.row.get(item)
     if row is None or not state.pile.usable[row]:
-        raise Refusal(f"there is no picture with the number {item}", 404)
+        raise Refusal(f"there is no {state.pile.noun} with the number {item}", 404)
     return row
 
 
@@ -99,7 +104,7 @@ def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
         answers.score[rows].tolist(), answers.group[rows].tolist(), answers.changed[rows].tolist(),
         strict=True,
     )  # fmt: skip
-    return [
+    described = [
         {
             "id": item, "name": name, "class": _or_none(label), "decision": _or_none(decision),
             "confidence": _number(sure), "p_unknown": _number(p), "score": _number(score), "group": group or None,
@@ -107,6 +112,22 @@ def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
         }
         for item, name, label, decision, sure, p, score, group, changed in columns
     ]  # fmt: skip
+    if pile.texts is None:
+        return described
+    return [one | beginning(pile.texts[i]) for one, i in zip(described, rows.tolist(), strict=True)]
+
+
+def beginning(text: str, max_characters: int = MAX_LISTED_CHARACTERS) -> dict[str, Any]:
+    """The beginning of a text for JSON, and whether it is cut."""
+    start = text[:max_characters].encode("utf-8", "replace").decode()  # a lone surrogate has no UTF-8
+    return {"text": start, "is_cut": len(text) > max_characters}
+
+
+def text_in_full(text: str, columns: Mapping[str, str]) -> dict[str, Any]:
+    """What the details of a text show: the text, and the other columns of its row in short."""
+    shown = list(columns.items())[:MAX_SHOWN_COLUMNS]
+    cells = {beginning(name)["text"]: beginning(cell)["text"] for name, cell in shown}
+    return beginning(text, MAX_SHOWN_CHARACTERS) | {"columns": cells}
 
 
 def nearest_examples(state: State, row: int) -> list[int]:
@@ -145,7 +166,7 @@ def usable_rows(state: State, items: list[int]) -> NDArray:
 
 
 def places(state: State) -> dict[str, Any]:
-    """The map of the last run, without pictures that are gone."""
+    """The map of the last run, without items that are gone."""
     run = state.run
     if run is None:
         return {"ids": [], "x": [], "y": []}
@@ -158,13 +179,13 @@ def groups(state: State) -> list[dict[str, Any]]:
     """The groups of unknowns at this threshold, without items that have got a label."""
     from handful.solving.groups import example_count
 
-    descriptions = []
+    descriptions, names = [], group_names(state)
     for number, rows in state.row_answers.groups.items():
         free = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]]
         ids = state.pile.ids[free].tolist()
         if ids:
             kinds = max(1, len(state.run.facts["parts"][number - 1])) if state.run is not None else 1
-            own = {"number": number, "name": f"group {number}", "size": len(ids), "kinds": kinds}
+            own = {"number": number, "name": names.get(number, f"group {number}"), "size": len(ids), "kinds": kinds}
             own |= {"examples": example_count(len(ids), kinds)}
             descriptions.append(own | {"representative": ids[0], "items": ids})
     return descriptions

@@ -141,7 +141,7 @@ def _run_job(job: Job, work: Work) -> tuple[str, str]:
         log.warning("the result of the job %s could not be stored: %s", job.kind, error)
         return "failed", f"the result could not be stored ({error}): free some space on the disk, then start this again"
     except MemoryError:
-        return "failed", "there is not enough memory for this: close other programs, or take fewer pictures"
+        return "failed", "there is not enough memory for this: close other programs, or take fewer items"
     except Exception as error:
         log.exception("the job %s failed", job.kind)
         return "failed", f"something went wrong that should not ({type(error).__name__}: {error}): please report it"

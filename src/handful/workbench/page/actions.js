@@ -1,10 +1,10 @@
 // What a person can do. Changes go to the server in order, and after each change the page reads the new state.
 
 import { read, write } from "./api.js";
-import { pictures } from "./dom.js";
 import { assume, forget, itemOf, loadOrder } from "./items.js";
 import { calm, complain, say } from "./notes.js";
 import { classOf, className, select, show, state, targets, tell } from "./state.js";
+import { itemCount, worded, wordPage } from "./words.js";
 
 let reading = false;
 let again = false;
@@ -40,6 +40,7 @@ export function hear(project) {
 function take(project, force = false) {
   const before = state.project;
   state.project = project;
+  if (!before) wordPage();
   const now = signatureOf(project);
   const changed = force || now !== signature;
   signature = now;
@@ -83,14 +84,14 @@ async function send(method, path, body, { retry = true, force = true } = {}) {
 }
 
 export async function label(id, ids = targets()) {
-  if (!ids.length) return say("Select pictures first: click them, or move with the arrow keys and press space.");
+  if (!ids.length) return say(worded("Select pictures first: click them, or move with the arrow keys and press space."));
   assume(ids, { class: id });
   select([]);
   const answer = await change("POST", "/labels", { items: ids, class: id });
   if (!answer) return;
   const one = ids.length === 1;
-  if (id === null) return say(`${pictures(ids.length)} ${one ? "has" : "have"} no label now.`);
-  say(`${pictures(ids.length)} ${one ? "is" : "are"} now labelled ${className(id)}.`);
+  if (id === null) return say(`${itemCount(ids.length)} ${one ? "has" : "have"} no label now.`);
+  say(`${itemCount(ids.length)} ${one ? "is" : "are"} now labelled ${className(id)}.`);
 }
 
 export function labelByKey(digit) {
@@ -100,14 +101,14 @@ export function labelByKey(digit) {
 }
 
 export async function accept(ids = targets()) {
-  if (!ids.length) return say("Select the pictures whose decision is right, then press Enter.");
+  if (!ids.length) return say(worded("Select the pictures whose decision is right, then press Enter."));
   for (const id of ids) {
     const decision = itemOf(id)?.decision ?? null;
     if (decision !== null) assume([id], { class: decision });
   }
   select([]);
   const answer = await change("POST", "/accept", { items: ids });
-  if (answer) say(answer.changed ? `${pictures(answer.changed)} accepted.` : "Nothing to accept: these pictures have no decision yet, or you have labelled them.");
+  if (answer) say(answer.changed ? `${itemCount(answer.changed)} accepted.` : worded("Nothing to accept: these pictures have no decision yet, or you have labelled them."));
 }
 
 export async function addClass(name) {
@@ -147,7 +148,7 @@ export async function promote(number, body) {
   const answer = await change("POST", `/groups/${number}/promote`, body);
   if (!answer) return answer;
   say(body.class ? `Group ${number} was added to class ${answer.name}. Run again to find the rest.`
-    : `Class ${answer.name} was added, with ${pictures(answer.examples ?? body.examples)} as examples. Run again to find the rest.`);
+    : `Class ${answer.name} was added, with ${itemCount(answer.examples ?? body.examples)} as examples. Run again to find the rest.`);
   return answer;
 }
 
@@ -162,12 +163,12 @@ export async function upload(files) {
   for (const file of files) form.append("files", file);
   const answer = await change("POST", "/upload", form);
   if (!answer) return;
-  say(`${pictures(answer.added)} added.`);
+  say(`${itemCount(answer.added)} added.`);
   const [first] = answer.refused;
-  if (first) complain(new Error(`${pictures(answer.refused.length)} could not be added. ${first.name}: ${first.reason}.`));
+  if (first) complain(new Error(`${itemCount(answer.refused.length)} could not be added. ${first.name}: ${first.reason}.`));
 }
 
 export function similar(id = targets()[0]) {
-  if (id === undefined || id === null) return say("Select a picture first, then press s for similar pictures.");
+  if (id === undefined || id === null) return say(worded("Select a picture first, then press s for similar pictures."));
   show({ view: "all", search: "", similar: id });
 }

@@ -3,10 +3,12 @@
 
 import { change, undo } from "./actions.js";
 import { read } from "./api.js";
-import { byId, count, isolate, key, make, paintTone, partOf, percent, pictureUrl } from "./dom.js";
+import { byId, count, isolate, key, make, paintTone, partOf, percent } from "./dom.js";
+import { large } from "./face.js";
 import { fetchItems } from "./items.js";
 import { complain, say } from "./notes.js";
 import { className, on, state } from "./state.js";
+import { isOfTexts } from "./words.js";
 
 const MORE = 10; // pictures that are asked for at a time
 const box = byId("checker");
@@ -46,7 +48,7 @@ async function step() {
   const done = check.order.filter((id) => given.has(id)).length;
   shownId = done < wanted && next !== undefined ? next : null;
   if (shownId === null) return drawResult();
-  const [item] = await fetchItems([shownId]).catch(() => []);
+  const [item] = await (isOfTexts() ? read(`/items/${shownId}`).then((one) => [one]) : fetchItems([shownId])).catch(() => []);
   if (item && box.open && item.id === shownId) drawQuestion(item, done);
 }
 
@@ -92,15 +94,13 @@ function head(text) {
 function drawQuestion(item, done) {
   const { classes } = state.project;
   const bar = make("progress", { max: wanted, value: done, "aria-hidden": "true" });
-  const image = make("img", { class: "large", src: pictureUrl(item.id, 1024), alt: item.name });
-  image.addEventListener("error", () => image.classList.add("bare"), { once: true });
   const name = item.decision ? className(item.decision) : "none of these";
   const sure = percent(item.confidence);
   const question = paintTone(make("p", { class: "question", role: "status" }, "Is this ", isolate(name), "?", make("small", {}, sure ? ` ${sure} sure` : "")), item.decision ?? 0);
   const tool = (value, words, digit, call) => make("button", { "data-answer": value, onclick: call }, words, " ", key(digit));
   const others = classes.filter(({ id }) => id !== item.decision).map(({ id, name: other, key: digit }) =>
     paintTone(make("button", { class: "other", "data-answer": id, onclick: () => send(id) }, key(digit ?? "·"), " ", isolate(other)), id));
-  box.replaceChildren(head("Check"), make("p", { class: "at" }, `${count(done + 1)} of ${count(wanted)}`, bar), image, question,
+  box.replaceChildren(head("Check"), make("p", { class: "at" }, `${count(done + 1)} of ${count(wanted)}`, bar), large(item), question,
     make("div", { class: "buttons yes-no" }, tool("right", "Yes", "y", () => send("right")), tool("wrong", "No", "n", () => send("wrong")),
       tool("skip", "Skip", "s", skip), state.project.undo?.startsWith("check") && tool("back", "Back", "z", back)),
     make("div", { class: "buttons others" }, make("span", { class: "note" }, "No, it is"), ...others,

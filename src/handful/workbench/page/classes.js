@@ -2,8 +2,9 @@
 // to its view.
 
 import { addClass, label } from "./actions.js";
-import { byId, count, isolate, key, make, paintTone, pictures } from "./dom.js";
+import { byId, count, isolate, key, make, paintTone } from "./dom.js";
 import { on, show, state } from "./state.js";
+import { itemCount, worded } from "./words.js";
 
 const bar = byId("classes");
 const chips = make("ul", { role: "list", class: "chips" });
@@ -33,11 +34,11 @@ function chip({ id, name, key: digit, examples, count: total }) {
   const run = state.project.run;
   const view = id === 0 ? "unknown" : `class:${id}`;
   const many = run ? total : examples;
-  const main = make("button", { class: "name", onclick: () => use(id), title: id ? `Give the selected pictures the label ${name}` : "The selected pictures are none of these: examples of no class" },
+  const main = make("button", { class: "name", onclick: () => use(id), title: id ? `${worded("Give the selected pictures the label")} ${name}` : worded("The selected pictures are none of these: examples of no class") },
     key(id === 0 ? "u" : (digit ?? "·")), isolate(name));
   main.setAttribute("aria-keyshortcuts", id === 0 ? "u" : (digit ?? ""));
   const seen = make("button", { class: "total", onclick: () => show({ view, search: "" }),
-    "aria-label": `Show ${pictures(many)}: ${name}`, title: id ? `${pictures(examples)} labelled by you` : noneInWords(examples, run && total) },
+    "aria-label": `Show ${itemCount(many)}: ${name}`, title: id ? `${itemCount(examples)} labelled by you` : noneInWords(examples, run && total) },
     examples ? `★${count(examples)}` : "", run ? `${examples ? " · " : ""}${count(total)}` : id && !examples ? "no examples" : "");
   const node = make("li", { class: "chip", "data-class": id }, main, run || id || examples ? seen : null);
   node.classList.toggle("current", state.view === view);

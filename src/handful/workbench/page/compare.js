@@ -1,9 +1,10 @@
 // Two runs side by side: how many pictures moved from which class to which. A click on a number shows them.
 
 import { read } from "./api.js";
-import { byId, count, isolate, make, paintTone, pictures } from "./dom.js";
+import { byId, count, isolate, make, paintTone } from "./dom.js";
 import { complain } from "./notes.js";
 import { className, on, show, state } from "./state.js";
+import { itemCount, worded } from "./words.js";
 
 const box = byId("compare");
 let pair = null; // [first, second]; null: the last two
@@ -28,7 +29,7 @@ function table({ first, second, moves }) {
   const cell = (start, end) => {
     const n = many.get(`${start} ${end}`);
     if (!n) return make("td", {}, start === end ? "·" : "");
-    const words = `${pictures(n)} moved from ${className(start)} to ${className(end)}`;
+    const words = `${itemCount(n)} moved from ${className(start)} to ${className(end)}`;
     const button = make("button", { title: words, "aria-label": `Show ${words}`, onclick: () => show({ view: `moved:${first}:${second}:${start}:${end}`, search: "" }) }, count(n));
     button.style.setProperty("--part", n / most);
     return make("td", {}, button);
@@ -54,8 +55,8 @@ async function draw() {
     if (now === drawn && box.firstChild) return;
     drawn = now;
     const choose = (a, b) => { pair = [a, b]; draw(); };
-    const words = found.moved ? `${pictures(found.moved)} moved, ${count(found.same)} stayed where they were. Click on a number to see the pictures.`
-      : "No picture moved between these runs.";
+    const words = found.moved ? `${itemCount(found.moved)} moved, ${count(found.same)} stayed where they were. ${worded("Click on a number to see the pictures.")}`
+      : worded("No picture moved between these runs.");
     box.replaceChildren(make("div", { class: "pair" }, choice("The first run", runs, first, (id) => choose(id, second)), " → ", choice("The second run", runs, second, (id) => choose(first, id)),
       found.moved ? make("button", { onclick: () => show({ view: `moved:${first}:${second}`, search: "" }) }, "Show all that moved") : null),
     make("p", { class: "note", id: "moved", role: "status" }, words), found.moved ? table(found) : "");

@@ -3,10 +3,12 @@
 
 import { accept, label, similar } from "./actions.js";
 import { read } from "./api.js";
-import { byId, isolate, key, later, make, paintTone, percent, pictureUrl, thumbnail } from "./dom.js";
+import { byId, isolate, key, later, make, paintTone, percent } from "./dom.js";
+import { large, shortName, small } from "./face.js";
 import { fetchItems } from "./items.js";
 import { complain } from "./notes.js";
 import { className, cursorId, on, state, tell } from "./state.js";
+import { isOfTexts, worded } from "./words.js";
 
 const box = byId("detail");
 let shownId = null;
@@ -46,6 +48,13 @@ function verdict(item) {
   return make("p", { class: "verdict" }, "Decided: ", isolate(className(item.decision)), sure ? `, ${sure} sure` : "", item.changed ? ", changed with the last run" : "");
 }
 
+// The other columns of the row, for texts of a table.
+function columnsOf({ columns }) {
+  const pairs = Object.entries(columns ?? {});
+  if (!pairs.length) return "";
+  return make("dl", { class: "columns note" }, ...pairs.flatMap(([name, value]) => [make("dt", { dir: "auto" }, name), make("dd", { dir: "auto" }, value)]));
+}
+
 async function draw() {
   const id = current();
   if (!state.details || id === null) return;
@@ -60,8 +69,7 @@ async function draw() {
   if (!state.details || current() !== id) return; // the cursor has moved on
   const same = shownId === id;
   shownId = id;
-  const image = same ? box.querySelector(".large") : make("img", { class: "large", src: pictureUrl(id, 1024), alt: item.name });
-  image.addEventListener("error", () => image.classList.add("bare"), { once: true });
+  const image = same ? box.querySelector(".large") : large(item);
   const chances = Object.entries(item.probabilities ?? {}).map(([one, share]) => [Number(one), share]);
   chances.sort(([, a], [, b]) => b - a);
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.do : null;
@@ -70,7 +78,7 @@ async function draw() {
     make("div", { class: "title" }, make("h2", { dir: "auto" }, item.name),
       make("button", { "data-do": "close", "aria-label": "Close the details", onclick: closeDetail }, "✕")),
     image,
-    make("p", { class: "note" }, item.width ? `${item.width} × ${item.height} pixels` : ""),
+    isOfTexts() ? columnsOf(item) : make("p", { class: "note" }, item.width ? `${item.width} × ${item.height} pixels` : ""),
     paintTone(verdict(item), item.class ?? item.decision),
     make("div", { class: "buttons" },
       tool("similar", "Similar", "s", () => similar(id)),
@@ -82,12 +90,12 @@ async function draw() {
   if (chances.length + rest.length) {
     parts.push(make("h3", {}, chances.length ? "Probabilities; click to correct" : "Click to give a class"), make("ul", { class: "chances" },
       chance(item, 0, item.p_unknown), ...[...chances, ...rest].map(([one, share]) => chance(item, one, share))));
-    if (chances.length && item.p_unknown === null) parts.push(make("p", { class: "note" }, "The probabilities of the classes are for the case that the picture is known."));
+    if (chances.length && item.p_unknown === null) parts.push(make("p", { class: "note" }, worded("The probabilities of the classes are for the case that the picture is known.")));
   }
   if (near.length) {
     parts.push(make("h3", {}, "Most like these examples"), make("ul", { class: "near" }, ...near.map((one) =>
-      paintTone(make("li", {}, make("button", { title: one.name, "aria-label": `Show pictures like ${one.name}`, onclick: () => similar(one.id) },
-        thumbnail(one.id, 96)), isolate(one.class === null ? "" : className(one.class))), one.class ?? 0))));
+      paintTone(make("li", {}, make("button", { title: one.name, "aria-label": `${worded("Show pictures like")} ${shortName(one)}`, onclick: () => similar(one.id) },
+        small(one.id)), isolate(one.class === null ? "" : className(one.class))), one.class ?? 0))));
   }
   box.replaceChildren(...parts);
   if (box.hidden) box.scrollTop = 0;

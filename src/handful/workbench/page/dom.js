@@ -3,7 +3,6 @@
 
 export const byId = (id) => document.getElementById(id);
 export const { format: count } = new Intl.NumberFormat("en-US");
-export const pictures = (n) => `${count(n)} picture${n === 1 ? "" : "s"}`;
 export const percent = (value) => (value === null || value === undefined ? "" : `${Math.round(100 * value)}%`);
 export const partOf = ({ value, low, high }) => `${Math.round(100 * value)} % (${Math.round(100 * low)} to ${Math.round(100 * high)} %)`;
 export const pictureUrl = (id, size) => `/api/v1/pictures/${id}?size=${size}`;

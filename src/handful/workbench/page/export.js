@@ -4,6 +4,7 @@ import { change } from "./actions.js";
 import { byId, count, make } from "./dom.js";
 import { openSheet } from "./dialogs.js";
 import { state } from "./state.js";
+import { itemCount, worded } from "./words.js";
 
 const FORMATS = [
   ["csv", "CSV", "a table for any spreadsheet", true],
@@ -15,16 +16,16 @@ const FORMATS = [
 ];
 
 export function openExport() {
-  const boxes = FORMATS.map(([value, name, what, checked]) => {
+  const boxes = FORMATS.filter(([value]) => state.project.formats.includes(value)).map(([value, name, what, checked]) => {
     const box = make("input", { type: "checkbox", name: "format", value, checked });
-    return make("label", { class: "format" }, box, make("b", {}, name), make("span", { class: "note" }, what));
+    return make("label", { class: "format" }, box, make("b", {}, name), make("span", { class: "note" }, worded(what)));
   });
   const folder = make("input", { id: "export-folder", name: "folder", dir: "auto", autocomplete: "off", spellcheck: "false",
     placeholder: "the folder of this project", "aria-describedby": "folder-note" });
   const done = make("div", { class: "exported", role: "status" });
   const go = make("button", { type: "submit", class: "main-button" }, "Export");
   const download = make("button", { type: "button", id: "download" }, "Download");
-  const form = make("form", {}, make("fieldset", {}, make("legend", { class: "note" }, "Every picture with its label, yours or decided, as"), ...boxes),
+  const form = make("form", {}, make("fieldset", {}, make("legend", { class: "note" }, worded("Every picture with its label, yours or decided, as")), ...boxes),
     make("label", { class: "folder" }, make("b", {}, "Into"), folder),
     make("p", { class: "note", id: "folder-note" }, `A new or empty folder in your home folder, or beside ${state.project.name}. Nothing is overwritten.`),
     make("div", { class: "buttons" }, go, download), done);
@@ -57,7 +58,7 @@ export function openExport() {
     done.replaceChildren(make("p", {}, `${count(answer.files.length)} file${answer.files.length === 1 ? "" : "s"} written to`),
       make("code", { id: "exported-to", dir: "auto" }, answer.folder),
       make("ul", {}, ...answer.files.map((file) => make("li", {}, make("code", { dir: "auto" }, file)))),
-      answer.missing ? make("p", { class: "note" }, `${count(answer.missing)} pictures could not be copied: their files are gone.`) : "");
+      answer.missing ? make("p", { class: "note" }, `${itemCount(answer.missing)} could not be copied: the files are gone.`) : "");
   });
   openSheet("Export", form);
 }

@@ -1,19 +1,25 @@
-// Thumbnails of any number of pictures: only those in sight have nodes in the page, and nodes are reused.
+// Thumbnails of any number of pictures, or a list of texts: only those in sight have nodes in the page, and nodes are
+// reused.
 // The list has the focus, and the cursor is its active descendant. So reusing a node does not move the focus.
 
 import { byId, make, paintTone, percent, pictureUrl } from "./dom.js";
+import { marked, shortName } from "./face.js";
 import { itemOf, look } from "./items.js";
 import { className, inGrid, state, tell } from "./state.js";
+import { isOfTexts, itemCount, worded } from "./words.js";
 
 const GAP = 10;
 const MARGIN = 300; // pixels above and below the window in which tiles are made
 const SIZES = [84, 120, 168, 248];
+const LINES = [1, 2, 3, 5, 9]; // of each text
+const NARROW = 560; // pixels below which the label of a text is under it
 const box = byId("grid");
 const sheet = byId("sheet");
 const tiles = new Map(); // place -> tile
 const spare = [];
 let size = { columns: 1, tile: 100, pitch: 130 };
 let sizeStep = Number(localStorage.getItem("handful-tile") ?? (innerWidth < 600 ? 0 : 1));
+let lineStep = Number(localStorage.getItem("handful-lines") ?? 1);
 let lastTop = 0;
 let calmTimer = 0;
 let drawing = false;
@@ -23,16 +29,14 @@ const pictured = { good: 0, bad: 0 };
 
 function measure() {
   const width = sheet.clientWidth;
-  if (!width) return;
+  if (!width || !state.project) return;
   const before = Math.floor(box.scrollTop / size.pitch) * size.columns;
   const rest = box.scrollTop % size.pitch;
-  const least = SIZES[sizeStep] ?? SIZES[1];
-  const columns = Math.max(2, Math.floor((width + GAP) / (least + GAP)));
-  const tile = Math.floor((width - GAP * (columns - 1)) / columns);
-  const caption = 2.75 * parseFloat(getComputedStyle(box).fontSize);
-  const changed = columns !== size.columns || tile !== size.tile;
   const seen = tiles.has(state.cursor);
-  size = { columns, tile, pitch: Math.round(tile + caption + GAP) };
+  const now = isOfTexts() ? measureRows(width) : measureTiles(width);
+  const { columns, tile } = now;
+  const changed = columns !== size.columns || tile !== size.tile || now.pitch !== size.pitch;
+  size = now;
   box.style.setProperty("--tile", `${tile}px`);
   sheet.style.setProperty("height", `${Math.ceil(state.order.length / columns) * size.pitch}px`);
   if (changed) {
@@ -42,7 +46,33 @@ function measure() {
   }
 }
 
+function measureTiles(width) {
+  const least = SIZES[sizeStep] ?? SIZES[1];
+  const columns = Math.max(2, Math.floor((width + GAP) / (least + GAP)));
+  const tile = Math.floor((width - GAP * (columns - 1)) / columns);
+  const caption = 2.75 * parseFloat(getComputedStyle(box).fontSize);
+  return { columns, tile, pitch: Math.round(tile + caption + GAP) };
+}
+
+// The heights are those of texts.css. All rows have the same, so that any number of them can be scrolled.
+function measureRows(width) {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const lines = LINES[lineStep] ?? LINES[1];
+  const narrow = width < NARROW;
+  box.classList.toggle("narrow", narrow);
+  box.style.setProperty("--lines", lines);
+  const text = 1.3125 * lines; // rem
+  const pitch = Math.round((narrow ? text + 2.6 : Math.max(text, 2.8) + 0.9) * rem);
+  box.style.setProperty("--row", `${pitch}px`);
+  return { columns: 1, tile: width, pitch };
+}
+
 export function resizeTiles(step) {
+  if (isOfTexts()) {
+    lineStep = Math.min(LINES.length - 1, Math.max(0, lineStep + step));
+    localStorage.setItem("handful-lines", lineStep);
+    return redraw();
+  }
   sizeStep = Math.min(SIZES.length - 1, Math.max(0, sizeStep + step));
   localStorage.setItem("handful-tile", sizeStep);
   redraw();
@@ -61,7 +91,7 @@ export function redraw() {
 }
 
 function draw() {
-  if (box.hidden || !box.clientHeight) return;
+  if (box.hidden || !box.clientHeight || !state.project) return;
   const top = box.scrollTop;
   const fast = Math.abs(top - lastTop) > 0.4 * box.clientHeight;
   lastTop = top;
@@ -97,6 +127,7 @@ function draw() {
 let tileCount = 0;
 function makeTile() {
   const image = make("img", { alt: "", decoding: "async", draggable: "false" });
+  const text = make("span", { class: "text", dir: "auto" });
   const name = make("span", { class: "file", dir: "auto" });
   const label = make("bdi");
   const sure = make("i");
@@ -104,13 +135,13 @@ function makeTile() {
   const bar = make("span", { class: "bar" });
   const changed = make("span", { class: "was" }, "changed");
   const node = make("div", { role: "option", class: "tile", draggable: "true", id: `t${(tileCount += 1)}` },
-    make("span", { class: "frame" }, image, changed), tag, bar, name);
+    make("span", { class: "frame" }, isOfTexts() ? text : image, changed), tag, bar, name);
   image.addEventListener("load", () => { pictured.good += 1; });
   image.addEventListener("error", () => {
     pictured.bad += 1;
     node.classList.add("bare");
   });
-  return { node, image, name, label, sure, bar, tag, changed, id: null, place: -1, content: "" };
+  return { node, image, text, name, label, sure, bar, tag, changed, id: null, place: -1, content: "" };
 }
 
 function blank(tile) {
@@ -119,6 +150,7 @@ function blank(tile) {
   tile.place = -1;
   tile.content = "";
   tile.image.removeAttribute("src");
+  tile.text.replaceChildren();
   tile.node.className = "tile";
   tile.node.hidden = true;
 }
@@ -141,14 +173,14 @@ function paint(tile, place, calm) {
     node.hidden = false;
   }
   const allBad = pictured.bad > 12 && !pictured.good; // a table without pictures: do not request each
-  if (allBad) node.classList.add("bare");
-  else if (calm && !tile.image.hasAttribute("src")) tile.image.src = pictureUrl(id, size.tile > 170 ? 320 : 160);
+  if (!isOfTexts() && allBad) node.classList.add("bare");
+  else if (!isOfTexts() && calm && !tile.image.hasAttribute("src")) tile.image.src = pictureUrl(id, size.tile > 170 ? 320 : 160);
   const item = itemOf(id);
   const chosen = state.selected.has(id);
   const ownLabel = item ? item.class : null; // by a person
   const label = ownLabel ?? item?.decision ?? null;
   const content = `${item?.name}|${ownLabel}|${label}|${item?.confidence}|${item?.p_unknown}|${item?.changed}|${chosen}|${place === state.cursor}|${
-    label ? className(label) : ""}|${state.order.length}`;
+    label ? className(label) : ""}|${state.order.length}|${state.search}|${item?.text?.length}`;
   if (tile.content === content) return;
   tile.content = content;
   node.setAttribute("aria-setsize", state.order.length);
@@ -165,15 +197,18 @@ function paint(tile, place, calm) {
   tile.sure.textContent = percent(sure);
   tile.bar.style.setProperty("--at", percent(sure) || "0%");
   tile.name.textContent = item?.name ?? "";
+  if (isOfTexts()) tile.text.replaceChildren(...marked(item?.text ?? "", state.search));
   node.title = item?.name ?? "";
-  node.setAttribute("aria-label", item ? spoken(item) : "picture");
+  node.setAttribute("aria-label", item ? spoken(item) : worded("picture"));
 }
 
-export function spoken(item) {
+export const spoken = (item) => `${shortName(item)}, ${verdict(item)}`;
+
+export function verdict(item) {
   const sure = percent(item.confidence);
-  if (item.class !== null) return `${item.name}, labelled: ${className(item.class)}`;
-  if (item.decision === null) return `${item.name}, no label`;
-  return `${item.name}, decided: ${className(item.decision)}${sure ? `, ${sure} sure` : ""}${item.changed ? ", changed" : ""}`;
+  if (item.class !== null) return `labelled: ${className(item.class)}`;
+  if (item.decision === null) return "no label";
+  return `decided: ${className(item.decision)}${sure ? `, ${sure} sure` : ""}${item.changed ? ", changed" : ""}`;
 }
 
 // ---- Cursor and selection ------------------------------------------------------------------------------------------
@@ -256,7 +291,7 @@ export function startGrid(open) {
     if (place < 0) return;
     if (!state.selected.has(state.order[place])) moveCursor(place, { choose: true });
     const n = state.selected.size;
-    byId("dragged").textContent = n === 1 ? "1 picture" : `${n} pictures`;
+    byId("dragged").textContent = itemCount(n);
     event.dataTransfer.setData("text/x-handful", String(n));
     event.dataTransfer.effectAllowed = "copy";
     event.dataTransfer.setDragImage(byId("dragged"), -12, -12);

@@ -2,12 +2,15 @@
 
 import { change, promote } from "./actions.js";
 import { read } from "./api.js";
-import { byId, make, pictures, thumbnail } from "./dom.js";
+import { byId, make } from "./dom.js";
+import { small } from "./face.js";
 import { complain } from "./notes.js";
 import { on, show, state } from "./state.js";
+import { isOfTexts, itemCount } from "./words.js";
 
 const box = byId("groups");
-const STRIP = 24;
+const STRIP = 24; // pictures of a group that are shown
+const TEXTS = 4; // texts of a group
 let drawn = null;
 
 function card({ number, name, size, kinds, examples, representative, items }, groups) {
@@ -22,11 +25,11 @@ function card({ number, name, size, kinds, examples, representative, items }, gr
   });
   const first = [representative, ...items.filter((id) => id !== representative)].filter((id) => id !== null && id !== undefined);
   const strip = make("button", { class: "strip", "aria-label": `Look at all of group ${number}`, onclick: () => show({ view: `group:${number}`, search: "" }) },
-    ...first.slice(0, STRIP).map((id) => thumbnail(id, 96)));
+    ...first.slice(0, isOfTexts() ? TEXTS : STRIP).map((id) => small(id)));
   const mixed = kinds > 1 ? [make("span", { class: "note" }, `looks like ${kinds} kinds`),
     make("button", { onclick: () => change("POST", `/groups/${number}/split`) }, "Split it")] : [];
   return make("li", { class: "group" },
-    make("div", { class: "title" }, make("h3", { dir: "auto" }, name || `Group ${number}`), make("span", { class: "note" }, pictures(size)),
+    make("div", { class: "title" }, make("h3", { dir: "auto" }, name || `Group ${number}`), make("span", { class: "note" }, itemCount(size)),
       ...mixed, make("button", { onclick: () => show({ view: `group:${number}`, search: "" }) }, "Look at all")),
     strip, form);
 }
@@ -59,11 +62,11 @@ async function draw() {
     const now = JSON.stringify([groups, state.project.run.group_detail, state.project.classes.map(({ id, name }) => [id, name])]);
     if (now === drawn && box.firstChild) return; // no change: a half-typed name stays
     drawn = now;
-    const words = groups.length
-      ? "The unknowns of a group look alike. If you know what a group shows, name it: pictures that stand for all of it become examples, and the next run finds the rest."
-      : "The unknowns form no groups: no two of them look alike.";
+    const none = isOfTexts() ? "The unknowns form no groups: no two of them are alike." : "The unknowns form no groups: no two of them look alike.";
+    const alike = isOfTexts() ? "The unknowns of a group are alike. Its title has the words that tell it from the rest. If you know what a group is about, name it: texts that stand for all of it become examples, and the next run finds the rest."
+      : "The unknowns of a group look alike. If you know what a group shows, name it: pictures that stand for all of it become examples, and the next run finds the rest.";
     const held = document.activeElement?.id === "group-detail";
-    box.replaceChildren(make("p", { class: "note" }, words), detail(), make("ul", { role: "list" }, ...groups.map((one) => card(one, groups))));
+    box.replaceChildren(make("p", { class: "note" }, groups.length ? alike : none), detail(), make("ul", { role: "list" }, ...groups.map((one) => card(one, groups))));
     if (held) byId("group-detail").focus();
   } catch (error) {
     complain(error, draw);

@@ -9,6 +9,7 @@ import { openExport } from "./export.js";
 import { resizeTiles, step, toggle } from "./grid.js";
 import { inGrid, select, show, state } from "./state.js";
 import { viewNames } from "./views.js";
+import { isOfTexts, worded } from "./words.js";
 
 const HELP = [
   ["Label", [
@@ -46,9 +47,12 @@ const HELP = [
   ]],
 ];
 
+const OF_TEXTS = { "/": "search in the texts", "+ and -": "more and fewer lines of each text" };
+
 export function openHelp() {
+  const rowsOf = (rows) => (isOfTexts() ? rows.map(([keys, what]) => [keys, OF_TEXTS[keys] ?? what]) : rows);
   const parts = HELP.map(([title, rows]) => make("section", {}, make("h3", {}, title), make("dl", { class: "keys" },
-    ...rows.flatMap(([keys, what]) => [make("dt", {}, ...keys.split(/ (or|and|…) /).map((part) => (["or", "and", "…"].includes(part) ? ` ${part} ` : make("kbd", {}, part)))), make("dd", {}, what)]))));
+    ...rowsOf(rows).flatMap(([keys, what]) => [make("dt", {}, ...keys.split(/ (or|and|…) /).map((part) => (["or", "and", "…"].includes(part) ? ` ${part} ` : make("kbd", {}, part)))), make("dd", {}, worded(what))]))));
   openSheet("Keys", make("div", { class: "help" }, ...parts));
 }
 
@@ -96,7 +100,7 @@ function press(event) {
   if (event.defaultPrevented || event.altKey || event.isComposing || byId("dialog").open || byId("checker").open || !state.project) return;
   const slider = target.matches?.("input[type=range]");
   if (target.matches?.("input, textarea, select") && !slider) return;
-  const own = target.closest?.("button, a, summary") ? ["Enter", " "] : slider || target.matches?.("canvas") ? ["Arrow", "Home", "End", "Page"] : [];
+  const own = target.closest?.("button, a, summary") ? ["Enter", " "] : slider || target.matches?.("canvas, .whole") ? ["Arrow", "Home", "End", "Page"] : [];
   if (own.some((start) => name.startsWith(start))) return;
   if (event.ctrlKey || event.metaKey) {
     if (!commands[name]) return;

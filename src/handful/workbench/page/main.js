@@ -5,7 +5,7 @@ import { listen } from "./api.js";
 import { openCheck, startCheck } from "./check.js";
 import { startClasses } from "./classes.js";
 import { startCompare } from "./compare.js";
-import { byId, count, isolate, later, make, pictures } from "./dom.js";
+import { byId, count, isolate, later, make } from "./dom.js";
 import { openDetail, startDetail } from "./detail.js";
 import { openExport } from "./export.js";
 import { startGrid } from "./grid.js";
@@ -19,6 +19,7 @@ import { startRunNotes } from "./run_notes.js";
 import { followAddress, on, show, state } from "./state.js";
 import { startThreshold } from "./threshold.js";
 import { startViews } from "./views.js";
+import { itemCount } from "./words.js";
 
 const KINDS = { embed: "Computing features", solve: "Deciding" };
 
@@ -28,7 +29,7 @@ function drawHead() {
   byId("name").textContent = name;
   document.title = `${name} · handful workbench`;
   const rest = [ready < items && `${count(ready)} with features`, skipped && `${count(skipped)} skipped`].filter(Boolean);
-  byId("totals").textContent = [pictures(items), ...rest].join(", ");
+  byId("totals").textContent = [itemCount(items), ...rest].join(", ");
   for (const way of ["undo", "redo"]) {
     const button = byId(way);
     const what = project[way];

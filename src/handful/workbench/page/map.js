@@ -1,11 +1,13 @@
 // The map: similar pictures are near each other. Pictures are selected with a lasso, the list of classes or the keys.
 
 import { read } from "./api.js";
-import { byId, count, isolate, make, paintTone, pictures, thumbnail, tone } from "./dom.js";
+import { byId, count, isolate, make, paintTone, tone } from "./dom.js";
+import { small } from "./face.js";
 import { fetchItems } from "./items.js";
 import { complain } from "./notes.js";
 import { on, select, state, tell } from "./state.js";
-import { spoken } from "./grid.js";
+import { spoken, verdict } from "./grid.js";
+import { isOfTexts, itemCount } from "./words.js";
 
 const ROOM = 14; // pixels around the points
 const box = byId("map");
@@ -14,7 +16,7 @@ const over = make("canvas", { id: "points", class: "over", tabindex: 0, role: "a
 const tip = make("div", { class: "tip", hidden: true });
 const strip = make("div", { class: "chosen" });
 const legend = make("ul", { class: "legend", "aria-label": "What colours and signs mean" });
-const chooser = make("select", { id: "choose", "aria-label": "Select all pictures of a class" });
+const chooser = make("select", { id: "choose", "data-noun": true, "aria-label": "Select all pictures of a class" });
 let points = { ids: [], x: [], y: [] };
 let kinds = new Map(); // id -> class, 0 for unknown
 let starred = new Set();
@@ -47,7 +49,7 @@ async function load() {
     chooser.replaceChildren(make("option", { value: "" }, "Select by class…"),
       ...[...classes, { id: 0, name: "unknown" }].map(({ id, name }) => make("option", { value: id }, `${name} (${count(of(id))})`)));
     drawLegend(classes, of);
-    over.setAttribute("aria-label", `Map of ${pictures(points.ids.length)}. Arrow keys move from point to point, space selects; or choose a class from the list before it.`);
+    over.setAttribute("aria-label", `Map of ${itemCount(points.ids.length)}. Arrow keys move from point to point, space selects; or choose a class from the list before it.`);
     over.dataset.points = points.ids.length;
     draw();
   } catch (error) {
@@ -181,12 +183,20 @@ async function point(n) {
   tell("cursor");
   if (id === null) return;
   const name = make("p", { dir: "auto" });
-  tip.replaceChildren(thumbnail(id, 96), name);
+  const face = small(id);
+  tip.replaceChildren(face, name);
   const [x, y] = [mapped[2 * n], mapped[2 * n + 1]];
-  tip.style.setProperty("left", `${Math.max(0, Math.min(x - 90, size[0] - 190))}px`);
-  tip.style.setProperty("top", `${y > 150 ? y - 138 : y + 16}px`);
+  const put = () => {
+    const [width, height] = isOfTexts() ? [tip.offsetWidth, tip.offsetHeight] : [190, 122];
+    tip.style.setProperty("left", `${Math.max(0, Math.min(x - width / 2 + 5, size[0] - width))}px`);
+    tip.style.setProperty("top", `${y > height + 28 ? y - height - 16 : y + 16}px`);
+  };
+  put();
   const [item] = await fetchItems([id]).catch(() => []);
-  if (item && state.pointed === id) name.textContent = spoken(item);
+  if (!item || state.pointed !== id) return;
+  name.textContent = isOfTexts() ? verdict(item) : spoken(item);
+  if (isOfTexts()) face.textContent = item.text;
+  put(); // a text has its height now
 }
 
 function inside(x, y, shape) {
@@ -242,7 +252,7 @@ function drawChosen() {
   if (state.view !== "map") return;
   drawOver();
   const ids = [...state.selected];
-  strip.replaceChildren(...ids.slice(0, 40).map((id) => thumbnail(id, 96)));
+  strip.replaceChildren(...ids.slice(0, 40).map((id) => small(id)));
   if (ids.length > 40) strip.append(make("span", { class: "note" }, `and ${count(ids.length - 40)} more`));
 }
 

@@ -7,12 +7,12 @@ import { openDetail } from "./detail.js";
 
 const bar = byId("picked");
 const many = make("b", { role: "status" });
-const choose = make("select", { id: "give", "aria-label": "Give the selected pictures a class" });
+const choose = make("select", { id: "give", "data-noun": true, "aria-label": "Give the selected pictures a class" });
 const tools = {
   accept: make("button", { onclick: () => accept(), title: "The decision is right: make it your label (Enter)" }, "Accept ", key("⏎")),
   unknown: make("button", { onclick: () => label(0), title: "None of the classes: an example of no class (u)" }, "None of these ", key("u")),
   clear: make("button", { onclick: () => label(null), title: "Remove your label (0)" }, "Clear ", key("0")),
-  similar: make("button", { onclick: () => similar(), title: "Show similar pictures (s)" }, "Similar ", key("s")),
+  similar: make("button", { onclick: () => similar(), "data-noun": true, title: "Show similar pictures (s)" }, "Similar ", key("s")),
   details: make("button", { onclick: () => openDetail(), title: "Show the details (d)" }, "Details ", key("d")),
   none: make("button", { onclick: () => select([]), "aria-label": "Deselect", title: "Deselect (escape)" }, "✕"),
 };

@@ -1,10 +1,13 @@
 // The list of views, the heading of the open view, and the text of an empty view.
 
 import { editClass, removeClass } from "./actions.js";
-import { byId, count, isolate, key, make, paintTone, partOf, pictures } from "./dom.js";
+import { read } from "./api.js";
+import { byId, count, isolate, key, make, paintTone, partOf } from "./dom.js";
 import { fetchItems, itemOf } from "./items.js";
 import { classOf, className, inGrid, on, show, state } from "./state.js";
+import { shortName } from "./face.js";
 import { redraw, toTop } from "./grid.js";
+import { isOfTexts, itemCount, worded } from "./words.js";
 
 const VIEWS = [
   ["all", "All", (p) => p.items],
@@ -28,10 +31,10 @@ function drawNav() {
   const { project } = state;
   const held = nav.contains(document.activeElement) ? document.activeElement.dataset.view : null;
   const all = VIEWS.map(([view, name, total, late]) => {
-    const many = total?.(project);
+    const size = total?.(project);
     const current = state.view === view && state.similar === null;
     return make("button", { "data-view": view, "aria-current": current ? "page" : null, class: late && !project.run ? "late" : null,
-      onclick: () => show({ view, search: "" }) }, name, many === undefined || many === null ? null : make("b", {}, count(many)));
+      onclick: () => show({ view, search: "" }) }, name, size === undefined || size === null ? null : make("b", {}, count(size)));
   });
   nav.replaceChildren(...all);
   if (held) nav.querySelector(`[data-view="${held}"]`)?.focus();
@@ -50,13 +53,20 @@ function rightOf({ expected, trust }, id) {
   return `${few} of ${count(labels)} labels of the last run should be right`;
 }
 
+// The telling words of a group of texts, which are its name.
+async function groupWords(number) {
+  const groups = await read("/groups").catch(() => []);
+  const name = groups.find((one) => one.number === number)?.name ?? "";
+  return name === `group ${number}` ? "" : name;
+}
+
 async function drawLead() {
   const { view, search, similar, project } = state;
   const [kind, number] = view.split(":");
   const title = make("h2");
   const extra = [];
   if (similar !== null) {
-    title.append("Similar to ", isolate(itemOf(similar)?.name ?? `picture ${similar}`));
+    title.append("Similar to ", isolate(shortName(itemOf(similar)) ?? `${worded("picture")} ${similar}`));
     extra.push(make("button", { onclick: () => show({ view: "all", search: "" }) }, "Show all"));
     if (!itemOf(similar)) fetchItems([similar]).then(([item]) => item && state.similar === similar && drawLead(), () => {});
   } else if (kind === "class") {
@@ -64,7 +74,9 @@ async function drawLead() {
     title.append(paintTone(make("span", { class: "dot" }), Number(number)), isolate(one?.name ?? "A deleted class"));
     if (one) extra.push(...classTools(one));
   } else if (kind === "group") {
-    title.append(`Group ${number} of the unknowns`);
+    const words = isOfTexts() ? await groupWords(Number(number)) : "";
+    if (state.view !== view) return;
+    title.append(`Group ${number} of the unknowns`, words ? ": " : "", isolate(words));
     extra.push(make("button", { onclick: () => show({ view: "groups", search: "" }) }, "All groups"));
   } else if (kind === "moved") {
     const [, first, second, from, to] = view.split(":");
@@ -73,8 +85,8 @@ async function drawLead() {
     title.append(make("small", { class: "note" }, `, run ${first} to run ${second},`));
     extra.push(make("button", { onclick: () => show({ view: "compare", search: "" }) }, "Compare runs"));
   } else title.append(VIEWS.find(([one]) => one === view)?.[1] ?? view);
-  if (search) title.append(make("small", {}, " with ", isolate(`“${search}”`), " in the name"));
-  if (inGrid()) title.append(make("small", { class: "note", id: "found" }, ` ${pictures(state.order.length)}`));
+  if (search) title.append(make("small", {}, " with ", isolate(`“${search}”`), isOfTexts() ? " in the text" : " in the name"));
+  if (inGrid()) title.append(make("small", { class: "note", id: "found" }, ` ${itemCount(state.order.length)}`));
   const words = kind === "class" && similar === null && project?.run ? rightOf(project.run, Number(number)) : "";
   if (words) title.append(make("small", { class: "note", id: "expected" }, `, ${words}`));
   const held = lead.contains(document.activeElement) ? document.activeElement.id : null;
@@ -102,13 +114,13 @@ function coach(project) {
   if (!project || project.run || !project.items || state.similar !== null) return null;
   const bare = project.classes.filter((one) => !one.examples);
   if (!project.classes.length) {
-    return step(1, "Name what you want to find.", "Press ", key("n"), " or use the field above: one class for each kind of picture, “cat”, “dog”. Two or more.");
+    return step(1, "Name what you want to find.", "Press ", key("n"), isOfTexts() ? " or use the field above: one class for each kind of text, “refund”, “complaint”. Two or more." : " or use the field above: one class for each kind of picture, “cat”, “dog”. Two or more.");
   }
   if (bare.length) {
     return step(2, "Give each class a few examples.", "Click one, ", key("ctrl"), "-click more, then press the class's number or drag them onto it. About five each. Still without: ",
       ...bare.slice(0, 4).flatMap((one, n) => [n ? ", " : "", isolate(one.name)]), bare.length > 4 ? ` and ${bare.length - 4} more.` : ".");
   }
-  return step(3, "Run.", "Press ", key("r"), ": every other picture gets one of your classes, or is set aside as unknown. You can correct and run again as often as you like.");
+  return step(3, "Run.", "Press ", key("r"), worded(": every other picture gets one of your classes, or is set aside as unknown. You can correct and run again as often as you like."));
 }
 
 function step(n, title, ...words) {
@@ -121,13 +133,14 @@ function nothing() {
   const { project, view, search, similar } = state;
   const [kind] = view.split(":");
   if (!project) return null;
+  if (!project.items && isOfTexts() && !project.can_add) return ["No texts.", "The table has no row with a text. Start the workbench on another one."];
   if (!project.items) return ["No pictures yet.", "The folder has no pictures that can be read. Add some with the button above, or start the workbench on another folder."];
   if (!project.run && ["unsure", "ask", "changed", "unknown", "groups", "map", "group", "compare", "moved"].includes(kind)) {
     return ["No run yet.", "Name your classes, give each a few examples, and press r. Then the decisions appear here."];
   }
   if (!inGrid() || state.order.length) return null;
   if (similar !== null) return ["No features yet.", "The features of the pictures are still being computed; try again when that is done."];
-  if (search) return ["No picture has this in its name.", "Press escape in the search field to see all again."];
+  if (search) return [isOfTexts() ? "No text has this in it." : "No picture has this in its name.", "Press escape in the search field to see all again."];
   if (kind === "examples") return ["No examples yet.", "Select pictures in “All”, then press the number of their class."];
   if (kind === "class") return ["Nothing in this class yet.", "Give it examples: select pictures in “All” and press its number. After a run, decided pictures appear here too."];
   if (kind === "unlabelled") return ["Every picture has a label.", "Export writes them to files."];
@@ -143,7 +156,7 @@ export function drawMain() {
   if (!state.project) return;
   const words = waiting && inGrid() && state.project.items ? null : nothing();
   empty.hidden = !words;
-  if (words) empty.replaceChildren(make("h2", {}, words[0]), make("p", {}, words[1]));
+  if (words) empty.replaceChildren(...words.map((text, n) => make(n ? "p" : "h2", {}, worded(text))));
   byId("grid").hidden = Boolean(words) || !inGrid();
   byId("groups").hidden = Boolean(words) || state.view !== "groups";
   byId("map").hidden = Boolean(words) || state.view !== "map";

@@ -27,7 +27,7 @@ MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]
 View = Annotated[str, Query(max_length=80, description=views.VIEWS)]
-Search = Annotated[str, Query(max_length=500, description="Part of the name.")]
+Search = Annotated[str, Query(max_length=500, description="Part of the name, or of the text.")]
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 
 
@@ -89,6 +89,8 @@ def _items(project: Project) -> APIRouter:
         row = views.row_of(state, item)
         (short,) = views.describe(state, views.usable_rows(state, [item]))
         more = {"probabilities": views.probabilities(state, row), "nearest": views.nearest_examples(state, row)}
+        if state.pile.texts is not None:
+            return JSONResponse(short | more | views.text_in_full(state.pile.texts[row], project.columns_of(row)))
         width, height = thumbnails.size_of(state.pile.origins[row], state.pile.names[row])
         return JSONResponse(short | more | {"width": width, "height": height})
 
@@ -97,12 +99,14 @@ def _items(project: Project) -> APIRouter:
         """A picture, re-encoded as a small JPEG; size is 96, 160, 320 or 1024."""
         state = project.state
         row = views.row_of(state, item)
+        if state.pile.texts is not None:
+            raise Refusal("these items are texts and have no pictures: GET /items/ID has the text", 404)
         data = thumbnails.get(item, state.pile.origins[row], state.pile.names[row], size)
         return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})
 
     @api.post("/upload", response_model=of.Uploaded)
     async def upload(request: Request) -> Any:
-        """Pictures as multipart/form-data: 200 files of 50 MB at most."""
+        """Pictures, or .txt files, as multipart/form-data: 200 files of 50 MB at most."""
         return JSONResponse(await receive_uploads(project, request))
 
     return api

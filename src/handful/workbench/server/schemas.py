@@ -123,6 +123,9 @@ class Project(BaseModel):
     """Everything the page shows beside the items."""
 
     name: str
+    kind: Literal["pictures", "texts", "embeddings"]
+    can_add: Annotated[bool, Field(description="Whether files can be uploaded.")]
+    formats: Annotated[list[str], Field(description="Those that POST /export has for these items.")]
     items: int
     ready: int
     skipped: int
@@ -146,6 +149,8 @@ class Item(BaseModel):
     score: float | None
     group: int | None
     changed: bool
+    text: Annotated[str | None, Field(description="The text or its beginning, if items are texts.")] = None
+    is_cut: Annotated[bool, Field(description="Whether the text is longer.")] = False
 
 
 class ItemInFull(Item):
@@ -156,8 +161,9 @@ class ItemInFull(Item):
         Field(description="P(class) by class; with p_unknown they add up to 1. Without it: P(class | known)."),
     ]
     nearest: list[int]
-    width: int
-    height: int
+    width: Annotated[int, Field(description="Of a picture.")] = 0
+    height: Annotated[int, Field(description="Of a picture.")] = 0
+    columns: Annotated[dict[str, str], Field(description="The other columns of a text's row, in short.")] = {}
 
 
 class Page(BaseModel):
@@ -243,11 +249,11 @@ class Exported(BaseModel):
 
     folder: str
     files: list[str]
-    missing: Annotated[int, Field(description="Pictures that could not be copied, because their files are gone.")]
+    missing: Annotated[int, Field(description="Files that could not be copied, because they are gone.")]
 
 
 class Uploaded(BaseModel):
-    """How many pictures were added, and which were refused."""
+    """How many files were added, and which were refused."""
 
     added: int
     refused: list[Skipped]

@@ -1,4 +1,4 @@
-"""Uploads: pictures are streamed to the disk, counted while they arrive, and checked before they are added."""
+"""Uploads: files are streamed to the disk, counted while they arrive, and checked before they are added."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from handful.workbench.domain.pile import UPLOAD_PREFIX
+from handful.utils.text import is_blank
+from handful.workbench.domain.pile import TEXTS, UPLOAD_PREFIX
 from handful.workbench.domain.project import Project
 from handful.workbench.domain.quota import FILE_BYTES, Incoming
 from handful.workbench.domain.refusal import Refusal
@@ -88,7 +89,9 @@ class _Receiver:
 
 
 async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
-    """Add the pictures of a request; list files that are not pictures, and refuse the request if no picture is left."""
+    """Add the files of a request; list those that cannot be used, and refuse the request if none is left."""
+    if project.source.is_table and project.source.kind == TEXTS:
+        raise Refusal("files cannot be added to a table of texts: add rows to it, or open a folder of texts", 409)
     if project.source.is_table:
         raise Refusal("pictures cannot be added to a table of embeddings: open a folder of pictures instead", 409)
     _, options = parse_options_header(request.headers.get("content-type", ""))
@@ -129,22 +132,21 @@ async def _receive(
 
 
 def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[str, Any]]:
-    from handful.backbones import BadPicture, picture_size
-
+    fault_of = _fault_of_text if project.source.kind == TEXTS else _fault_of_picture
     good, refused = list[_Part](), list[dict[str, str]]()
     for part in parts:
-        try:
-            picture_size(part.path)
+        if fault := fault_of(part):
+            refused.append({"name": _plain(part.name), "reason": fault})
+        else:
             good.append(part)
-        except BadPicture as error:
-            refused.append({"name": _plain(part.name), "reason": error.reason})
     if not good:
         why = f"{refused[0]['name']} {refused[0]['reason']}" if refused else "there is no file in it"
-        raise Refusal(f"no picture was added: {why}", 422)
+        raise Refusal(f"no {'text' if project.source.kind == TEXTS else 'picture'} was added: {why}", 422)
     folder, names = project.source.uploads, list[str]()
     try:
         for part in good:
-            names.append(_place(part.path, folder, _plain(part.name)))
+            suffix = ".txt" if project.source.kind == TEXTS else _suffix_of_picture(part.path)
+            names.append(_place(part.path, folder, _plain(part.name), suffix))
         project.add_uploads(names)
     except BaseException:  # the disk is full: files that were not confirmed must not appear later
         for name in names:
@@ -157,16 +159,43 @@ def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[st
 def _plain(name: str) -> str:
     """The file name of a path with letters, digits, dots and a few signs: not hidden and without special characters."""
     last = re.split(r"[/\\]", name)[-1]
-    return re.sub(r"[^\w .()-]", "_", last).strip(" .")[:80] or "picture"
+    return re.sub(r"[^\w .()-]", "_", last).strip(" .")[:80] or "item"
 
 
-def _place(file: Path, folder: Path, name: str) -> str:
-    """Move a file into the folder. Its name gets the suffix of its format, and a number if it exists already."""
+def _fault_of_picture(part: _Part) -> str:
+    """Why a file is no picture; "" if it is one."""
+    from handful.backbones import BadPicture, picture_size
+
+    try:
+        picture_size(part.path)
+    except BadPicture as error:
+        return error.reason
+    return ""
+
+
+def _fault_of_text(part: _Part) -> str:
+    """Why a file is no text; "" if it is one."""
+    from handful.backbones.texts import TEXT_KINDS, TEXT_SUFFIXES, BadText, read_text
+
+    if os.path.splitext(part.name)[1].lower() not in TEXT_SUFFIXES:
+        return f"is not a text, by its suffix: send {TEXT_KINDS} files"
+    try:
+        return "has no text" if is_blank(read_text(part.path).text) else ""
+    except BadText as error:
+        return error.reason
+
+
+def _suffix_of_picture(file: Path) -> str:
+
     from handful.backbones.picture_formats import SUFFIXES, identify
 
     with file.open("rb") as stream, identify(stream) as picture:
-        suffix = SUFFIXES[str(picture.format)][0]
-    stem, k = os.path.splitext(name)[0].strip(" .") or "picture", 1
+        return str(SUFFIXES[str(picture.format)][0])
+
+
+def _place(file: Path, folder: Path, name: str, suffix: str) -> str:
+    """Move a file into the folder. Its name gets the suffix of its format, and a number if it exists already."""
+    stem, k = os.path.splitext(name)[0].strip(" .") or "item", 1
     final = f"{stem}{suffix}"
     while True:
         try:

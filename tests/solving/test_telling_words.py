@@ -1,0 +1,180 @@
+"""The words that speak for a group of texts against all others."""
+
+import csv
+import re
+import time
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handful.solving.telling_words import join_words, split_words, telling_words
+
+CLINC = Path(__file__).parents[3] / "shared" / "texts" / "clinc_40.csv"
+MONEY = ["what is the exchange rate", "the exchange rate of the pesos", "dollars in pesos", "the exchange rate please"]
+OTHER = ["what is the time", "is the light on", "the kitchen light please", "the time of the train", "in the kitchen"]
+
+
+def test_the_words_of_a_group_come_before_words_that_all_texts_have():
+    words, lights = telling_words(MONEY + OTHER, [range(4), [5, 6]], 2)
+    assert words == ["exchange rate", "pesos"]
+    assert lights == ["light"]
+
+
+def test_a_word_of_one_text_is_never_telling():
+    texts = ["zebra zebra zebra stripes", "owls at night", "owls by day", "cats at day"]
+    (words,) = telling_words(texts, [[0, 1, 2]], 10)
+    assert words[0] == "owls"
+    assert not {"zebra", "stripes"} & set(words)
+
+
+def test_the_order_is_that_of_the_z_scores_written_out():
+    """An independent computation, word by word."""
+    rng = np.random.default_rng(3)
+    vocabulary = [f"w{k}" for k in range(60)]
+    texts = [" ".join(rng.choice(vocabulary, 6)) for _ in range(200)]
+    texts[:40] = [
+        f"{'w1 ' * (n % 4 > 0)}{text}{' w2' * (n % 2)}{' w3' * (n % 3 > 1)}" for n, text in enumerate(texts[:40])
+    ]
+    sets = [set(text.split()) for text in texts]
+    ours = {w: sum(w in one for one in sets[:40]) for w in vocabulary}
+    rest = {w: sum(w in one for one in sets[40:]) for w in vocabulary}
+    prior = {w: 0.1 * (ours[w] + rest[w]) + 0.5 for w in vocabulary}
+
+    def log_odds(counts, w):
+        total = sum(counts[v] + prior[v] for v in vocabulary)
+        return np.log((counts[w] + prior[w]) / (total - counts[w] - prior[w] + 1))
+
+    def score(w):
+        spread = np.sqrt(1 / (ours[w] + prior[w]) + 1 / (rest[w] + prior[w]))
+        frequent = np.log(ours[w] + rest[w]) / np.log(len(texts) + 1 + 50)
+        return (log_odds(ours, w) - log_odds(rest, w)) / spread * (1 - frequent)
+
+    rare = [w for w in vocabulary if rest[w] <= 0.1 * 160 + 1]
+    expected = [w for w in sorted(rare, key=score, reverse=True) if score(w) >= 0.6]
+    (words,) = telling_words(texts, [np.arange(40)], 100)
+    assert "w1" in expected[:2]
+    assert len(expected) > 3
+    assert words == expected
+
+
+def test_groups_may_be_empty_overlap_or_hold_everything():
+    texts = MONEY + OTHER
+    assert telling_words(texts, [[], range(4), [0, 1, 3], range(9)], 1)[:3] == [
+        [],
+        ["exchange rate"],
+        ["exchange rate"],
+    ]
+    assert telling_words(texts, []) == []
+    assert telling_words(texts, [range(4)], 0) == [[]]
+    assert telling_words(["a b", "a b"], [[0, 1, 1, 1]]) == [[]]  # there is nothing else to tell it from
+
+
+@pytest.mark.parametrize(
+    "texts", [[""] * 6, ["\0", " ", "\n", "🙂", "…", "?!"], ["same"] * 6], ids=["empty", "none", "same"]
+)
+def test_texts_without_words_have_no_telling_words(texts):
+    assert telling_words(texts, [[0, 1, 2]]) == [[]]
+
+
+def test_an_emoji_or_a_nul_character_parts_words_and_is_none():
+    assert split_words("go🙂home\0now ❤️") == ["go", "home", "now"]
+
+
+def test_words_are_compared_without_regard_to_case_width_and_apostrophes():
+    assert split_words("STRASSE Straße \uff21\uff22\uff23 What\u2019s what's rock'n'roll 'quoted' it's_me x") == [
+        "strasse", "strasse", "abc", "what's", "what's", "rock'n'roll", "quoted", "it's", "me", "x",
+    ]  # fmt: skip
+
+
+def test_marks_belong_to_the_word_in_scripts_that_have_them():
+    assert split_words("विनिमय दर क्या है?") == ["विनिमय", "दर", "क्या", "है"]
+    assert split_words("سِعْرُ الصَّرْف، اليوم") == [unicodedata.normalize("NFKC", w) for w in ("سِعْرُ", "الصَّرْف", "اليوم")]
+    assert split_words("می‌خواهم") == ["\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"]
+
+
+def test_right_to_left_texts_have_telling_words():
+    texts = [
+        "מה שער הדולר היום",
+        "שער הדולר בבקשה",
+        "מה השעה היום",
+        "תדליק את האור בבקשה",
+        "ما سعر الصرف",
+        "سعر الصرف اليوم",
+    ]
+    hebrew, arabic = telling_words(texts, [[0, 1], [4, 5]], 1)
+    assert hebrew == ["שער הדולר"]
+    assert arabic == ["سعر الصرف"]
+
+
+def test_chinese_words_are_made_of_neighbouring_characters():
+    texts = ["今天汇率是多少", "美元的汇率", "请问汇率", "今天天气好吗", "请问几点了", "播放下一首歌"]
+    assert telling_words(texts, [[0, 1, 2]], 1) == [["汇率"]]
+    assert join_words(["汇", "率", "usd", "rate"]) == "汇率 usd rate"
+
+
+def test_one_huge_text_neither_dominates_nor_takes_long():
+    texts = ["lorem ipsum " * 90_000, *MONEY, *OTHER]
+    began = time.perf_counter()
+    (words,) = telling_words(texts, [[0, 1, 2, 3, 4]], 2)
+    assert words == ["exchange rate", "pesos"]
+    assert time.perf_counter() - began < 1
+
+
+def test_a_run_of_characters_that_is_no_word_is_left_out():
+    assert split_words("key " + "a" * 5000 + " ok") == ["key", "ok"]
+
+
+def test_the_words_are_the_same_whatever_the_order_of_the_texts():
+    texts, order = MONEY + OTHER, [8, 3, 5, 0, 2, 7, 1, 6, 4]
+    shuffled = [texts[i] for i in order]
+    group = [order.index(i) for i in range(4)]
+    assert set(telling_words(shuffled, [group], 3)[0]) == set(telling_words(texts, [range(4)], 3)[0])
+
+
+def test_words_are_python_s_letters_and_digits_in_every_plane():
+    """The pattern agrees with str.isalnum wherever spaces part words."""
+    letters = [chr(n) for n in range(0x20, 0x3000) if chr(n).isalnum()]
+    folded = [unicodedata.normalize("NFKC", c).casefold() for c in letters]
+    lost = [c for c, f in zip(letters, folded, strict=True) if f[0].isalnum() and not split_words(c)]
+    assert not lost
+
+
+def test_plain_texts_are_split_as_all_others_are():
+    """There is a faster pattern for ASCII: an accent at the end must change nothing before it."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        text = "".join(rng.choice(list("ab'-_ 1.Z\n\0~"), 30))
+        assert split_words(f"{text} \u00e9")[:-1] == split_words(text)
+
+
+def test_five_thousand_texts_in_a_hundred_groups_take_seconds():
+    rng = np.random.default_rng(0)
+    vocabulary = np.array([f"word{k}" for k in range(5000)])
+    texts = [" ".join(one) for one in vocabulary[rng.integers(5000, size=(5000, 30))]]
+    texts = [f"{text} topic{n // 50}" for n, text in enumerate(texts)]
+    began = time.perf_counter()
+    words = telling_words(texts, [np.arange(k * 50, k * 50 + 50) for k in range(100)], 1)
+    assert words == [[f"topic{k}"] for k in range(100)]
+    assert time.perf_counter() - began < 10
+
+
+@pytest.mark.skipif(not CLINC.is_file(), reason="the sentences of CLINC are not there")
+def test_the_words_of_an_intent_say_what_it_is_about():
+    with CLINC.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    intents = np.array([row["intent"] for row in rows])
+    names = sorted(set(intents) - {"oos"})
+    words = telling_words([row["text"] for row in rows], [np.flatnonzero(intents == name) for name in names], 5)
+    about = dict(zip(names, words, strict=True))
+    assert about["weather"][0] == "weather"
+    assert about["interest_rate"][0] == "interest rate"
+    assert "plug" in about["plug_type"]
+    assert "todo" in about["todo_list"]
+    # Most intents are named after a word that people use for them.
+    stems = {name: [part[:4] for part in name.split("_")] for name in names}
+    named = [
+        n for n in names if any(stem in word for stem in stems[n] for word in re.split(r"[ ']", " ".join(about[n])))
+    ]
+    assert len(named) >= 0.8 * len(names)
