@@ -42,7 +42,7 @@ from handful.backbones.state_dict import read_state_dict
 from handful.core.metrics import accuracy, auroc, mean_and_half_width
 
 WAYS, SHOTS, PILE = 5, 5, 15
-FIGURES = ("right", "AUROC", "AUROC, told the share")
+FIGURES, EOL_FIGURES = ("right", "AUROC", "AUROC, told the share"), ("EOL right", "EOL AUROC")
 PACKAGES = ("handful", "numpy", "onnxruntime", "pillow")
 Pictures = tuple[list[Image.Image], np.ndarray]  # with the class of each
 
@@ -186,7 +186,7 @@ def draw(labels: np.ndarray, tasks: int, pile: int) -> tuple[np.ndarray, np.ndar
     return np.array(examples), np.array(piles)
 
 
-def quality(features: np.ndarray, labels: np.ndarray, tasks: int, with_eol: bool) -> dict[str, np.ndarray]:
+def quality(features: np.ndarray, labels: np.ndarray, tasks: int, of_eol: bool) -> dict[str, np.ndarray]:
     """Each figure for each task, in percent."""
     pile = min(PILE, np.unique(labels, return_counts=True)[1].min() - SHOTS)
     examples, piles = draw(labels, tasks, pile)
@@ -198,21 +198,22 @@ def quality(features: np.ndarray, labels: np.ndarray, tasks: int, with_eol: bool
         result = handful.solve(features[examples], classes, features[piles], **options)
         return 100 * accuracy(result.probabilities, truth), 100 * auroc(result.outlier_scores, truth < 0)
 
-    right, untold = solved()
-    figures = {"right": right, "AUROC": untold, "AUROC, told the share": solved(outlier_share=0.5)[1]}
-    if with_eol:
-        figures["EOL right"], figures["EOL AUROC"] = solved(method="eol", outlier_share=0.5)
-    return figures
+    if of_eol:
+        return dict(zip(EOL_FIGURES, solved(method="eol", outlier_share=0.5), strict=True))
+    return dict(zip(FIGURES, (*solved(), solved(outlier_share=0.5)[1]), strict=True))
 
 
 def kept_quality(
     name: str, row: str, parts: Sequence[np.ndarray], labels: np.ndarray, tasks: int, work: Path
 ) -> dict[str, np.ndarray]:
-    file = work / f"{name}-{row.replace(' ', '_')}-{tasks}.json"
-    if not file.is_file():
-        figures = quality(together(parts), labels, tasks, row in WITH_EOL)
-        file.write_text(json.dumps({key: values.tolist() for key, values in figures.items()}), "utf-8")
-    return {key: np.array(values) for key, values in json.loads(file.read_text("utf-8")).items()}
+    found: dict[str, np.ndarray] = {}
+    for of_eol in (False, True)[: 1 + (row in WITH_EOL)]:
+        file = work / f"{name}-{row.replace(' ', '_')}-{tasks}{'-eol' * of_eol}.json"
+        if not file.is_file():
+            figures = quality(together(parts), labels, tasks, of_eol)
+            file.write_text(json.dumps({key: values.tolist() for key, values in figures.items()}), "utf-8")
+        found |= {key: np.array(values) for key, values in json.loads(file.read_text("utf-8")).items()}
+    return found
 
 
 def quality_sections(name: str, pictures: Pictures, tasks: int, work: Path, rows: Sequence[str]) -> list[Section]:
