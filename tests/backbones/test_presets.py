@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from test_backbones import onnx_file
+from tiny_networks import onnx_file
 
 from handful.backbones import load_backbone
 from handful.backbones.presets import PRESETS
