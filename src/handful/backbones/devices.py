@@ -98,6 +98,5 @@ def on_device(
 
 def _difference(a: Session, b: Session, trial: dict[str, np.ndarray]) -> float:
     """Return how far the outputs are apart, as a part of their length."""
-    norm = np.linalg.norm
     pairs = zip(a.run(None, trial), b.run(None, trial), strict=True)
-    return max(float(norm(x - y) / max(norm(x), 1e-12)) for x, y in pairs)
+    return max(float(np.linalg.norm(x - y)) / (float(np.linalg.norm(x)) or 1.0) for x, y in pairs)
