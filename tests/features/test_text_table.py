@@ -234,6 +234,7 @@ def test_a_zero_character_is_read_where_the_csv_module_refuses_it(table, monkeyp
         (",".join(f"c{i}x" for i in range(20)) + ",text\n" + ",".join(["1"] * 20) + ",a b c d\n", False),
         ("embedding,text\n" + "\n".join(f'"[1, 2]",{s}' for s in SENTENCES), False),
         ("a,b,label\n1,2,x\n3,4,y\n", False),
+        ("name,label\nBob,x\nEve,y\n", True),
         ("a,b,text\n1,2,x\n3,4,y\n", False),
         ("a,label\n1,long labels are no texts\n3,as they are labels here\n", False),
     ],

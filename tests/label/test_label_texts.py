@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from piles import assert_refused, rows_of
+from piles import assert_refused, contents, rows_of
 from pyarrow import csv, parquet
 from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
 
 from handful.backbones import load_backbone
-from handful.label import label_items, predict_items
+from handful.label import label_items, predict_items, read_texts
 from handful.label.items import kind_of
-from handful.label.text_items import TextSource, embed_items, read_text_pile, read_texts
+from handful.label.text_items import TextSource, embed_items, read_text_pile
 
 RIGHT = truth()
 QUIET = lambda *_: None  # noqa: E731
@@ -135,6 +135,27 @@ def test_folders_of_text_files_are_labelled_and_sorted(folder, solved, handful, 
         assert (tmp_path / "o" / "sorted" / row["label"] / row["path"]).read_text() == row["text"]
 
 
+def test_a_folder_called_unknown_holds_examples_of_no_class(folder, solved, tmp_path):
+    fill_texts(tmp_path)
+    (tmp_path / "examples" / "unknown").mkdir()
+    for i, text in enumerate(("how do i fry an onion", "a dish with beans")):
+        (tmp_path / "examples" / "unknown" / f"{i}.md").write_text(text)
+    table = solved("examples", "pile")
+    assert is_right(table)
+    assert "unknown" in {row["nearest_1"].partition("/")[0] for row in table}
+
+
+def test_moved_text_files_can_be_moved_back_empty_ones_too(handful, tmp_path):
+    fill_texts(tmp_path)
+    (tmp_path / "pile" / "empty.txt").touch()
+    before = contents(tmp_path / "pile")
+    assert handful("label", "examples", "pile", "-o", "o", "--sort", "move").returncode == 0
+    assert contents(tmp_path / "pile") == {}
+    assert (tmp_path / "o" / "sorted" / "unknown" / "empty.txt").read_bytes() == b""
+    assert handful("undo", "o/sorted/undo.jsonl").returncode == 0
+    assert contents(tmp_path / "pile") == before
+
+
 def test_examples_in_folders_and_a_table_as_pile(folder, solved):
     table = solved(folder / "examples", folder / "tickets.csv")
     assert len(table) == 39
@@ -155,6 +176,13 @@ def test_two_tables_and_examples_of_no_class(tmp_path, solved):
     assert [row["n"] for row in table] == list(range(len(pile)))
     assert sum(row["label"] == RIGHT[row["utterance"]] for row in table) >= 0.9 * len(table)
     assert {row["nearest_1"].partition("/")[0] for row in table} >= {"none.csv"}
+
+
+def test_a_pile_needs_no_column_of_labels(tmp_path, solved):
+    write_tickets(tmp_path / "shown.csv")
+    (tmp_path / "shown.csv").write_text((tmp_path / "shown.csv").read_text().replace("label", "thing", 1))
+    (tmp_path / "pile.csv").write_text("text\n" + "\n".join(SENTENCES["card"][6:] + SENTENCES["cooking"]))
+    assert len(solved("shown.csv", "pile.csv", "--label", "thing")) == 18
 
 
 def test_a_pile_whose_texts_are_in_another_column_is_read(tmp_path, solved):
@@ -220,6 +248,13 @@ def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
     done = handful("predict", out / "model.safetensors", "a.txt")
     assert done.stdout.split("\t")[0] == "card"
     assert done.stdout.endswith("a.txt\tmy bank card is gone\n")
+    (tmp_path / "both").mkdir()
+    (tmp_path / "both" / "a.txt").write_text("will it rain")
+    (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
+    assert handful("predict", out / "model.safetensors", "both").stdout.startswith("weather\t")
+    assert handful("predict", out / "model.safetensors", "both", "a.txt").stdout.count("\n") == 2
+    assert_refused(handful("predict", out / "model.safetensors", "both/b.png"), "'minilm' is for texts")
+    assert_refused(handful("predict", out / "model.safetensors", "a.txt", "new.csv"), "'new.csv' is not a text")
     done = handful("predict", out / "model.safetensors", "new.csv", "--json")
     assert [row["label"] for row in json.loads(done.stdout)["items"]] == ["card", "unknown", "weather"]
 
@@ -300,8 +335,7 @@ def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
 
 def test_a_function_of_the_user_is_a_backbone(folder):
     net = load_backbone(hashed)
-    examples, pile = read_texts(folder / "tickets.csv", None)
-    examples, pile = (embed_items(items, net, "texts", QUIET, cache=False) for items in (examples, pile))
+    examples, pile = read_texts(folder / "tickets.csv", backbone=net)
     labelled = label_items(examples, pile)
     assert (len(examples), len(pile)) == (2 * EXAMPLES, 30)
     assert labelled.without_text == [28, 29]
@@ -314,9 +348,7 @@ def test_a_function_of_the_user_is_a_backbone(folder):
 
 @pytest.mark.parametrize("method", ["auto", "simpleshot+knn", "eol", "oslo"])
 def test_rows_without_a_text_are_unknown_by_every_method(folder, method):
-    net = load_backbone(hashed)
-    examples, pile = read_texts(folder / "tickets.csv", None)
-    examples, pile = (embed_items(items, net, "texts", QUIET, cache=False) for items in (examples, pile))
+    examples, pile = read_texts(folder / "tickets.csv", backbone=hashed)
     labelled = label_items(examples, pile, method=method)
     assert labelled.unknown[[28, 29]].all()
     assert np.isfinite(labelled.confidence).all()

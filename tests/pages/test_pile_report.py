@@ -653,7 +653,7 @@ def test_policy_allows_this_style_and_this_script_and_nothing_else():
 
 def test_data_cannot_end_its_block_and_reads_back_as_it_was():
     parts = Parts(render(a_report([item(n, name=name) for n, name in enumerate(NASTY)])))
-    assert set(parts.blocks) == {"style", "measured", "data", "pictures", "script"}
+    assert set(parts.blocks) == {"style", "measured", "data", "pictures", "texts", "script"}
     assert not re.search(r"[<>&]|[^\x20-\x7e]", parts.blocks["data"])
     assert [row[0] for row in json.loads(parts.blocks["data"])["items"]] == NASTY
 

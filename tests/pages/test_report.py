@@ -337,7 +337,7 @@ def test_nothing_is_fetched_and_nothing_but_its_own_script_can_run(pets):
     rest = re.sub(r"(?s)<script.*?</script>", "", text)
     assert not re.search(r"https?://|//[a-z]|url\(|@import", rest)
     assert not {n.tag for n in root.find()} & {"link", "iframe", "object", "embed", "base", "form"}
-    assert [n.attrs.get("type") for n in root.find("script")] == ["application/json"] * 3 + ["module"]
+    assert [n.attrs.get("type") for n in root.find("script")] == ["application/json"] * 4 + ["module"]
     assert not [n for n in root.find() if "src" in n.attrs]
     assert all(a.attrs["href"].startswith("#") for a in root.find("a"))
 

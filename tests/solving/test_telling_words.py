@@ -32,7 +32,7 @@ def test_a_word_of_one_text_is_never_telling():
 def test_the_order_is_that_of_the_z_scores_written_out():
     """An independent computation, word by word."""
     rng = np.random.default_rng(3)
-    vocabulary = [f"w{k}" for k in range(30)]
+    vocabulary = [f"w{k}" for k in range(60)]
     texts = [" ".join(rng.choice(vocabulary, 6)) for _ in range(200)]
     texts[:40] = [
         f"{'w1 ' * (n % 4 > 0)}{text}{' w2' * (n % 2)}{' w3' * (n % 3 > 1)}" for n, text in enumerate(texts[:40])
@@ -51,9 +51,11 @@ def test_the_order_is_that_of_the_z_scores_written_out():
         frequent = np.log(ours[w] + rest[w]) / np.log(len(texts) + 1 + 50)
         return (log_odds(ours, w) - log_odds(rest, w)) / spread * (1 - frequent)
 
-    expected = [w for w in sorted(vocabulary, key=score, reverse=True) if score(w) >= 0.6]
+    rare = [w for w in vocabulary if rest[w] <= 0.1 * 160 + 1]
+    expected = [w for w in sorted(rare, key=score, reverse=True) if score(w) >= 0.6]
     (words,) = telling_words(texts, [np.arange(40)], 100)
-    assert set(expected[:2]) == {"w1", "w2"}  # one after the other in no text
+    assert "w1" in expected[:2]
+    assert len(expected) > 3
     assert words == expected
 
 
@@ -137,6 +139,14 @@ def test_words_are_python_s_letters_and_digits_in_every_plane():
     folded = [unicodedata.normalize("NFKC", c).casefold() for c in letters]
     lost = [c for c, f in zip(letters, folded, strict=True) if f[0].isalnum() and not split_words(c)]
     assert not lost
+
+
+def test_plain_texts_are_split_as_all_others_are():
+    """There is a faster pattern for ASCII: an accent at the end must change nothing before it."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        text = "".join(rng.choice(list("ab'-_ 1.Z\n\0~"), 30))
+        assert split_words(f"{text} \u00e9")[:-1] == split_words(text)
 
 
 def test_five_thousand_texts_in_a_hundred_groups_take_seconds():

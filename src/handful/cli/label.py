@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 PASSES_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
-SAID_PANEL = "What you know about single items"
+SAID_PANEL = "What else you know"
 FEATURES = "features"  # the folder of embedded parts inside the output folder
 
 
@@ -76,16 +76,17 @@ def label(
     examples: Annotated[
         Path,
         typer.Argument(
-            help="A folder that holds one folder of pictures for each class, and if you like one called unknown with "
-            "pictures of none of them; or a table (.parquet, .csv, .npz, ...). With --corrections or --unknown also "
-            "RESULTS: a folder that this command wrote, whose pile is labelled again."
+            help="A folder that holds one folder of pictures (or of .txt files) for each class, and if you like one "
+            "called unknown with those of none of them; or a table, of texts (.csv, .jsonl, .parquet) or of embeddings "
+            "(.parquet, .csv, .npz, ...). With --corrections or --unknown also RESULTS: a folder that this command "
+            "wrote, whose pile is labelled again."
         ),
     ],
     pile: Annotated[
         Path | None,
         typer.Argument(
-            help="A folder of pictures to label; or a second table, or a folder of Parquet parts. "
-            "One table may hold both examples and pile."
+            help="A folder of pictures or .txt files to label; or a second table, or a folder of Parquet parts. "
+            "One table may hold both examples and pile: rows with a blank label are labelled."
         ),
     ] = None,
     *,
@@ -94,8 +95,8 @@ def label(
         Path | None,
         typer.Option(
             rich_help_panel=SAID_PANEL,
-            help="Examples that belong to none of the classes: a folder of pictures, or a table. A few of them help "
-            "much.",
+            help="Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few "
+            "of them help much.",
         ),
     ] = None,
     corrections: Annotated[
@@ -121,16 +122,30 @@ def label(
     reading: ReadingOptions,
     table: TableOptions,
     text: TextColumn = None,
+    class_names: Annotated[
+        bool,
+        typer.Option(
+            "--class-names",
+            rich_help_panel=SAID_PANEL,
+            help="Texts only: take the name of each class as one more example of it. Helps much where a class has one "
+            "or two examples and a name that says what it is about; a name such as c17 does harm.",
+        ),
+    ] = False,
     cluster: ClusterOptions,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Label a pile of pictures from a handful of examples, and set aside what belongs to none of their classes.
+    """Label a pile of pictures or texts from a handful of examples, and set aside what belongs to none of the classes.
 
     Writes labels.csv, labels.parquet, the model, and report.html to look at. Unknown items that look alike also form
     groups, and `handful promote` makes classes of groups.
 
     Example: handful label examples/ pile/ -o out
+
+    Texts: handful label tickets.csv -o out. The table has a column of texts and one of labels, which is blank in the
+    rows to label; the command says which columns it took, and --text and --label name others. Every column is carried
+    along to the labels. Rows without a text are called unknown. Long texts are cut into pieces, whose features are
+    averaged.
 
     On the report page you can correct labels and download the corrections. Then label again, with the options of
     before: handful label out --corrections corrections.json
@@ -149,7 +164,7 @@ def label(
     """
     from handful.label import Job
     from handful.label.corrections import read_corrections
-    from handful.label.labelling import check_decision
+    from handful.label.decision import check_decision
     from handful.label.large_pile import check_in_parts, goes_in_parts
     from handful.label.outputs import check_output
     from handful.label.paths import check_paths, next_results
@@ -159,6 +174,8 @@ def label(
     cluster.check()
     if pile is None and is_results(examples):
         _check_options_again(examples, files, unknown, base, text, decision, backbone, reading, table, cluster)
+        if class_names:
+            raise ValueError("--class-names: leave it out, the pile is labelled again with the options of before")
         output = results.output or next_results(examples)
         job = job_again(
             examples, output, formats=formats, sort=results.sort, unknown=unknown, agree=ask_user(yes)
@@ -169,7 +186,7 @@ def label(
         job = Job(
             examples, pile, decision.arguments(), "", backbone.input_options(), reading.strict,
             reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
-            unknown=unknown, text=text,
+            unknown=unknown, text=text, class_names=class_names,
         )  # fmt: skip
         job = replace(job, backbone=backbone.name_for(job.kind))
     check_decision(**job.decision)

@@ -70,7 +70,7 @@ def promote(
     A group that looks like several kinds: handful promote out 1.1=apple 1.2=pear -o out2
     """
     from handful.label import promote_groups
-    from handful.label.labelling import check_decision
+    from handful.label.decision import check_decision
     from handful.label.outputs import check_output
     from handful.label.paths import check_paths, next_results
 

@@ -23,7 +23,6 @@ from handful.features.arrow_table import about_columns, is_carried, other_column
 from handful.features.file_checks import listed
 from handful.features.labels import NDArray
 from handful.features.parquet_file import MAX_COLUMNS, read_columns
-from handful.features.table import free_name
 from handful.utils.encodings import decode
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, shortened
@@ -37,6 +36,8 @@ CELL_BYTES = 16  # of a cell in a list, without its text
 HALF_CHARACTERS = re.compile("[\ud800-\udfff]")  # JSON can hold halves of characters, UTF-8 cannot
 PEEK_BYTES = 2**18  # of a file from which its kind is guessed
 MAX_PEEK_ROWS = 500
+MAX_NAME_CHARACTERS = 1000  # of a column
+MAX_NOTES = 20
 
 _CSV_LOCK = Lock()
 
@@ -62,9 +63,9 @@ def read_cells(path: Path) -> CellTable:
         If it is damaged, too large, or has a line that does not fit its first line. The message does not name the file.
     """
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _read_parquet(path)
     size = path.stat().st_size
+    if suffix == ".parquet":
+        return _read_parquet(path, size)
     check_bytes(TEXT_EXPANSION * size, "the table", size)
     data = path.read_bytes()
     _check_archive(data)
@@ -83,14 +84,14 @@ def peek_cells(path: Path) -> CellTable:
     suffix = path.suffix.lower()
     try:
         if suffix == ".parquet":
-            return _read_parquet(path)
+            return _read_parquet(path, path.stat().st_size)
         with path.open("rb") as file:
             data = file.read(PEEK_BYTES)
         _check_archive(data)
         if len(data) == PEEK_BYTES:
             data = data[: data.rfind(b"\n") + 1] or data
         text = decode(data).text
-        columns = _parse_json_lines(text, None) if suffix in JSON_LINES else _peek_csv(text, SEPARATORS[suffix])
+        columns = _parse_json_lines(text, PEEK_BYTES) if suffix in JSON_LINES else _peek_csv(text, SEPARATORS[suffix])
     except (OSError, ValueError):  # whoever reads it whole says what is wrong
         return CellTable({}, [])
     return CellTable({name: _as_array(cells) for name, cells in columns.items()}, [])
@@ -200,9 +201,20 @@ def _names(cells: Sequence[str], notes: list[str]) -> list[str]:
     if len(cells) > MAX_COLUMNS:
         raise ValueError(f"there are {len(cells):,} columns, and {MAX_COLUMNS:,} at most are read")
     names: list[str] = []
+    if long := [cell for cell in cells if len(cell) > MAX_NAME_CHARACTERS]:
+        raise ValueError(
+            f"the name of column {shortened(long[0], 40)!r} has {len(long[0]):,} characters: the first line must name "
+            "the columns"
+        )
+    used = set(cells)
+    numbers: dict[str, int] = {}
     for cell in cells:
-        name = free_name(cell if cell.strip() else "index", names)
-        if cell.strip() and name != cell:
+        plain = cell if cell.strip() else "index"
+        name, numbers[plain] = plain, numbers.get(plain, 0) + 1
+        while numbers[plain] > 1 and (name := f"{plain}_{numbers[plain]}") in used:
+            numbers[plain] += 1
+        used.add(name)
+        if name != cell and cell.strip() and len(notes) < MAX_NOTES:
             notes.append(f"There is more than one column {shortened(cell)!r}: one of them is called {name!r} now.")
         names.append(name)
     return names
@@ -211,10 +223,10 @@ def _names(cells: Sequence[str], notes: list[str]) -> list[str]:
 # ---- other files
 
 
-def _parse_json_lines(text: str, size: int | None) -> dict[str, list[Any]]:
+def _parse_json_lines(text: str, size: int) -> dict[str, list[Any]]:
     """One object in each line; its names are the columns. A list or an object in a cell stays JSON."""
-    columns: dict[str, list[Any]] = {}
-    count = 0
+    rows: list[dict[str, Any]] = []
+    names: dict[str, None] = {}
     for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
         if not line.strip():
             continue
@@ -224,20 +236,13 @@ def _parse_json_lines(text: str, size: int | None) -> dict[str, list[Any]]:
             raise ValueError(f"line {number} is not JSON: {shortened(str(error), 200)}") from None
         if not isinstance(row, dict):
             raise ValueError(f"line {number} holds {shortened(type(row).__name__)}: one object in each line is needed")
-        for name, value in row.items():
-            name = _whole_characters(name) if name.strip() else "index"
-            columns.setdefault(name, [None] * count).append(_json_cell(value))
-        count += 1
-        if len(columns) > MAX_COLUMNS:
-            raise ValueError(f"there are {len(columns):,} columns, and {MAX_COLUMNS:,} at most are read")
-        if size is not None:
-            check_bytes(CELL_BYTES * count * len(columns), "the table", size)
-        for cells in columns.values():
-            if len(cells) < count:
-                cells.append(None)
-            elif len(cells) > count:  # two names that became the same one
-                raise ValueError(f"line {number} has the same name twice: rename one of them")
-    return columns
+        rows.append({_whole_characters(name) if name.strip() else "index": _json_cell(row[name]) for name in row})
+        if len(rows[-1]) < len(row):
+            raise ValueError(f"line {number} has two names that are the same without odd characters: rename one")
+        names |= dict.fromkeys(rows[-1])
+    check_bytes(CELL_BYTES * len(rows) * len(names), "the table", size)
+    _names(list(names), [])  # raises an error for too many or too long ones
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _json_cell(value: Any) -> Any:
@@ -250,7 +255,7 @@ def _whole_characters(text: str) -> str:
     return HALF_CHARACTERS.sub("\ufffd", text)
 
 
-def _read_parquet(path: Path) -> CellTable:
+def _read_parquet(path: Path, size: int) -> CellTable:
     left: list[str] = []
 
     def choose(schema: Any) -> list[str]:
@@ -259,7 +264,12 @@ def _read_parquet(path: Path) -> CellTable:
 
     table = read_columns(path, choose, None)
     notes = [f"Columns of lists or of binary data are not carried along: {listed(left)}."] if left else []
-    return CellTable(other_columns(table, set(), about_columns(table.schema)), notes)
+    columns = other_columns(table, set(), about_columns(table.schema))
+    texts = (
+        value for cells in columns.values() if cells.dtype.kind == "O" for value in cells if isinstance(value, str)
+    )
+    check_bytes(sum(map(len, texts)), "the texts", size)  # rows may share a text here, but not in what is written
+    return CellTable(columns, notes)
 
 
 def _as_array(cells: list[Any]) -> NDArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,7 +22,6 @@ OTHER_LABEL_NAMES = ("intent", "category", "class", "topic", "tag")  # used wher
 ID_NAMES = ("id", "ids", "index", "uuid", "guid", "path", "file", "url", "split", "date", "time")
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*%?", re.ASCII)
 WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Japanese, Chinese
-SERIES = re.compile(r"(.*?)(\d+)")  # f0, f1, ...
 MAX_SAMPLED_CELLS = 500
 MIN_WORDS = 3  # of a text that is language, in the median
 MIN_NAMED_WORDS = 2  # of a text in a column that is called so
@@ -134,12 +134,15 @@ def find_label_column(columns: Mapping[str, NDArray], text: str | None, label: s
 def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> bool:
     """Whether a table is one of texts, and not of features: it has a column that looks like language, and few numbers.
 
-    Columns of numbers that are called f0, f1, f2, ... are features, however few there are.
+    Columns of numbers that are called f0, f1, f2, ... are features, however few there are. A table without numbers has
+    no features.
     """
     looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
     if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or _has_series(numbers):
         return False
+    if not numbers and any(look.cells for look in looks.values()):
+        return True  # it has no features
     if any(look.is_language for look in looks.values()):
         return True
     named = [look for name, look in looks.items() if _key(name) in TEXT_NAMES and (look.is_text or not look.cells)]
@@ -149,8 +152,8 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
 
 
 def _has_series(names: Sequence[str]) -> bool:
-    stems = [match[1] for name in names if (match := SERIES.fullmatch(name))]
-    return any(stems.count(stem) >= MIN_SERIES for stem in set(stems))
+    stems = Counter(stem for name in names if (stem := name.rstrip("0123456789")) != name)
+    return max(stems.values(), default=0) >= MIN_SERIES
 
 
 def _by_name(names: Sequence[str], usual: Sequence[str]) -> str | None:

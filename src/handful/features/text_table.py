@@ -18,7 +18,7 @@ from handful.features.text_columns import MAX_NUMBER_COLUMNS, find_label_column,
 from handful.utils.text import is_blank, shortened
 
 NAME_COLUMNS = ("path", "id")  # that may name the rows
-MAX_NAME_CHARACTERS = 200
+MAX_NAME_CHARACTERS = 200  # of a row or a class
 FEATURE_OPTIONS = ("embedding", "columns", "exclude")  # whoever gives one of them has a table of features
 
 
@@ -104,6 +104,7 @@ def _text_table(table: CellTable, path: Path, text: str | None, label: str | Non
     if label_column is not None:
         labels = clean_labels(_as_labels(columns[label_column].tolist()))
         check_missing_words(labels)
+        _check_lengths(labels)
     name_column = _find_names(columns, notes)
     others = dict(columns)
     paths = None
@@ -158,6 +159,15 @@ def _as_labels(values: list[Any]) -> list[Any]:
     if all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values):
         return values
     return [None if value is None or value != value else _as_text(value) for value in values]
+
+
+def _check_lengths(labels: NDArray) -> None:
+    for row, label in enumerate(labels.tolist()):
+        if isinstance(label, str) and len(label) > MAX_NAME_CHARACTERS:
+            raise ValueError(
+                f"the label of row {row}, {shortened(label, 40)!r}, has {len(label):,} characters: name the column of "
+                "labels with --label"
+            )
 
 
 def _has_features(path: Path) -> bool:

@@ -5,6 +5,7 @@ from handful.label.labelling import Labelled, label_items, predict_items
 from handful.label.outputs import write_outputs
 from handful.label.promotion import promote_groups
 from handful.label.record import Job
+from handful.label.text_items import read_texts
 
 __all__ = [
     "Job",
@@ -15,5 +16,6 @@ __all__ = [
     "read_examples",
     "read_pile",
     "read_table",
+    "read_texts",
     "write_outputs",
 ]

@@ -133,6 +133,15 @@ FORMATS: dict[str, Exporter] = {"label-studio": label_studio, "fiftyone": fiftyo
 TEXT_FORMATS = ("label-studio",)  # the others are for pictures
 
 
+def check_formats(formats: Sequence[str], of_texts: bool) -> None:
+    """Raise ValueError for a format that is not for such items."""
+    if unfit := [name for name in formats if of_texts and name not in TEXT_FORMATS]:
+        raise ValueError(
+            f"--export {unfit[0]} is for pictures, but the items are texts: use {' or '.join(TEXT_FORMATS)}, or "
+            "labels.csv"
+        )
+
+
 def _rows(items: FeatureTable, answers: Answers, places: Sequence[Path] | None) -> Iterator[tuple[str, str, float]]:
     """The file of each item, its label and its confidence."""
     paths = places if places is not None else items.files

@@ -5,33 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
 from handful.core.checks import is_no_class
-from handful.core.parameters import AUTO, is_auto
+from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
 from handful.label.comparison import Comparison
+from handful.label.decision import check_decision, find_threshold
 from handful.label.empty_rows import highest_score, rows_without_text, skip_empty
 from handful.label.expectations import precision_in_words
+from handful.label.group_sentences import groups_in_words
 from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
-from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
-from handful.solving.clusters import check_detail
-from handful.solving.groups import Group, make_groups
+from handful.solving.groups import Group, make_groups, with_words
 from handful.utils.shares_in_words import percent
 
 NEAREST_EXAMPLES = 3  # examples that are named beside an item
-MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
 
 
 class Labelled(Answers):
@@ -113,7 +110,8 @@ class Labelled(Answers):
         unknown[self.without_text] = False
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
-        return make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        return groups if self.pile.texts is None else with_words(groups, self.pile.texts)
 
     def ask(self, count: int) -> np.ndarray:
         """The items that are most worth an answer from a person, by their rows, the best first."""
@@ -139,13 +137,7 @@ class Labelled(Answers):
             self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
         ).sentences  # fmt: skip
         lines += self.notes
-        if self.groups:
-            lines.append(self._groups_in_words())
-            lines += [
-                f"Group {group.number} looks like {group.kinds} kinds, of {in_words([p.size for p in group.parts])}."
-                for group in self.groups
-                if group.kinds > 1
-            ]
+        lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
         promoted = Counter(self.pile_labels.values())
         lines += [
             f"1 item of the pile is an example of {_class_in_words(name)}."
@@ -176,17 +168,6 @@ class Labelled(Answers):
             lines.append(f"{rows}: called unknown, and not used for anything else.")
         return lines
 
-    def _groups_in_words(self) -> str:
-        sizes = [group.size for group in self.groups]
-        unknown = int(self.likely_unknown.sum()) - len(self.without_text)
-        listed = in_words(sizes)
-        if len(sizes) > MAX_LISTED_GROUPS:
-            listed = f"{sizes[-1]} to {sizes[0]}"
-        groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
-        outside_groups = unknown - sum(sizes)
-        alone = f"; {outside_groups} belong{'s' * (outside_groups == 1)} to none" if outside_groups else ""
-        return f"The {unknown} unknowns fall into {groups}{alone}."
-
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Files that gave no item, and why."""
@@ -200,11 +181,6 @@ class Labelled(Answers):
 
 def _class_in_words(name: str) -> str:
     return "no class" if is_no_class(name) else name
-
-
-def in_words(sizes: list[int]) -> str:
-    """Numbers as in "12, 8 and 3"."""
-    return " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
 
 
 def label_items(
@@ -373,73 +349,6 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     p_right = labelled.p_closest[~labelled.likely_unknown]
     labelled.decision += " " + precision_in_words(precision, labelled.min_confidence, p_right)
     return labelled
-
-
-def find_threshold(
-    model: FewShotClassifier,
-    scores: np.ndarray,
-    threshold: float | None = None,
-    unknown_rate: float | None = None,
-    max_false_unknown: float | None = None,
-) -> tuple[float, str]:
-    """The outlier score above which an item of the pile is unknown, and how it was found, in words.
-
-    Parameters
-    ----------
-    model : FewShotClassifier
-        Fitted to the pile; its own threshold is used where none of the next arguments is given.
-    scores : array [n]
-        The outlier scores of the pile.
-    threshold, unknown_rate, max_false_unknown : float, optional
-        As `label_items` takes them.
-    """
-    limit = model.threshold_
-    if unknown_rate is not None:
-        limit = decide.at_share(scores, unknown_rate)
-        part = percent(unknown_rate)
-        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
-        if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
-            decision = decision[:-1] + ", as far as their scores differ."
-    elif max_false_unknown is not None:
-        p = scores if model.shots_ is None else decide.shifted(scores[None], model.shots_, model.shift_)[0]
-        count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
-        limit = decide.at_share(scores, count / len(scores))
-        max_share = percent(max_false_unknown)
-        decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
-    elif threshold is not None:
-        decision = f"An item is called unknown when its outlier score is above {threshold:g}."
-    elif get_solver(model._method).info.score == "probability":
-        decision = f"An item is called unknown when its outlier score is above {limit:g}."
-    else:
-        share = percent(share_of(model)["outlier_share"])
-        decision = f"The {share} of the pile with the highest outlier scores are called unknown."
-    return float(limit), decision
-
-
-def check_decision(
-    method: str = AUTO,
-    outlier_share: float | str = AUTO,
-    threshold: float | None = None,
-    unknown_rate: float | None = None,
-    max_false_unknown: float | None = None,
-    precision: float | None = None,
-    group_detail: float = 0.0,
-) -> None:
-    """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
-    check_detail(group_detail)
-    parts = {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown, "precision": precision}
-    names = [name for name, value in ({"threshold": threshold} | parts).items() if value is not None]
-    if len(names) > 1:
-        raise ValueError(f"{names[0]} and {names[1]} both say what is unknown: give one of them")
-    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < float(outlier_share) < 1):
-        raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
-    for name, share in parts.items():
-        if share is not None and not 0 <= share <= 1:
-            raise ValueError(f"{name} is {share}: give a number between 0 and 1")
-    if threshold is not None and not np.isfinite(threshold):
-        raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
-    if get_solver(method).info.score != "probability" and names in (["max_false_unknown"], ["precision"]):
-        raise ValueError(f"{method} gives no probabilities, which {names[0]} needs: use unknown_rate, or auto")
 
 
 def check_classes(examples: FeatureTable) -> None:

@@ -35,9 +35,10 @@ from handful.features.parquet_file import check_flat, check_pages, open_parquet,
 from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.features.table import free_name, row_names
 from handful.label.base_files import base_parameters
+from handful.label.decision import find_threshold
 from handful.label.expectations import expected_numbers, precision_in_words
 from handful.label.items import add_unknown, check_widths, of_files, read_labelled
-from handful.label.labelling import check_classes, find_threshold
+from handful.label.labelling import check_classes
 from handful.label.outputs import (
     HOLDS_LABELS,
     LABEL_FOLDER,

@@ -280,9 +280,11 @@ def _sorted_place(place: str) -> Parts:
 
 
 def _check_names(move: Move) -> None:
-    """Raise ValueError for files that handful does not sort: only pictures are sorted, and no hidden ones."""
+    """Raise ValueError for files that handful does not sort: only pictures and texts are, and no hidden ones."""
     from handful.backbones.pictures import KNOWN_SUFFIXES
+    from handful.backbones.texts import TEXT_SUFFIXES
 
     suffixes = [os.path.splitext(parts[-1])[1].lower() for parts in move]
-    if suffixes[0] != suffixes[1] or suffixes[0] not in KNOWN_SUFFIXES or any(part[0] == "." for part in move.home):
+    is_sorted = suffixes[0] == suffixes[1] and suffixes[0] in KNOWN_SUFFIXES | TEXT_SUFFIXES
+    if not is_sorted or any(part[0] == "." for part in move.home):
         raise ValueError(f"{in_brief('/'.join(move.home))} is not a picture that handful sorts")

@@ -99,6 +99,7 @@ def write_outputs(
     """
     formats = list(formats)
     check_output(folder, True, formats, sort)
+    exports.check_formats(formats, labelled.pile.texts is not None)
     places = None
     if sort is not None:
         places = plan_places(labelled.pile, label_texts(labelled), folder / SORTED_FOLDER)

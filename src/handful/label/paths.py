@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from handful.features import is_sharded
-from handful.label.exports import TEXT_FORMATS
+from handful.label.exports import check_formats
 from handful.label.items import of_files
 from handful.label.record import Job
 from handful.label.text_items import may_hold_texts
@@ -31,6 +31,8 @@ def check_paths(job: Job, output: Path) -> None:
             raise ValueError(f"--unknown {str(unknown)!r}: give {what}, as the examples are")
         if job.text is not None:
             raise ValueError(f"--text {job.text}: a folder of pictures has no column of texts: leave it out")
+        if job.class_names:
+            raise ValueError(f"--class-names needs texts, but the items are {kind}: leave it out")
         if job.sort is not None and not is_folder:
             raise ValueError("--sort sorts pictures, but a table has none: leave it out")
         if job.engine != "local" and not is_folder and (pile is None or not is_sharded(pile)):
@@ -51,11 +53,7 @@ def _check_texts(job: Job) -> None:
         raise ValueError("--sort sorts files, but the texts are in a table: leave it out")
     if job.engine != "local":
         raise ValueError(f"--engine {job.engine} embeds pictures, but the items are texts: leave it out")
-    if unfit := [name for name in job.formats if name not in TEXT_FORMATS]:
-        raise ValueError(
-            f"--export {unfit[0]} is for pictures, but the items are texts: use "
-            f"{' or '.join(TEXT_FORMATS)}, or labels.csv"
-        )
+    check_formats(job.formats, of_texts=True)
 
 
 def next_results(results: Path) -> Path:

@@ -16,11 +16,14 @@ from handful.core.arrays import at_usual_scale, unit
 from handful.features import FeatureTable
 from handful.label.expectations import EXPECTED_HEAD, expected_in_words, expected_rows, total_of
 from handful.label.labelling import Labelled
+from handful.label.summary import label_texts
+from handful.solving.telling_words import telling_words
 from handful.utils.files import printable
 from handful.utils.shares_in_words import is_low
 
 CORRECTIONS_FILE = "corrections.json"  # as the page calls what it gives
 NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
+MAX_MARKED_WORDS = 15  # of a class, that the page marks in its texts
 MAX_MAP_ROWS = 2000  # rows from which the axes of the map are computed, without UMAP
 Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 
@@ -53,6 +56,7 @@ def write_report(
         tables=_tables(labelled),
         expected=expected,
         run=run,
+        words=words_of_classes(labelled),
         progress=progress,
     )
     report.write(path, contents)
@@ -87,6 +91,19 @@ def _tables(labelled: Labelled) -> list[report.Figures]:
         note += " The labels of a doubtful class need a check."
     title = "How many labels should be right"
     return [report.Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
+
+
+def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
+    """Where items are texts: by class the words that speak for its examples and for the items that have its label."""
+    pile, examples = labelled.pile, labelled.examples
+    if pile.texts is None:
+        return {}
+    texts, labels = list(pile.texts), label_texts(labelled)
+    if examples is not None and examples.texts is not None:
+        texts, labels = [*texts, *examples.texts], [*labels, *map(str, examples.label_names)]
+    classes = [str(name) for name in labelled.classes.tolist()]
+    rows = [np.flatnonzero(np.array(labels, object) == name) for name in classes]
+    return dict(zip(classes, telling_words(texts, rows, MAX_MARKED_WORDS), strict=True))
 
 
 def gallery(items: FeatureTable, folder: Path | None = None) -> report.Gallery:

@@ -87,11 +87,12 @@ def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], table: TableO
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    kinds = ["pictures" if is_picture_path(path) else kind_of(path, table, text) for path in paths]
+    is_of_texts = "text" in source  # a folder may hold both
+    kinds = ["texts" if is_of_texts and of_files(path) else _kind_of_one(path, table, text) for path in paths]
     if len(paths) == 1:
         return "texts" if _has_column(paths[0], source.get("text"), table) else kinds[0]
     for kind, what, is_one in (
-        ("pictures", "picture", is_picture_path),
+        ("pictures", "picture", lambda path: of_files(path) or is_picture_path(path)),
         ("texts", "text", lambda path: of_files(path) or is_text_file(path)),
     ):
         if kind in kinds:
@@ -103,6 +104,10 @@ def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], table: TableO
                 )
             return kind
     raise ValueError("give pictures and folders of pictures, texts and folders of texts, or one single table")
+
+
+def _kind_of_one(path: Path, table: TableOptions | None, text: str | None) -> str:
+    return "pictures" if is_picture_path(path) else kind_of(path, table, text)
 
 
 def _has_column(path: Path, column: str | None, table: TableOptions | None) -> bool:

@@ -70,8 +70,9 @@ def promote_groups(
         own = named[key].examples(examples)
         promoted.setdefault(name, []).extend(own)
         example_total += len(own)
-    promoted_share = sum(group.size for group in named.values()) / (record.unknown - record.set_aside)
-    remaining_share = 1 - example_total / record.items
+    unknown = record.unknown - record.set_aside - record.without_text
+    promoted_share = sum(group.size for group in named.values()) / unknown
+    remaining_share = 1 - example_total / (record.items - record.without_text)
     if remaining_share <= 0:
         raise ValueError("every item of the pile would be an example: nothing is left to label")
     decision = dict(job.decision)

@@ -27,7 +27,6 @@ from handful.label.items import (
     Embedder,
     Progress,
     add_unknown,
-    check_twins,
     kind_of,
     read_examples,
     read_pile,
@@ -37,11 +36,10 @@ from handful.label.labelling import Labelled
 from handful.label.provenance import digest_of, is_own, new_id, remember
 from handful.label.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
 from handful.label.sorting import SORT_WAYS
-from handful.label.text_items import TextSource, embed_items, read_texts
+from handful.label.text_items import read_texts
 from handful.solving.clusters import MAX_DETAIL
 from handful.solving.groups import example_count
 from handful.utils.files import in_brief, printable
-from handful.utils.text import is_blank
 
 RECORD = "results.json"
 MAX_ASKED_ITEMS = 100  # that are worth asking about
@@ -76,7 +74,7 @@ JOB_RULES = Fields(
         "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
         "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
         "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
-        "text": Text(optional=True),
+        "text": Text(optional=True), "class_names": Flag(),
     },
     {"examples", "promoted", "results"},
     optional=True,
@@ -95,7 +93,7 @@ RECORD_RULES = Fields(
         "groups": ListOf(GROUP_RULES), "job": JOB_RULES, "worth_asking": ListOf(COUNT_RULE),  # rows, the best first
         "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
         "comparison": Anything(),  # with the results before, for people
-        "text_column": Text(optional=True),  # of labels.parquet, where items are texts
+        "text_column": Text(optional=True), "without_text": COUNT_RULE,  # of labels.parquet, where items are texts
         "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
         "expected_in_words": Anything(), "decided": Anything(),
     },
@@ -128,6 +126,7 @@ class Job:
     is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
     unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
     text: str | None = None  # the column of texts that the user named
+    class_names: bool = False  # whether the name of a class is one more example of it
 
     @cached_property
     def kind(self) -> str:
@@ -164,15 +163,12 @@ class Job:
 
     def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
         net = load_for(self.kind, self.backbone, self.backbone_options)
-        source = TextSource(self.text, self.table.get("label"), self.strict)
-        examples, pile = read_texts(self.examples, self.pile, source, unknown=self.unknown, results=self.results)
-        if all(map(is_blank, pile.texts or ())):
-            raise ValueError(f"no row of {str(self.pile or self.examples)!r} that should be labelled has a text")
-        examples = embed_items(examples, net, "examples", progress, self.cache)
-        check_twins(examples)
-        pile = embed_items(pile, net, "pile", progress, self.cache)
-        source_of_features = {**pile.source, "backbone_options": dict(self.backbone_options)}
-        return examples, pile.replace(source=source_of_features, base=self.base or net.base)
+        examples, pile = read_texts(
+            self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
+            results=self.results, strict=self.strict, cache=self.cache, class_names=self.class_names, progress=progress,
+        )  # fmt: skip
+        source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+        return examples, pile.replace(source=source, base=self.base or net.base)
 
     def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
         """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone."""
@@ -222,6 +218,7 @@ class Record:
     estimated_share: float | None = None  # of unknowns; None if the user set it
     worth_asking: Sequence[int] = ()  # rows of the items that are most worth an answer, the best first
     text_column: str | None = None  # of the table of labels, where items are texts
+    without_text: int = 0  # items that are unknown because they have no text
 
 
 def marks(items: FeatureTable) -> list[Mark]:
@@ -253,13 +250,17 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         **labelled.share,
         "groups": groups,
         "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
-        **({} if labelled.pile.texts is None else {"text_column": labelled.pile.source.get("text")}),
+        **({} if labelled.pile.texts is None else _about_texts(labelled)),
         "job": None if job is None else job_entries(job),
     }
     if labelled.comparison is not None:
         record["comparison"] = labelled.comparison.entries()
     remember(record["run"], _digest(record))
     return record
+
+
+def _about_texts(labelled: Labelled) -> dict[str, Any]:
+    return {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
 
 
 def _places(items: Any, some: Any) -> list[int]:
@@ -307,7 +308,7 @@ def read_record(folder: Path) -> Record:
     share = record.get("outlier_share") if record.get("outlier_share_interval") else None
     return Record(
         path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share,
-        record.get("worth_asking", ()), record.get("text_column"),
+        record.get("worth_asking", ()), record.get("text_column"), record.get("without_text", 0),
     )  # fmt: skip
 
 
@@ -336,7 +337,7 @@ def _contradiction(record: Mapping[str, Any]) -> str | None:
     asked = record.get("worth_asking", ())
     if len(set(asked)) != len(asked) or any(row >= record["items"] for row in asked):
         return "the items that are worth asking about are not items of the pile"
-    likely_unknown = record["unknown"] - record.get("set_aside", 0)
+    likely_unknown = record["unknown"] - record.get("set_aside", 0) - record.get("without_text", 0)
     if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
         return "more items are in groups than unknown, or more are unknown than there are"
     return None

@@ -1,4 +1,4 @@
-"""Sort pictures into a folder for each label: copy, link or move them, never one over another.
+"""Sort pictures or text files into a folder for each label: copy, link or move them, never one over another.
 
 Everything that can be checked is checked before the first picture is touched. All moves are written to a journal before
 the first one is made, so that even a killed run can be undone.
@@ -108,7 +108,7 @@ def _check_movable(files: Sequence[Path], source: Path) -> None:
 def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> Path:
     """Put each picture of the pile where `plan_places` says, below `folder`."""
     if pile.files is None:
-        raise ValueError("there are no pictures to sort: the items came from a table")
+        raise ValueError("there are no files to sort: the items came from a table")
     _check_room(pile, folder, how)  # again: the results have taken some room
     source, journal, is_new = _source_of(pile), folder / JOURNAL_FILE, not folder.exists()
     moves = [

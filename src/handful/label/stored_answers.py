@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class StoredAnswers:
         column = self.record.text_column
         return column if column in self.others else None
 
-    @property
+    @cached_property
     def texts(self) -> list[str] | None:
         """The text of each item; None if items are no texts."""
         if self.text_column is None:
@@ -113,7 +114,8 @@ def _without_text(columns: Mapping[str, Any], name: str | None, is_unknown: np.n
     """Which rows have no text, where items are texts. Nobody is asked about them."""
     if name is None or name not in columns:
         return np.zeros(len(is_unknown), bool)
-    return np.array([is_blank(text) for text in values_of(columns[name])], bool) & is_unknown
+    texts = values_of(columns[name])
+    return np.array([text is None or (isinstance(text, str) and is_blank(text)) for text in texts], bool) & is_unknown
 
 
 def _examples(record: Record) -> set[str]:

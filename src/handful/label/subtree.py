@@ -67,7 +67,7 @@ class Subtree:
             return None
 
     def is_claim(self, parts: Parts) -> bool:
-        """Whether it is an empty file that reserves a name. No picture is empty."""
+        """Whether it is an empty file: it reserves a name, or it is a text without content."""
         status = self.status(parts)
         return status is not None and S_ISREG(status.st_mode) and status.st_size == 0
 

@@ -20,6 +20,8 @@ from handful.utils.files import printable
 def table_of(labelled: Labelled) -> Any:
     """A labelled pile as a table: the columns of `table_of_answers`, the group and the most similar examples.
 
+    Groups of texts have a name too, made of their telling words.
+
     Parameters
     ----------
     labelled : Labelled
@@ -35,7 +37,11 @@ def table_of(labelled: Labelled) -> Any:
     columns: dict[str, Any] = {}
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
-        columns["group"] = pa.array([k or None for k in group_numbers(labelled)], pa.int64())
+        numbers = group_numbers(labelled)
+        columns["group"] = pa.array([k or None for k in numbers], pa.int64())
+        if any(group.words for group in labelled.groups):
+            by_number = {group.number: group.name for group in labelled.groups}
+            columns["group_name"] = pa.array([by_number.get(k) for k in numbers], pa.string())
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         for k in range(nearest.shape[1]):
             columns[f"nearest_{k + 1}"] = names[nearest[:, k]]

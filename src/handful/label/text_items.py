@@ -10,10 +10,12 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable, concatenate
-from handful.features.cell_table import SUFFIXES
+from handful.features.cell_table import SUFFIXES, peek_cells
 from handful.features.text_table import read_text_table
+from handful.label.backbone_choice import load_for
+from handful.label.class_names import with_class_names
 from handful.label.empty_rows import NO_TEXT
-from handful.label.items import Progress, class_label, is_text_file, of_files
+from handful.label.items import Progress, check_twins, class_label, is_text_file, of_files
 from handful.utils.files import class_name, first_folder, printable
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, is_blank, shortened
@@ -37,57 +39,109 @@ AS_GUESSED = TextSource()
 
 
 def read_texts(
-    examples: Path,
-    pile: Path | None,
-    source: TextSource = AS_GUESSED,
+    examples: str | Path,
+    pile: str | Path | None = None,
+    backbone: Any = "",
     *,
-    unknown: Path | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    unknown: str | Path | None = None,
     results: Sequence[Path] = (),
+    strict: bool = False,
+    cache: Any = True,
+    class_names: bool = False,
+    progress: Progress = lambda what, done, total: None,
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Read examples and pile: texts without features.
+    r"""Read examples and a pile of texts, with features.
 
     Parameters
     ----------
-    examples : Path
-        A table with labels, or a folder that holds one folder of text files for each class.
-    pile : Path, optional
+    examples : str or Path
+        A table (.csv, .tsv, .jsonl, .parquet) with labels, or a folder that holds one folder of text files for each
+        class.
+    pile : str or Path, optional
         A table, or a folder of text files. Without it the pile are the rows of the first table without a label.
-    source : TextSource
-        How they are read.
-    unknown : Path, optional
+    backbone : TextBackbone, str or callable
+        What `handful.backbones.load_backbone` gives or takes; by default the default backbone for texts.
+    text, label : str, optional
+        The columns of texts and of labels in tables. By default they are guessed, and `notes` say so.
+    unknown : str or Path, optional
         Examples of no class: a table, or a folder of text files.
     results : sequence of Path
         Folders of results: text files in them are no part of the pile.
+    strict : bool
+        Whether a file that cannot be read is an error. Otherwise it is skipped.
+    cache : bool or FeatureCache
+        As in `handful.backbones.embed_texts`.
+    class_names : bool
+        Whether the name of each class is one more example of it.
+    progress : callable
+        Called with what is read, how many are done and how many there are.
 
     Returns
     -------
     examples, pile : FeatureTable
         Rows without a text are no examples. They stay in the pile.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> def letters(texts):
+    ...     return [[text.count(letter) for letter in "aeiou"] for text in texts]
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("text,label\na hen,bird\nan owl,bird\na blue whale,\n")
+    ...     examples, pile = read_texts(f"{folder}/t.csv", backbone=letters)
+    >>> examples.label_names, pile.texts, pile.features.tolist()
+    (['bird', 'bird'], ['a blue whale'], [[2.0, 2.0, 0.0, 0.0, 1.0]])
     """
+    network = backbone if getattr(backbone, "kind", "") == "texts" else load_for("texts", backbone)
+    source = TextSource(text, label, strict)
+    places = [None if path is None else Path(path) for path in (pile, unknown)]
+    shown, rest = _read_sources(Path(examples), *places, source, results)
+    if all(map(is_blank, rest.texts or ())):
+        raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
+    shown = with_class_names(shown) if class_names else shown
+    shown = embed_items(shown, network, "examples", progress, cache)
+    check_twins(shown)
+    return shown, embed_items(rest, network, "pile", progress, cache)
+
+
+def _read_sources(
+    examples: Path, pile: Path | None, unknown: Path | None, source: TextSource, results: Sequence[Path]
+) -> tuple[FeatureTable, FeatureTable]:
+    """Examples and pile, without features."""
+    rest: FeatureTable | None
     if of_files(examples):
-        shown, rest = _read_class_folders(examples, source), None
+        shown, rest, column = _read_class_folders(examples, source), None, None
     else:
         shown, rest = _read_labelled(examples, source)
+        column = shown.source["text"]
+    files = {file.resolve() for file in shown.files or ()}
     if unknown is not None:
-        more = read_text_pile(unknown, source, "examples of no class")
+        more = _read_alike(unknown, source, column, "examples of no class")
         names = [f"{unknown.name}/{name}" for name in more.names]
         more = more.replace(paths=names, labels=[UNKNOWN_NAME] * len(more))
-        both = [*shown.skipped, *more.skipped], [*shown.notes, *more.notes]
-        shown = concatenate([shown, more]).replace(skipped=both[0], notes=both[1])
+        files |= {file.resolve() for file in more.files or ()}
+        skipped, notes = [*shown.skipped, *more.skipped], [*shown.notes, *more.notes]
+        shown = concatenate([shown, more]).replace(skipped=skipped, notes=notes)
     shown = _with_text(shown)
     if pile is not None:
-        files = {file.resolve() for file in shown.files or ()}
-        rest = read_text_pile(pile, source, "texts to label", without=files, results=results)
-        column = shown.source["text"]
-        if not of_files(examples) and rest.source["text"] != column and column in rest.others:  # the same as there
-            rest = read_text_pile(pile, source._replace(text=column))
-    elif rest is None:
+        rest = _read_alike(pile, source, column, "texts to label", without=files, results=results)
+    if rest is None:
         raise ValueError("name the folder of texts to label too: handful label EXAMPLES/ PILE/")
-    elif not len(rest):
+    if not len(rest):
         raise ValueError(
             f"every row of {str(examples)!r} has a label: leave the label blank in rows that handful should label"
         )
     return shown, rest
+
+
+def _read_alike(path: Path, source: TextSource, column: str | None, what: str, **files: Any) -> FeatureTable:
+    """Read a pile, from the column of texts that the examples have, if there is one of that name."""
+    items = read_text_pile(path, source, what, **files)
+    if column is None or of_files(path) or items.source["text"] == column or column not in items.others:
+        return items
+    return read_text_pile(path, source._replace(text=column), what)
 
 
 def read_text_pile(
@@ -108,7 +162,8 @@ def read_text_pile(
         )
     if of_files(path) or is_text_file(path):
         return _read_folder(path, source, what, set(without), results)
-    return read_text_table(path, text=source.text, label=source.label).replace(labels=None)
+    label = source.label if source.label is not None and source.label in peek_cells(path).columns else None
+    return read_text_table(path, text=source.text, label=label).replace(labels=None)
 
 
 def read_labelled_texts(path: Path, source: TextSource = AS_GUESSED) -> FeatureTable:

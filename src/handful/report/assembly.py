@@ -38,10 +38,18 @@ class GroupOfUnknowns(Protocol):
     def parts(self) -> Sequence[Any]:
         """If it looks like several kinds: the items of each."""
 
+    @property
+    def words(self) -> Sequence[str]:
+        """Where items are texts: the words that speak for it."""
+
+    @property
+    def part_words(self) -> Sequence[Sequence[str]]:
+        """For each kind the words that tell it from the other kinds."""
+
 
 @dataclass(frozen=True)
 class Gallery:
-    """The names and pictures of some items.
+    """The names and pictures of some items, or their texts.
 
     Parameters
     ----------
@@ -80,6 +88,7 @@ def make_report(
     can_promote: bool = True,
     expected: Expected | None = None,
     run: Run | None = None,
+    words: Mapping[str, Sequence[str]] | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """The report of a labelled pile.
@@ -119,6 +128,8 @@ def make_report(
         How many labels should be right.
     run : Run, optional
         The run that made the answers, and the commands that go on from it.
+    words : mapping of sequence of str, optional
+        Where items are texts: by class the words that speak for it.
     progress : callable
         Called with "report", how many items are done, and of how many.
 
@@ -159,6 +170,7 @@ def make_report(
         can_promote,
         expected or Expected(),
         run or Run(),
+        words or {},
     )
 
 
@@ -166,7 +178,8 @@ def _group(group: GroupOfUnknowns, place_of: Mapping[int, int]) -> Group:
     def places(items: Any) -> list[int]:
         return [place_of[i] for i in items.tolist() if i in place_of]
 
-    return Group(group.name, group.size, places(group.items), [(len(part), places(part)) for part in group.parts])
+    parts = [(len(part), places(part)) for part in group.parts]
+    return Group(group.name, group.size, places(group.items), parts, group.words, group.part_words)
 
 
 def _choose_rows(answers: Answers, groups: Sequence[GroupOfUnknowns]) -> list[int]:

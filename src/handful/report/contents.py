@@ -77,12 +77,18 @@ class Group:
         Its items by their place in the report, the most central first.
     parts : sequence of (int, sequence of int)
         If it looks like several kinds: how many items each kind has, and those in the report.
+    words : sequence of str
+        Where items are texts: the words that speak for it, which the page marks.
+    part_words : sequence of sequences of str
+        For each kind the words that tell it from the other kinds.
     """
 
     name: str
     size: int
     items: Sequence[int]
     parts: Sequence[tuple[int, Sequence[int]]] = ()
+    words: Sequence[str] = ()
+    part_words: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,8 @@ class Report:
         How many labels should be right.
     run : Run
         The run that made the answers.
+    words : mapping of sequence of str
+        Where items are texts: by class the words that speak for it, which the page marks.
     """
 
     title: str
@@ -203,6 +211,12 @@ class Report:
     can_promote: bool = True
     expected: Expected = field(default_factory=Expected)
     run: Run = field(default_factory=Run)
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether items are texts: the page then shows them instead of pictures."""
+        return any(item.text for item in self.items)
 
     def check(self) -> None:
         """Raise ValueError if something in it contradicts something else; the message names the item or group."""

@@ -3,8 +3,8 @@
 The script and the style are inside the page and are allowed by their hashes; the Content-Security-Policy forbids
 everything else. So nothing is loaded from elsewhere, and a picture named `<script>` is only a name.
 
-The items are stored as JSON, their thumbnails in a second block. The script (in `page/`) makes a card only when it
-comes near the window: a page with twenty thousand pictures opens as fast as one with five hundred.
+The items are stored as JSON, their thumbnails in a second block, their texts in a third. The script (in `page/`) makes
+a card only when it comes near the window: a page with twenty thousand pictures opens as fast as one with five hundred.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.report.contents import Group, Item, Report
 from handful.report.html_text import DOUBTFUL_MARK, escape, facts, paragraphs, printable, safe_json, table
+from handful.report.page_texts import page_texts
 from handful.utils.files import write_whole
 from handful.utils.shares_in_words import is_low, percent
 from handful.utils.version import __version__
 
 # One style sheet and one script, made of these files in this order.
-STYLES = ("base.css", "tools.css", "cards.css", "detail.css", "corrections.css", "layout.css")
+STYLES = ("base.css", "tools.css", "cards.css", "detail.css", "corrections.css", "layout.css", "texts.css")
 SCRIPTS = (
-    "data.js", "trust.js", "plots.js", "cards.js", "corrections.js", "chooser.js", "detail.js", "groups.js",
+    "data.js", "trust.js", "plots.js", "texts.js", "cards.js", "corrections.js", "chooser.js", "detail.js", "groups.js",
     "doubts.js", "page.js",
 )  # fmt: skip
+WORDS_IN_NAME = 3  # of a kind in a group
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
 
@@ -59,7 +61,7 @@ def render(report: Report) -> str:
     """
     report.check()
     css, script = _joined(STYLES), _joined(SCRIPTS)
-    count = len(report.skipped)
+    count, things = len(report.skipped), "texts" if report.has_texts else "pictures"
     skipped = (
         f'<li><bdi class="file">{escape(printable(name))}</bdi> <span dir="auto">{escape(reason)}</span></li>'
         for name, reason in report.skipped
@@ -73,7 +75,11 @@ def render(report: Report) -> str:
         trust=_trust(report),
         sentences=paragraphs(report.sentences),
         tables="\n".join(map(table, report.tables)),
+        things=things,
+        things_title=things.capitalize(),
+        find="Find in texts" if report.has_texts else "Find by name",
         data=safe_json(_data(report)),
+        texts=safe_json(_texts(report)),
         pictures=safe_json([_picture(item) for item in report.items]),
         skipped_title=f"{count:,} file{'s' * (count != 1)} skipped, and why" if count else "No file was skipped",
         skipped="\n".join(skipped),
@@ -129,6 +135,7 @@ def _data(report: Report) -> dict[str, Any]:
         "handful": __version__,
         "run": report.run.id or sha256(repr(report.items).encode("utf-8", "replace")).hexdigest()[:32],
         "command": printable(report.run.corrections_command),
+        "words": [[printable(word) for word in report.words.get(name, ())] for name in report.classes],
         "expected": [_expected(report.expected.by_class.get(name)) for name in report.classes],
     }
 
@@ -154,8 +161,23 @@ def _expected(labels: ExpectedLabels | None) -> list[Any] | None:
 
 
 def _group(group: Group) -> list[Any]:
-    parts = [[int(size), list(map(int, items))] for size, items in group.parts]
-    return [printable(group.name), int(group.size), list(map(int, group.items)), parts]
+    words = [*group.part_words, *[()] * (len(group.parts) - len(group.part_words))]
+    parts = [
+        [int(size), list(map(int, items)), ", ".join(map(printable, own[:WORDS_IN_NAME]))]
+        for (size, items), own in zip(group.parts, words, strict=False)
+    ]
+    return [
+        printable(group.name),
+        int(group.size),
+        list(map(int, group.items)),
+        parts,
+        list(map(printable, group.words)),
+    ]
+
+
+def _texts(report: Report) -> list[Any]:
+    """The texts, and the whole lengths of those that are cut; nothing if items are no texts."""
+    return list(page_texts([item.text for item in report.items])) if report.has_texts else [[], {}]
 
 
 def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) -> list[Any]:

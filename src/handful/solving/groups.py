@@ -6,6 +6,7 @@ A person may split a group that looks like several kinds, join two groups, and m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +16,11 @@ import numpy as np
 from handful.core.arrays import to_numpy
 from handful.core.task import Task
 from handful.solving.clusters import MAX_EXEMPLARS, find_clusters, kinds_in, spanning
+from handful.solving.telling_words import telling_words
 
 MIN_EXAMPLES = 5  # of a class made of a group
+WORDS_IN_NAME = 3
+MAX_WORDS = 12  # that speak for a group
 ALL_KINDS = 3  # kinds in a group from which all of its items become examples; of one kind a third
 
 
@@ -38,6 +42,10 @@ class Group:
         If it looks like several kinds: the items of each kind.
     part_spans : sequence of arrays
         For each kind the items that stand for it.
+    words : sequence of str
+        Where items are texts: the words that speak for it, the most telling first.
+    part_words : sequence of sequences of str
+        For each kind the words that tell it from the other kinds of the group.
     """
 
     number: int
@@ -46,11 +54,14 @@ class Group:
     span: np.ndarray | None = None
     parts: Sequence[np.ndarray] = ()
     part_spans: Sequence[np.ndarray] = ()
+    words: Sequence[str] = ()
+    part_words: Sequence[Sequence[str]] = ()
 
     @property
     def name(self) -> str:
-        """What the group is called."""
-        return f"group {self.number}"
+        """What the group is called: by its number, and where items are texts by its telling words."""
+        words = ", ".join(self.words[:WORDS_IN_NAME])
+        return f"group {self.number}: {words}" if words else f"group {self.number}"
 
     @property
     def size(self) -> int:
@@ -93,8 +104,11 @@ class Group:
         if self.kinds == 1:
             return [self]
         spans = [*self.part_spans, *[None] * (self.kinds - len(self.part_spans))]
-        pairs = zip(self.parts, spans, strict=True)
-        return [Group(k, items, self.cohesion, span) for k, (items, span) in enumerate(pairs, 1)]
+        words = [*self.part_words, *[()] * (self.kinds - len(self.part_words))]
+        kinds = zip(self.parts, spans, words, strict=True)
+        return [
+            Group(k, items, self.cohesion, span, words=own_words) for k, (items, span, own_words) in enumerate(kinds, 1)
+        ]
 
     def __repr__(self) -> str:
         kinds = f", looks like {self.kinds} kinds" if self.kinds > 1 else ""
@@ -144,6 +158,30 @@ def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0) -> list
     query = to_numpy(task.query[0])
     context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
     return make_groups(query[unknown], np.flatnonzero(unknown), context, detail)
+
+
+def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:
+    """The groups with the words that speak for each against all other texts, and for each of its kinds.
+
+    texts: those of the whole pile.
+
+    Examples
+    --------
+    >>> texts = ["pesos in dollars", "how many dollars is it", "hi there", "how is it", "dollars to pesos"]
+    >>> with_words([Group(1, np.array([0, 1, 4]), 0.5)], texts)[0].name
+    'group 1: dollars, pesos'
+    """
+    words = iter(telling_words(texts, [rows for group in groups for rows in (group.items, *group.parts)], MAX_WORDS))
+    return [
+        replace(group, words=next(words), part_words=_of_one_list([next(words) for _ in group.parts]))
+        for group in groups
+    ]
+
+
+def _of_one_list(lists: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The words of each list that no other list has."""
+    counts = Counter(word for words in lists for word in words)
+    return [[word for word in words if counts[word] == 1] for words in lists]
 
 
 def split_group(groups: Sequence[Group], number: int) -> list[Group]:

@@ -7,8 +7,9 @@ with the number of texts that have the word (Monroe, Colaresi and Quinn, "Fighti
     z_w     = delta_w / sqrt(1 / (y_w + a_w) + 1 / (x_w + a_w))
 
 Words are ordered by z, so that a rare word does not win by chance, times 1 - log(texts with w) / log(all texts): a word
-that most texts have, such as "the" in English, does not win either. A text counts once for each of its words, whatever
-its length. Two neighbouring words stand as one, if both speak for the group and mostly occur together.
+that many texts have, such as "the" in English, does not win either. A word that more than a tenth of the other texts
+have is none. A text counts once for each of its words, whatever its length. Two neighbouring words stand as one, if
+both speak for the group and mostly occur together.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ import numpy as np
 
 MAX_TEXT_CHARACTERS = 5_000  # of one text, read from its beginning
 MIN_TEXT_CHARACTERS = 200  # of one text, even where there are very many
-MAX_CHARACTERS = 20_000_000  # of all texts together, about
+MAX_CHARACTERS = 10_000_000  # of all texts together, about
 MAX_WORD_CHARACTERS = 40  # a longer run of letters is no word: base64, a hash
 MIN_TEXTS = 2  # of a group that have a telling word; a word of one text says nothing about others
 MIN_SCORE = 0.6  # of a telling word
+MAX_SHARE_ELSEWHERE = 0.1  # of all other texts have a telling word, but for one text
 FEW_TEXTS = 50  # added to the number of texts, so that in a few texts a word may be in most of them
 PAIR_COVERS = 0.5  # of the texts of both words have the pair: then it stands for both
 PAIR_BALANCE = 0.3  # the lower score of a pair's words against the higher: so "the weather" is "weather"
 PRIOR_SHARE, PRIOR_COUNT = 0.1, 0.5  # the prior of a word: this part of its texts, and this many more
+ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")  # `_word_pattern`, for texts that need no more: it is faster
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # kana and Han
 
 
@@ -86,7 +89,8 @@ def split_words(text: str) -> list[str]:
     ["what's", 'my', 'pin', 'code', 'strasse', '5', '汇', '率']
     """
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
-    return [word for word in _word_pattern().findall(folded) if len(word) <= MAX_WORD_CHARACTERS]
+    pattern = ASCII_WORD if folded.isascii() else _word_pattern()
+    return [word for word in pattern.findall(folded) if len(word) <= MAX_WORD_CHARACTERS]
 
 
 def join_words(words: Iterable[str]) -> str:
@@ -126,7 +130,8 @@ class _Counts:
     def of(cls, flat: np.ndarray, owners: np.ndarray, text_count: int) -> _Counts:
         terms, columns = np.unique(flat, return_inverse=True)
         width = max(1, len(terms))
-        owners, columns = np.divmod(np.unique(owners * width + columns.reshape(-1)), width)  # a text counts once
+        places = np.sort(owners * width + columns.reshape(-1))  # sorting is much faster than np.unique here
+        owners, columns = np.divmod(places[np.diff(places, prepend=-1) > 0], width)  # a text counts once
         totals = np.bincount(columns, minlength=len(terms))
         common = totals >= MIN_TEXTS
         kept = common[columns]
@@ -147,8 +152,9 @@ class _Counts:
         ours, theirs = inside + prior, rest + prior
         # 1 more: if there is only one word, the others have no part
         other_ours, other_theirs = ours.sum() - ours + 1, theirs.sum() - theirs + 1
-        z = (np.log(ours / other_ours) - np.log(theirs / other_theirs)) / np.sqrt(1 / ours + 1 / theirs)
-        return z * (1 - np.log(self.totals) / np.log(len(self.starts) + FEW_TEXTS))
+        z: np.ndarray = (np.log(ours / other_ours) - np.log(theirs / other_theirs)) / np.sqrt(1 / ours + 1 / theirs)
+        z *= 1 - np.log(self.totals) / np.log(len(self.starts) + FEW_TEXTS)
+        return z
 
 
 def _choose(rows: np.ndarray, spelled: Sequence[str], singles: _Counts, pairs: _Counts, count: int) -> list[str]:
@@ -157,6 +163,9 @@ def _choose(rows: np.ndarray, spelled: Sequence[str], singles: _Counts, pairs: _
         return []
     inside = singles.inside(rows)
     scores = singles.scores(inside)
+    text_count = len(singles.starts) - 1
+    too_common = singles.totals - inside > MAX_SHARE_ELSEWHERE * (text_count - len(rows)) + 1
+    scores[too_common] = -np.inf
     best = np.flatnonzero((inside >= MIN_TEXTS) & (scores >= MIN_SCORE))
     candidates = [(float(scores[n]), (int(singles.terms[n]),)) for n in best]
     pairs_inside = pairs.inside(rows)

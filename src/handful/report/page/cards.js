@@ -70,13 +70,14 @@ class CardList {
   }
 }
 
-const made = new Map(); // cards near the window, and a few more: id -> {unknown, doubt, node}
+const made = new Map(); // cards near the window, and a few more: id -> {unknown, doubt, find, node}
 
 function cardOf(id, at, of) {
   const item = items[id];
   let card = made.get(id);
-  if (card?.unknown !== item.unknown || card.doubt !== item.doubt) {
-    card = { unknown: item.unknown, doubt: item.doubt, node: makeCard(item) };
+  const find = areTexts ? now.find : ""; // it is marked in texts
+  if (card?.unknown !== item.unknown || card.doubt !== item.doubt || card.find !== find) {
+    card = { unknown: item.unknown, doubt: item.doubt, find, node: makeCard(item) };
     made.set(id, card);
   }
   card.node.setAttribute("aria-posinset", at + 1);
@@ -85,7 +86,7 @@ function cardOf(id, at, of) {
 }
 
 function makeCard(item) {
-  const open = thumbButton(item);
+  const open = thumbButton(item, {});
   const bar = make("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--at", `${100 * range.share(item.score)}%`);
   const label = make("p", { class: "label" });
@@ -120,9 +121,13 @@ function nameOf(item) {
   return line;
 }
 
-function thumbButton(item, attributes = {}) {
-  const button = make("button", { type: "button", class: "open", "aria-label": item.name, "data-id": item.id, ...attributes });
-  button.append(thing === "item" ? make("bdi", {}, item.name) : pictureOf(pictures[item.id]));
+function thumbButton(item, attributes = { title: item.name }) {
+  const button = make("button", { type: "button", class: "open", "data-id": item.id, ...attributes });
+  if (areTexts) button.append(excerptOf(item));
+  else {
+    button.setAttribute("aria-label", item.name);
+    button.append(thing === "item" ? make("bdi", {}, item.name) : pictureOf(pictures[item.id]));
+  }
   button.addEventListener("click", () => showDetail(item));
   return button;
 }
@@ -136,8 +141,8 @@ function nearestOf(item) {
   for (const near of item.near.slice(0, 4)) {
     const picture = pictures[near];
     if (picture) line.append(pictureOf(picture), make("bdi", { class: "hid" }, exampleName(near), ", "));
-    else line.append(make("bdi", {}, exampleName(near)), " ");
+    else line.append(make("bdi", {}, exampleInShort(near)), " ");
   }
-  line.title = item.near.map(exampleName).join("\n");
+  line.title = item.near.map(exampleInShort).join("\n");
   return line;
 }

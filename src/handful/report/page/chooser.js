@@ -55,7 +55,7 @@ function openChooser(item, beside, naming = false) {
     sheet.hidePopover();
     beside.focus();
   };
-  sheet.replaceChildren(make("p", { class: "about-item", dir: "auto" }, ...wrapping(item.name)), makeChooser(item, close));
+  sheet.replaceChildren(make("p", { class: "about-item", dir: "auto" }, ...(areTexts ? [inShort(item)] : wrapping(item.name))), makeChooser(item, close));
   sheet.showPopover();
   opener = beside;
   placeSheet();

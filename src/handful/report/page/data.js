@@ -18,8 +18,10 @@ function takeData(id) {
 
 const data = takeData("data");
 const pictures = takeData("pictures");
+const [texts, lengths] = takeData("texts"); // lengths: of whole texts, where the page holds only the beginning
 const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, note, file], id) => ({
-  id, name, closest, near, note, file, small: name.toLowerCase(),
+  id, name, closest, near, note, file, small: (texts[id] ? `${name}\n${texts[id]}` : name).toLowerCase(),
+  matched: true, // what somebody looks for is in its name or text
   example: kind === 2,
   unknownAtFirst: kind === 1, // at the threshold that the labels were made with
   unknown: kind === 1,
@@ -29,8 +31,9 @@ const items = data.items.map(([name, kind, closest, confidence, otherwise, score
 }));
 const pile = items.filter((item) => !item.example);
 const calibrated = pile.some((item) => !Number.isNaN(item.chance));
-const thing = pictures.some(Boolean) ? "picture" : "item";
-const aThing = thing === "item" ? "an item" : "a picture";
+const areTexts = texts.length > 0;
+const thing = areTexts ? "text" : pictures.some(Boolean) ? "picture" : "item";
+const aThing = thing === "item" ? "an item" : `a ${thing}`;
 const things = (n) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 
 // From the lowest outlier score to the highest; items without a score last.
@@ -70,7 +73,13 @@ const className = (k) => data.classes[k] ?? data.unknown; // an example of none 
 const labelOf = (item) => (item.unknown ? data.unknown : data.classes[item.closest]);
 const sureAs = (item, unknown) => (unknown === item.unknownAtFirst ? item.confidence : item.otherwise);
 const sureOf = (item) => sureAs(item, item.unknown);
-const matches = (item) => (!now.find || item.small.includes(now.find)) && (!now.only || item.example || Boolean(item.doubt));
+const matches = (item) => item.matched && (!now.only || item.example || Boolean(item.doubt));
+
+// Long texts are searched once for each change of what is looked for, not at each drawing.
+function find(text) {
+  now.find = text.trim().toLowerCase();
+  for (const item of items) item.matched = !now.find || item.small.includes(now.find);
+}
 
 // ---- Orders --------------------------------------------------------------------------------------------------------
 

@@ -48,10 +48,10 @@ function drawDetail(item) {
   detail.dataset.id = item.id;
   const name = make("h2", { id: "detail-name", dir: "auto" }, ...wrapping(item.name));
   const about = make("div", {}, name, factsOf(item));
-  if (item.file) about.append(make("p", { class: "note" }, make("a", { href: item.file, target: "_blank", rel: "noreferrer" }, "Open the file"), " in its full size"));
+  if (item.file) about.append(make("p", { class: "note" }, make("a", { href: item.file, target: "_blank", rel: "noreferrer" }, "Open the file"), areTexts ? "" : " in its full size"));
   if (canCorrect && !item.example) about.append(make("h3", {}, "Is the label wrong? It is"), makeChooser(item));
   if (item.near.length) about.append(make("h3", {}, "Nearest examples"), nearestList(item));
-  stage.replaceChildren(make("div", { class: "about" }, pictureOf(pictures[item.id]), about));
+  stage.replaceChildren(make("div", { class: "about" }, areTexts ? wholeText(item) : pictureOf(pictures[item.id]), about));
   stage.scrollTop = 0;
   const at = looked.ids.indexOf(item.id);
   before.disabled = at < 1;
@@ -81,7 +81,8 @@ function nearestList(item) {
   for (const near of item.near) {
     const picture = typeof near === "number" ? pictures[near] : null;
     const label = typeof near === "number" ? [make("b", {}, className(items[near].closest)), " "] : [];
-    list.append(make("li", {}, ...(picture ? [pictureOf(picture)] : []), make("bdi", {}, ...label, ...wrapping(exampleName(near)))));
+    const name = areTexts ? [exampleInShort(near)] : wrapping(exampleName(near));
+    list.append(make("li", { dir: "auto" }, ...(picture ? [pictureOf(picture)] : []), make("bdi", {}, ...label, ...name)));
   }
   return list;
 }

@@ -10,11 +10,11 @@ const strips = data.groups.flatMap(([name, size, members, parts], k) => {
   const title = make("h3", { id: `k${k}` }, make("bdi", {}, name), " ", make("small", {}, things(size)));
   if (mixed) title.append(make("small", { class: "mixed" }, `looks like ${count(parts.length)} kinds: ${parts.map((_, n) => `${k + 1}.${n + 1}`).join(", ")}`));
   kinds.append(title);
-  return mixed ? parts.map(([many, some], n) => stripOf(`k${k}`, `${k + 1}.${n + 1}, ${things(many)}`, many, some)) : [stripOf(`k${k}`, "", size, members)];
+  return mixed ? parts.map(([many, some, words], n) => stripOf(`k${k}`, `${k + 1}.${n + 1}, ${things(many)}${words ? `: ${words}` : ""}`, many, some)) : [stripOf(`k${k}`, "", size, members)];
 });
 function stripOf(title, text, size, members) {
   const list = make("ul", { role: "list", class: "strip", ...(text ? { "aria-label": text } : { "aria-labelledby": title }) });
-  kinds.append(...(text ? [make("p", { class: "note part" }, text)] : []), list);
+  kinds.append(...(text ? [make("p", { class: "note part", dir: "auto" }, text)] : []), list);
   return { list, ids: members.slice(0, STRIP), more: size - Math.min(size, STRIP, members.length) };
 }
 if (strips.length) {
@@ -41,7 +41,7 @@ const approach = new IntersectionObserver((seen) => {
 for (const { list } of strips) approach.observe(list);
 
 function fillStrip({ list, ids, more }) {
-  list.append(...ids.map((id) => make("li", {}, thumbButton(items[id], { title: items[id].name }))));
+  list.append(...ids.map((id) => make("li", {}, thumbButton(items[id]))));
   if (more) list.append(make("li", { class: "more" }, `and ${count(more)} more`));
   markStrips();
 }

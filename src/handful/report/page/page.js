@@ -19,7 +19,7 @@ function makeGroup(name, k) {
   const marks = trust?.doubtful ? [" ", doubtMark()] : [];
   const heading = make("h2", { id: `h${k}` }, make("bdi", {}, name), " ", total, ...(trust ? [" ", right] : []), ...marks);
   const section = make("section", { id: `g${k}`, class: unknown ? "unknown" : "known", "aria-labelledby": `h${k}` });
-  section.append(heading, ...(examples.length ? [strip] : []), ...(unknown ? [kinds] : []), cards, empty);
+  section.append(heading, ...wordsLine(data.words[k]), ...(examples.length ? [strip] : []), ...(unknown ? [kinds] : []), cards, empty);
   const sum = make("b");
   const link = make("li", { class: section.className }, make("a", { href: `#g${k}` }, make("bdi", {}, name), " ", ...(marks.length ? [doubtMark(), " "] : []), sum));
   if (!unknown) {
@@ -60,6 +60,7 @@ const map = new PointMap(byId("points"), byId("tip"), points, data.classes, {
     const label = item.example ? ["example of ", data.classes[item.closest] ?? "none of the classes"] : ["", labelOf(item)];
     const score = item.example ? "" : `, outlier score ${range.text(item.score)}`;
     const lines = make("div", {}, make("p", { class: "name", dir: "auto" }, ...wrapping(item.name)));
+    if (areTexts) lines.append(excerptOf(item));
     lines.append(make("p", {}, label[0], make("bdi", {}, label[1]), score));
     tip.replaceChildren(...(pictures[item.id] ? [pictureOf(pictures[item.id])] : []), lines);
   },
@@ -69,7 +70,8 @@ const map = new PointMap(byId("points"), byId("tip"), points, data.classes, {
 // Scrolls to the item's card and gives it the focus.
 function goTo(item) {
   if (!matches(item)) {
-    byId("filter").value = now.find = "";
+    byId("filter").value = "";
+    find("");
     byId("only").checked = now.only = false;
     refresh();
   }
@@ -113,7 +115,7 @@ function drawCards() {
     grid.look(tops[n], innerHeight, MARGIN);
     grid.draw();
     if (examples.length && !strip.firstChild && Math.abs(tops[n]) < innerHeight + MARGIN) {
-      strip.append(...examples.map((item) => make("li", {}, thumbButton(item, { title: item.name }))));
+      strip.append(...examples.map((item) => make("li", {}, thumbButton(item))));
     }
   });
   if (made.size > 800) for (const [id, { node }] of made) if (!node.isConnected) made.delete(id);
@@ -126,7 +128,7 @@ function drawEdge() {
   const unknown = scored.filter((item) => item.unknown).slice(0, 3);
   const side = (list, name) => make("div", { class: name, role: "group" },
     make("span", { class: "note" }, name === "known" ? "barely labelled" : "barely unknown"),
-    ...list.map((item) => thumbButton(item, { title: item.name })));
+    ...list.map((item) => thumbButton(item)));
   byId("edge").replaceChildren(side(known, "known"), side(unknown, "unknown"));
   byId("edge").hidden = thing === "item" || !scored.length;
 }
@@ -168,7 +170,7 @@ function refresh() {
   byId("doubts").textContent = count(doubts);
   byId("nothing").hidden = matchCount > 0 || (pile.length > 0 && !filtered);
   byId("nothing").textContent = !pile.length ? "The pile is empty."
-    : now.find ? `No ${thing} has this in its name.` : `No ${thing} is worth a look.`;
+    : now.find ? `No ${thing} has this ${areTexts ? "in it or " : ""}in its name.` : `No ${thing} is worth a look.`;
   for (const group of groups) {
     const visible = group.grid.ids.length;
     group.sum.textContent = count(group.size);
@@ -243,7 +245,7 @@ byId("reset").addEventListener("click", () => {
   slider.focus();
 });
 byId("filter").addEventListener("input", (event) => {
-  now.find = event.target.value.trim().toLowerCase();
+  find(event.target.value);
   soon();
 });
 byId("only").addEventListener("change", (event) => {
@@ -278,6 +280,8 @@ byId("map-note").textContent = `${things(points.length)}; those that look alike 
   (lost ? `; ${things(lost)} without a place` : "");
 byId("map").hidden = !points.length;
 document.body.classList.toggle("bare", thing === "item");
+document.body.classList.toggle("texts", areTexts);
+if (areTexts) document.body.style.setProperty("--lines", linesOfCards());
 document.body.classList.toggle("foldered", pile.some((item) => item.name.includes("/")));
 
 new ResizeObserver(eachFrame(() => {

@@ -124,7 +124,7 @@ class Project(Checking):
 
     def run(self, method: str = "auto", outlier_share: float | str = "auto") -> Job:
         """Start a job that embeds the remaining items and labels all those without a label."""
-        from handful.label.labelling import check_decision
+        from handful.label.decision import check_decision
 
         check_decision(method, outlier_share)
         state = self._state

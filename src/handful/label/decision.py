@@ -1,0 +1,82 @@
+"""What is called unknown: the options that say it, and the threshold that follows from them."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+
+from handful.core import decide
+from handful.core.parameters import AUTO, is_auto
+from handful.estimators.classifier import FewShotClassifier
+from handful.label.summary import share_of
+from handful.solving import get_solver
+from handful.solving.clusters import check_detail
+from handful.utils.shares_in_words import percent
+
+
+def find_threshold(
+    model: FewShotClassifier,
+    scores: np.ndarray,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+) -> tuple[float, str]:
+    """The outlier score above which an item of the pile is unknown, and how it was found, in words.
+
+    Parameters
+    ----------
+    model : FewShotClassifier
+        Fitted to the pile; its own threshold is used where none of the next arguments is given.
+    scores : array [n]
+        The outlier scores of the pile.
+    threshold, unknown_rate, max_false_unknown : float, optional
+        As `label_items` takes them.
+    """
+    limit = model.threshold_
+    if unknown_rate is not None:
+        limit = decide.at_share(scores, unknown_rate)
+        part = percent(unknown_rate)
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
+        if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
+            decision = decision[:-1] + ", as far as their scores differ."
+    elif max_false_unknown is not None:
+        p = scores if model.shots_ is None else decide.shifted(scores[None], model.shots_, model.shift_)[0]
+        count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
+        limit = decide.at_share(scores, count / len(scores))
+        max_share = percent(max_false_unknown)
+        decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
+    elif threshold is not None:
+        decision = f"An item is called unknown when its outlier score is above {threshold:g}."
+    elif get_solver(model._method).info.score == "probability":
+        decision = f"An item is called unknown when its outlier score is above {limit:g}."
+    else:
+        share = percent(share_of(model)["outlier_share"])
+        decision = f"The {share} of the pile with the highest outlier scores are called unknown."
+    return float(limit), decision
+
+
+def check_decision(
+    method: str = AUTO,
+    outlier_share: float | str = AUTO,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+    precision: float | None = None,
+    group_detail: float = 0.0,
+) -> None:
+    """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
+    check_detail(group_detail)
+    parts = {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown, "precision": precision}
+    names = [name for name, value in ({"threshold": threshold} | parts).items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{names[0]} and {names[1]} both say what is unknown: give one of them")
+    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < float(outlier_share) < 1):
+        raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
+    for name, share in parts.items():
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"{name} is {share}: give a number between 0 and 1")
+    if threshold is not None and not np.isfinite(threshold):
+        raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
+    if get_solver(method).info.score != "probability" and names in (["max_false_unknown"], ["precision"]):
+        raise ValueError(f"{method} gives no probabilities, which {names[0]} needs: use unknown_rate, or auto")

@@ -1,0 +1,426 @@
+"""The report of a pile of texts, used in a headless Chromium: cards, marked words, search, the whole text, groups."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from test_pile_report import Parts, luminance, settled, words
+
+from handful.features import FeatureTable
+from handful.label.labelling import label_items
+from handful.label.pile_report import run_of, write_report
+from handful.report import Item, Report, render
+from handful.report.page_texts import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, longest_text, page_texts
+
+TOPICS = {
+    "money": [
+        "what is the exchange rate in {}",
+        "the exchange rate for dollars, please",
+        "{} exchange rate in dollars",
+    ],
+    "light": ["please switch the lights off in {}", "lights in the {} on", "dim the lights for {} a little"],
+    "song": ["skip this, play the next song by {}", "next song, please", "is the next song of {} a good one"],
+    "taxi": ["call me a taxi to {}", "a taxi for two to the {} please", "how much is the taxi in {}"],
+}
+FILLERS = [f"{a}{b}" for a in ("ken", "bru", "mal", "tor", "vex") for b in ("ya", "nei", "awi", "ino")]
+HUGE = "the exchange rate " + "lorem ipsum " * 90_000 + "the end of it"  # more than 1 MB
+NASTY = {
+    "script": "<script>pwned = 1</script> exchange rate",
+    "end": "</script><script>pwned = 2</script><!--<script>",
+    "image": "<img src=x onerror='pwned = 3'> exchange rate <b>bold</b> &amp; <mark>marked</mark>",
+    "formula": '=HYPERLINK("https://example.org"; "exchange rate")',
+    "template": "$title ${css} ${alert(1)} {{7*7}}",
+    "nul": "exchange\0rate \x01\x1b[31m\u2028\u2029 in dollars",
+    "hebrew": "מה שער הדולר היום exchange rate",
+    "override": "\u202eexchange rate\u202c abc",
+    "emoji": "👩‍👩‍👧‍👦🏳️‍🌈 exchange rate 🙂" * 40,
+    "long word": "x" * 3000,
+    "lines": "first line\nsecond line" + "\n" * 400 + "last line",
+    "zalgo": "e" + "\u0301" * 900,
+    "surrogate": "exchange \udce9 rate",
+    "huge": HUGE,
+    "empty": "",
+    "blank": " \t\n",
+}
+
+
+def features(topic, count, seed):
+    centre = 2 * np.eye(8)[list(TOPICS).index(topic)]
+    return np.random.default_rng(seed).normal(scale=0.25, size=(count, 8)) + centre
+
+
+def table(topics, count, seed, **more):
+    texts = [TOPICS[topic][k % 3].format(FILLERS[(seed + 7 * k) % 20]) for topic in topics for k in range(count)]
+    rows = np.concatenate([features(topic, count, seed + n) for n, topic in enumerate(topics)])
+    return FeatureTable(rows.astype(np.float32), texts=texts, **more)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """Two classes and two groups of unknowns; the texts of NASTY are among those of money."""
+    examples = table(["money", "light"], 4, 50, labels=["money"] * 4 + ["light"] * 4)
+    pile = table(list(TOPICS), 20, 1)
+    nasty = FeatureTable(features("money", len(NASTY), 9).astype(np.float32), texts=[*NASTY.values()])
+    both = np.concatenate([pile.features, nasty.features])
+    names = [f"ticket {n}" for n in range(80)] + [*NASTY]
+    return label_items(examples, FeatureTable(both, paths=names, texts=[*pile.texts, *nasty.texts]))
+
+
+@pytest.fixture(scope="module")
+def report_file(labelled, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    write_report(labelled, folder / "report.html", "Tickets", lambda *step: None, run_of("a" * 32, folder))
+    return folder / "report.html"
+
+
+@pytest.fixture
+def visit(page, report_file):
+    """Open the page. Whatever the test does: no request leaves, no error is logged, no policy is violated."""
+    problems = []
+    listeners = {
+        "console": lambda message: problems.append(message.text),
+        "pageerror": lambda error: problems.append(str(error)),
+        "dialog": lambda dialog: (problems.append(dialog.message), dialog.dismiss()),
+        "request": lambda r: r.url.startswith(("file:", "data:", "blob:")) or problems.append(r.url),
+    }
+
+    def open_page(width=1280, height=900, scheme="light", path=report_file):
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        page.goto(path.as_uri())
+        page.evaluate("localStorage.clear()")
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    yield open_page
+    assert page.evaluate("typeof pwned") == "undefined"
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    assert problems == []
+
+
+def look_at(page, selector):
+    page.locator(selector).first.evaluate("e => e.scrollIntoView({behavior: 'instant'})")
+    settled(page)
+
+
+def search(page, text):
+    page.fill("#filter", text)
+    settled(page)
+
+
+def card_of(page, name):
+    """The card of an item, found by its name: every card has it."""
+    search(page, name)
+    look_at(page, "main section:not([hidden]) .cards")
+    return page.locator(".cards:not(.probe) .card").filter(has=page.locator(f'.name[title="{name}"]'))
+
+
+def is_within(page):
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+# ---- Cards ----------------------------------------------------------------------------------------------------------
+
+
+def test_cards_show_their_texts_and_the_page_speaks_of_texts(visit):
+    page = visit()
+    look_at(page, "#g0")
+    assert re.match(r"light 2\d texts, 4 examples ", words(page, "#h0"))
+    assert "lights" in page.locator("#g0 .card .text").first.inner_text()
+    assert "picture" not in page.inner_text("body").lower()
+    assert "a text is set aside as unknown" in page.inner_text("#scale")
+    assert page.locator("#g0 .card img, #g0 .none").count() == 0
+
+
+def test_words_that_speak_for_the_class_of_a_card_are_marked(visit):
+    page = visit()
+    look_at(page, "#g1")
+    card = page.locator("#g1 .card").filter(has_text="the exchange rate for dollars, please").first
+    assert card.locator("mark").all_inner_texts() == ["exchange rate", "dollars"]
+    assert "exchange rate" in words(page, "#g1 .words")
+    look_at(page, "#g0")
+    marks = set(page.locator("#g0 .card mark").all_inner_texts())
+    assert {"lights"} <= {word for mark in marks for word in mark.split()}
+    assert "exchange rate" not in marks
+
+
+def test_marks_follow_the_threshold(visit):
+    """An unknown text that becomes known at another threshold has the words of its class marked."""
+    page = visit()
+    look_at(page, "#g2 .cards")
+    name = page.locator("#g2 .card:has(mark) .name").first.get_attribute("title")
+    before = card_of(page, name).locator("mark").all_inner_texts()
+    page.fill("#threshold", "1000")
+    settled(page)
+    after = card_of(page, name).locator("mark:not(.hit)").all_inner_texts()
+    assert before
+    assert after != before
+
+
+def test_texts_without_a_group_of_their_own_are_not_marked_as_a_class(visit, labelled):
+    grouped = np.concatenate([group.items for group in labelled.groups])
+    alone = np.setdiff1d(np.flatnonzero(labelled.unknown), grouped)
+    page = visit()
+    for row in alone[:2]:
+        assert card_of(page, labelled.pile.names[row]).locator("mark:not(.hit)").count() == 0
+
+
+def test_nearest_examples_are_texts(visit):
+    page = visit()
+    look_at(page, "#g0")
+    assert "lights" in page.locator("#g0 .card .near").first.inner_text()
+    page.locator("#g0 .card .open").first.click()
+    nearest = page.locator("#detail .stage li").all_inner_texts()
+    assert len(nearest) == 3
+    assert all(re.match(r"light\s.*\blights\b", text, re.S) for text in nearest)
+
+
+def test_examples_are_texts_too_and_open_large(visit):
+    page = visit()
+    look_at(page, "#g1 .examples")
+    example = page.locator("#g1 .examples .open").first
+    assert example.inner_text().startswith("what is the exchange rate in")
+    example.click()
+    assert page.locator("#detail .whole").inner_text().startswith("what is the exchange rate in")
+    assert "example of money" in words(page, "#detail dl")
+
+
+def test_the_map_shows_the_text_of_a_point(visit, labelled):
+    page = visit()
+    look_at(page, "#map")
+    page.locator("#points").focus()
+    page.keyboard.press("ArrowRight")
+    text_of = dict(zip(labelled.pile.names, labelled.pile.texts, strict=True))
+    text_of |= dict(zip(labelled.examples.names, labelled.examples.texts, strict=True))
+    text = page.locator("#tip .text").evaluate("e => e.textContent")
+    assert text
+    assert text_of[page.inner_text("#tip .name")].startswith(text)
+
+
+# ---- Search ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_search_finds_texts_by_their_words_and_marks_them(visit):
+    page = visit()
+    assert page.get_by_role("searchbox", name="Find in texts").count() == 1
+    search(page, "NEXT Song")
+    assert page.inner_text("#found") == "20 texts found"
+    look_at(page, "#g2 .cards")
+    hits = page.locator("#g2 .card").first.locator("mark.hit")
+    assert hits.all_inner_texts() == ["next song"]
+    search(page, "ticket 7")  # by name, as before: 7 and 70 to 79
+    assert page.inner_text("#found") == "11 texts found"
+    search(page, "in no text at all")
+    assert page.inner_text("#nothing") == "No text has this in it or in its name."
+
+
+def test_what_is_far_in_a_text_is_shown_where_it_was_found(visit):
+    page = visit()
+    search(page, "last line")
+    look_at(page, "main section:not([hidden]) .cards")
+    card = page.locator(".cards:not(.probe) .card")
+    assert card.count() == 1
+    assert card.locator(".text").inner_text().startswith("…")
+    assert card.locator("mark.hit").inner_text() == "last line"
+
+
+@pytest.mark.parametrize("text", ["(", "[a-", "\\", ".*", "$", "🙂", "<script>", "a|b", "{1}", "-", "/"])
+def test_signs_in_the_search_are_only_signs(visit, text):
+    page = visit()
+    search(page, text)
+    expected = sum(text in f"{name}\n{own}" for name, own in NASTY.items()) + (text == "\\")  # of the surrogate
+    assert page.inner_text("#found") == f"{expected} text{'' if expected == 1 else 's'} found"
+
+
+# ---- Large ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_large_view_shows_the_whole_text_with_its_lines(visit):
+    page = visit()
+    card_of(page, "lines").locator(".open").click()
+    body = page.locator("#detail .body")
+    assert body.evaluate("e => e.textContent") == NASTY["lines"]
+    assert body.evaluate("e => getComputedStyle(e).whiteSpace") == "pre-wrap"
+    box = page.locator("#detail .whole")
+    assert box.evaluate("e => e.scrollHeight > e.clientHeight")
+    box.focus()
+    page.keyboard.press("End")
+    page.wait_for_timeout(300)
+    assert box.evaluate("e => e.scrollTop") > 0
+
+
+def test_a_text_of_a_megabyte_is_cut_and_the_page_says_so(visit, report_file):
+    assert report_file.stat().st_size < 1_000_000
+    page = visit()
+    card = card_of(page, "huge")
+    assert len(card.locator(".text").evaluate("e => e.textContent")) <= 601
+    card.locator(".open").click()
+    assert page.inner_text("#detail .cut") == f"The page holds the first 20,000 of its {len(HUGE):,} characters."
+    assert len(page.locator("#detail .body").evaluate("e => e.textContent")) == 20_000
+    assert is_within(page)
+
+
+def test_keys_step_from_text_to_text_and_correct_labels(visit):
+    page = visit()
+    look_at(page, "#g0")
+    page.locator("#g0 .card .open").first.click()
+    first = page.inner_text("#detail .body")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#detail .body") != first
+    page.keyboard.press("2")
+    assert page.inner_text("#correction-count") == "1 correction"
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#detail:not([open])", state="attached")
+    assert page.locator(".card .correct.corrected").inner_text() == "→ money"
+
+
+# ---- Corrections, groups --------------------------------------------------------------------------------------------
+
+
+def test_a_card_is_corrected_by_a_key_and_by_its_pencil(visit, tmp_path):
+    page = visit()
+    look_at(page, "#g1")
+    page.locator("#g1 .card .open").first.focus()
+    page.keyboard.press("1")
+    page.keyboard.press("Tab")
+    page.locator("#g1 .card .correct").nth(1).click()
+    assert re.search("exchange|rate", page.inner_text("#chooser .about-item"))
+    page.locator("#chooser .choice", has_text="none of these").click()
+    assert page.inner_text("#correction-count") == "2 corrections"
+    with page.expect_download() as download:
+        page.click("#corrections-json")
+    download.value.save_as(tmp_path / "c.json")
+    entries = json.loads((tmp_path / "c.json").read_text("utf-8"))["corrections"]
+    assert sorted(entry["label"] for entry in entries) == ["light", "unknown"]
+
+
+def test_groups_are_called_by_their_words(visit, labelled):
+    page = visit()
+    look_at(page, "#k0")
+    titles = [words(page, f"#k{k} bdi") for k in range(len(labelled.groups))]
+    assert titles == [group.name for group in labelled.groups]
+    assert any("song" in title for title in titles)
+    assert any("taxi" in title for title in titles)
+    look_at(page, "#g2 .strip")
+    page.wait_for_selector("#g2 .strip .open")
+    strip = page.locator("#g2 .strip .open").first
+    assert set(strip.locator("mark").all_inner_texts()) & set(labelled.groups[0].words)
+    strip.click()
+    assert f"group {labelled.groups[0].name}" in words(page, "#detail dl")
+
+
+def test_texts_at_the_threshold_are_listed_beside_the_slider(visit):
+    page = visit()
+    assert page.locator("#edge .known .open").count() == 3
+    assert page.locator("#edge .unknown .open .text").count() == 3
+
+
+# ---- Strangers' texts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in NASTY if name not in ("huge", "empty", "blank", "surrogate")])
+def test_every_text_is_only_text(visit, name):
+    page = visit()
+    card = card_of(page, name)
+    assert card.count() == 1
+    assert page.evaluate("document.querySelectorAll('script').length") == 1
+    assert page.locator(".card b b, .card .text img, .card .text script").count() == 0
+    card.locator(".open").click()
+    assert page.locator("#detail .body").evaluate("e => e.textContent") == NASTY[name]
+    assert page.locator("#detail .body > :not(mark)").count() == 0
+    assert is_within(page)
+
+
+@pytest.mark.parametrize("name", ["empty", "blank"])
+def test_an_empty_text_says_that_it_is_empty(visit, name):
+    page = visit()
+    card = card_of(page, name)
+    assert card.locator(".text").inner_text() == "(an empty text)"
+    card.locator(".open").click()
+    assert page.inner_text("#detail .body") == "(an empty text)"
+
+
+def test_text_runs_in_its_own_direction(visit):
+    page = visit()
+    text = card_of(page, "hebrew").locator(".text")
+    assert text.evaluate("e => getComputedStyle(e).direction") == "rtl"
+    assert text.evaluate("e => getComputedStyle(e).unicodeBidi") == "isolate"
+    assert card_of(page, "script").locator(".text").evaluate("e => getComputedStyle(e).direction") == "ltr"
+
+
+def test_marked_words_in_every_script_are_the_ones_that_python_found(visit, tmp_path):
+    """The page splits words as `telling_words` does: Hindi marks, Chinese pairs, capitals, apostrophes, sharp s."""
+    cases = [
+        ("विनिमय दर क्या है", ["दर"], ["दर"]),
+        ("今天汇率是多少", ["汇率"], ["汇率"]),
+        ("What\u2019s the EXCHANGE, Rate?", ["what's", "exchange rate"], ["What\u2019s", "EXCHANGE, Rate"]),
+        ("Die Straße und STRASSE", ["strasse"], ["Straße", "STRASSE"]),
+        ("שער הדולר היום", ["שער הדולר"], ["שער הדולר"]),
+        ("go🙂home ❤️ rates", ["home", "rate"], ["home"]),
+    ]
+    for text, own, expected in cases:
+        report = Report("T", [], [Item("a", None, "c", "c", 0.9, 0.1, text=text)], ["c"], 0.5, True, words={"c": own})
+        path = tmp_path / "report.html"
+        path.write_text(render(report), encoding="utf-8")
+        page = visit_path(visit, path)
+        assert page.locator("#g0 .card mark").all_text_contents() == expected
+
+
+def visit_path(visit, path):
+    page = visit(path=path)
+    look_at(page, "#g0")
+    return page
+
+
+# ---- Sizes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_the_window_and_all_cards_are_equally_high(visit, width, scheme):
+    page = visit(width=width, scheme=scheme)
+    for place in ("#g0", "#g1", "#g2"):
+        look_at(page, place)
+        assert is_within(page)
+    look_at(page, "#g1 .cards")
+    boxes = page.locator(".cards:not(.probe) .card").evaluate_all("l => l.map(e => e.getBoundingClientRect().height)")
+    assert len(boxes) > 3
+    assert max(boxes) - min(boxes) < 1
+    too_wide = """() => [...document.querySelectorAll('.cards:not(.probe) .card')].filter(card =>
+        [...card.querySelectorAll('.text, .name, .label, .score')].some(e =>
+            e.getBoundingClientRect().right > card.getBoundingClientRect().right + 1)).length"""
+    assert page.evaluate(too_wide) == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_marked_words_stay_legible(visit, scheme):
+    page = visit(scheme=scheme)
+    look_at(page, "#g1")
+    search(page, "exchange")
+    look_at(page, "#g1 .cards")
+    hit = page.locator("#g1 .card mark.hit").first
+    ink, ground = (hit.evaluate(f"e => getComputedStyle(e).{name}") for name in ("color", "backgroundColor"))
+    light, dark = sorted((luminance(ink), luminance(ground)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) > 4.5
+
+
+def test_reports_without_texts_hold_no_texts():
+    item = Item("a", None, "cat", "cat", 0.9, 0.1)
+    page = render(Report("Pets", [], [item], ["cat"], 0.5, True))
+    assert Parts(page).blocks["texts"] == "[[],{}]"
+    assert "Find by name" in page
+
+
+def test_the_page_holds_bounded_texts_whatever_their_sizes():
+    lengths = [10] * 100 + [MAX_TEXT_CHARACTERS + 5] * 3000
+    limit = longest_text(lengths)
+    assert MAX_PAGE_CHARACTERS * 0.99 < sum(min(length, limit) for length in lengths) <= MAX_PAGE_CHARACTERS
+    assert longest_text([]) == longest_text([5, 10**9]) == MAX_TEXT_CHARACTERS
+    texts, cut = page_texts(["a", "b" * 30_000])
+    assert [len(text) for text in texts] == [1, 20_000]
+    assert cut == {1: 30_000}

