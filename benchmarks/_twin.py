@@ -1,14 +1,15 @@
-"""EfficientNet-Lite0 in torch, as a user would write it down from the paper's table: the yardstick of `embed.py`."""
+"""EfficientNet-Lite in torch, as a user would write it down from the paper's table: the yardstick of `embed.py`."""
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-# (repeats, kernel, stride, expansion, channels) of each stage; width and depth coefficient 1
+# (repeats, kernel, stride, expansion, channels) of each stage at width and depth coefficient 1
 STAGES = (
     (1, 3, 1, 1, 16),
     (2, 3, 2, 6, 24),
@@ -18,6 +19,15 @@ STAGES = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
+
+
+COEFFICIENTS = {"efficientnet_lite0": (1.0, 1.0), "efficientnet_lite1": (1.0, 1.1), "efficientnet_lite2": (1.1, 1.2)}
+
+
+def scaled_width(channels: int, width: float) -> int:
+    """The nearest multiple of 8 that is not more than a tenth smaller."""
+    nearest = max(8, int(channels * width + 4) // 8 * 8)
+    return nearest + 8 if nearest < 0.9 * channels * width else nearest
 
 
 class Conv2dSame(nn.Conv2d):
@@ -58,19 +68,23 @@ class MBConv(nn.Module):
         return x + y if self.residual else y
 
 
-class EfficientNetLite0(nn.Module):
-    """Pictures [n, 3, 224, 224] to features [n, 1280]; `classify` goes on to the 1000 classes of ImageNet."""
+class EfficientNetLite(nn.Module):
+    """Pictures [n, 3, size, size] to features [n, 1280]; `classify` goes on to the 1000 classes of ImageNet.
 
-    def __init__(self) -> None:
+    "Lite" scales neither the stem and the head nor the repeats of the first and the last stage.
+    """
+
+    def __init__(self, width: float = 1.0, depth: float = 1.0) -> None:
         super().__init__()
         self._conv_stem, self._bn0 = Conv2dSame(3, 32, 3, 2), norm(32)
         blocks, channels = [], 32
-        for repeats, kernel, stride, expansion, outputs in STAGES:
-            for k in range(repeats):
+        for i, (repeats, kernel, stride, expansion, outputs) in enumerate(STAGES):
+            outputs = scaled_width(outputs, width)
+            for k in range(repeats if i in (0, len(STAGES) - 1) else math.ceil(depth * repeats)):
                 blocks.append(MBConv(channels, outputs, kernel, stride if k == 0 else 1, expansion))
                 channels = outputs
         self._blocks = nn.Sequential(*blocks)
-        self._conv_head, self._bn1 = Conv2dSame(320, 1280, 1), norm(1280)
+        self._conv_head, self._bn1 = Conv2dSame(channels, 1280, 1), norm(1280)
         self._fc = nn.Linear(1280, 1000)
         self.relu6 = nn.ReLU6(inplace=True)
 
@@ -83,8 +97,8 @@ class EfficientNetLite0(nn.Module):
         return self._fc(self(x))
 
 
-def twin(weights: dict[str, np.ndarray]) -> EfficientNetLite0:
+def twin(weights: dict[str, np.ndarray], name: str = "efficientnet_lite0") -> EfficientNetLite:
     """The network with these weights, for inference; every parameter must find its place."""
-    network = EfficientNetLite0()
-    network.load_state_dict(OrderedDict((name, torch.from_numpy(w)) for name, w in weights.items()), strict=True)
+    network = EfficientNetLite(*COEFFICIENTS[name])
+    network.load_state_dict(OrderedDict((key, torch.from_numpy(w)) for key, w in weights.items()), strict=True)
     return network.eval()

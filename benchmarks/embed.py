@@ -5,7 +5,7 @@
 
 EfficientNet-Lite0, pictures of 224 px that are ready in memory: the network alone, not the reading of files. 1x is
 `_twin.py`, the network in torch from the same weights as a user would run it: evaluation mode, no gradients, torch's
-own choice of threads. The other is `handful.backbones.load_backbone()`: batch norms folded away, ONNX Runtime, its own
+own choice of threads. The other is `handful.backbones.load_backbone`: batch norms folded away, ONNX Runtime, its own
 choice of threads. Contenders take turns, round after round, so that whatever else the machine is doing meets them
 both; a turn during which other processes were busy is taken again. A ratio is that of the medians over the rounds.
 Torch suffers more than ONNX Runtime from other processes, so a disturbed run flatters us: "undisturbed" is the ratio
@@ -90,7 +90,7 @@ def start_section() -> Section:
     with tempfile.TemporaryDirectory() as empty, patch.dict("os.environ", HANDFUL_CACHE=empty):
         for what in ("the first time: the graph is built, checked and kept", "from the cache folder"):
             start = time.perf_counter()
-            load_backbone()
+            load_backbone("efficientnet_lite0")
             rows.append((what, f"{time.perf_counter() - start:.2f}"))
         (graph,) = Path(empty).rglob("*.onnx")
         size = graph.stat().st_size / 1e6
@@ -121,8 +121,8 @@ def main() -> None:
     effort = QUICK if given.quick else FULL
     console = Console()
 
-    backbone = load_backbone()
-    network = twin(read_state_dict(efficientnet.weights_file()))
+    backbone = load_backbone("efficientnet_lite0")
+    network = twin(read_state_dict(efficientnet.weights_file(efficientnet.LITE0)))
     ready = np.stack([backbone.prepare(picture) for picture in pictures(effort.batches[-1])])
     tensor = torch.from_numpy(ready)
 

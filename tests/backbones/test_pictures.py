@@ -249,7 +249,7 @@ def test_an_empty_file(tmp_path):
         (b"just a text\n", "is not a JPEG, PNG"),
         (b"\n <!DOCTYPE html><title>404</title>", "web page"),
         (b"<svg xmlns='...'/>", "drawing"),
-        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x18ftypmp42\0\0\0\0isommp42", "film"),
         (b"\xff\xd8\xff", "is not a JPEG, PNG"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not a JPEG, PNG"),  # Pillow would run Ghostscript
         (b"P6 2 2 255\n" + b"\0" * 12, "is not a JPEG, PNG"),  # Pillow reads these, but nobody means them
@@ -402,13 +402,13 @@ def test_litter_and_hidden_files_are_passed_over_in_silence(tmp_path):
 
 
 def test_other_files_are_counted_in_one_entry(tmp_path):
-    for name in ("a.jpg", "b.heic", "c/d.HEIC", "notes.txt", "README"):
+    for name in ("a.jpg", "b.psd", "c/d.PSD", "notes.txt", "README"):
         touch(tmp_path / name)
     found, skipped = found_in(tmp_path)
     assert found == ["a.jpg"]
     assert [s.path for s in skipped] == [str(tmp_path)]
     assert "4 files" in skipped[0].reason
-    assert "2 with .heic, 1 with .txt, 1 with no suffix" in skipped[0].reason
+    assert "2 with .psd, 1 with .txt, 1 with no suffix" in skipped[0].reason
     assert find_pictures(tmp_path, strict=True)[0]  # nothing is wrong with them
 
 

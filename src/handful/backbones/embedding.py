@@ -251,6 +251,7 @@ class _Run:
         source = {
             "backbone": self.backbone.name,
             "backbone_fingerprint": self.backbone.fingerprint,
+            "device": getattr(self.backbone, "device", "cpu"),
             "cached": sum(content in self.cached for content in hashes),
         }
         return FeatureTable(features, paths=paths, hashes=hashes, skipped=skipped, source=source)

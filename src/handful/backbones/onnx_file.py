@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
+from handful.backbones.devices import on_device
 from handful.backbones.onnx_graph import MAX_NAME, check_model, weight_files
-from handful.backbones.onnx_runtime import open_session
+from handful.backbones.onnx_runtime import Session, open_session
 from handful.backbones.pictures import shown
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
+from handful.backbones.presets import PRESETS, preset_settings
 from handful.utils.extras import need
 from handful.utils.limits import JSON_BYTES, check_bytes, in_units
 from handful.utils.text import shortened
 
-KEYS = ("size", "mean", "std", "interpolation", "crop", "output")
+KEYS = ("preset", "size", "mean", "std", "interpolation", "crop", "output")
 NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
@@ -40,16 +42,17 @@ class OnnxFile(Backbone):
         threads: int | None = None,
         name: str | None = None,
         trusted: bool = False,
+        device: str | None = None,
     ):
         if not path.is_file():
             raise FileNotFoundError(f"there is no ONNX file {path}")
         self.name = name or str(path)
         self.base = sidecar if (sidecar := path.with_suffix(".base.safetensors")).is_file() else None
         settings = _read_sidecar(path) | options
-        output = settings.pop("output", None)
+        output, preset = settings.pop("output", None), settings.pop("preset", None)
         weights = weights_hash(path)
         self._session = open_session(path, threads, name=self.name, trusted=trusted)
-        self._read_input(settings)
+        self._read_input(settings, {} if preset is None else _preset(preset, path))
         self._output = self._choose_output(output)
         try:
             self.preprocessing = Preprocessing(**settings)
@@ -57,8 +60,18 @@ class OnnxFile(Backbone):
             raise ValueError(f"{path}: {error}") from None
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
         self.dimension = self._trial()
+        self._move(
+            device, lambda provider: open_session(path, threads, name=self.name, trusted=trusted, provider=provider)
+        )
 
-    def _read_input(self, settings: dict[str, Any]) -> None:
+    def _move(self, device: str | None, reopen: Callable[[str], Session]) -> None:
+        """Move the network to the device. Its trial is a grey ramp: zeros would hide differences."""
+        sides = (len(self.preprocessing.mean), *self.input_size)
+        ramp = np.linspace(-1, 1, math.prod(sides), dtype=np.float32).reshape(1, *sides)
+        trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
+        self._session, self.device = on_device(self._session, reopen, device, trial)
+
+    def _read_input(self, settings: dict[str, Any], preset: dict[str, Any]) -> None:
         """Fill in the size and check the channels. Raise ValueError if something is missing."""
         inputs = self._session.inputs
         if len(inputs) != 1:
@@ -76,7 +89,10 @@ class OnnxFile(Backbone):
         channels, *sides = (shape[3], *shape[1:3]) if self._channels_last else shape[1:]
         self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take only batches of one size
         fixed = [side if isinstance(side, int) else None for side in sides]
-        settings.setdefault("size", tuple(fixed) if None not in fixed else None)
+        if None not in fixed:
+            preset = preset | {"size": tuple(fixed)}
+        for key, value in ({"size": None} | preset).items():
+            settings.setdefault(key, value)
         if settings["size"] is None:
             raise ValueError(
                 f"the file {self.name} does not contain the input size ({shape}): give size=, or write "
@@ -86,7 +102,8 @@ class OnnxFile(Backbone):
             raise ValueError(f"{self.name} takes pictures of {fixed[0]} x {fixed[1]}, and size says {settings['size']}")
         if missing := [key for key in ("mean", "std") if key not in settings]:
             raise ValueError(
-                f"the scale of the pixels for {self.name} is not known: give {' and '.join(missing)}, or write "
+                f"the scale of the pixels for {self.name} is not known: give {' and '.join(missing)} or a preset "
+                f"({', '.join(PRESETS)}), or write "
                 f'{Path(self.name).with_suffix(".json")} with {{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, '
                 "0.225]}, the numbers of most networks trained with torch on ImageNet"
             )
@@ -115,10 +132,13 @@ class OnnxFile(Backbone):
         features = self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32))
         return int(features.shape[1])
 
-    def _embed(self, batch: np.ndarray) -> np.ndarray:
+    def _as_input(self, batch: np.ndarray) -> np.ndarray:
         if self._channels_last:
             batch = np.ascontiguousarray(batch.transpose(0, 2, 3, 1))
-        batch = batch.astype(self._type, copy=False)
+        return batch.astype(self._type, copy=False)
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        batch = self._as_input(batch)
         n, step = len(batch), self._batch or len(batch)
         if n % step:
             batch = np.concatenate([batch, np.zeros((step - n % step, *batch.shape[1:]), batch.dtype)])
@@ -137,6 +157,13 @@ class OnnxFile(Backbone):
         if rows.shape[1] != (before := getattr(self, "dimension", rows.shape[1])):
             raise ValueError(f"{what} has {rows.shape[1]} features for some pictures and {before} for others")
         return rows
+
+
+def _preset(name: Any, path: Path) -> dict[str, Any]:
+    try:
+        return preset_settings(name)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _read_sidecar(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU, with limits on time and memory, because the network may come from a stranger."""
+"""ONNX Runtime, with limits on time and memory, because the network may come from a stranger."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ TIMEOUT_VARIABLE = "HANDFUL_ONNX_TIMEOUT_S"  # the environment variable that set
 TIME_FACTOR = 4  # a batch of n pictures may take n times this factor times the time of one picture
 MEMORY_SHARE = 0.5  # of the machine's memory: the limit for the weights and maps of a network
 NOISE = r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S*onnxruntime\S* |\S*onnxruntime::\S*\(.*?\) "
+CPU_PROVIDER = "CPUExecutionProvider"
 MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime
 
 
@@ -54,8 +55,15 @@ class Session:
         return results
 
 
-def open_session(model: bytes | Path, threads: int | None = None, *, name: str = "", trusted: bool = True) -> Session:
-    """Open a network on the CPU.
+def open_session(
+    model: bytes | Path,
+    threads: int | None = None,
+    *,
+    name: str = "",
+    trusted: bool = True,
+    provider: str = CPU_PROVIDER,
+) -> Session:
+    """Open a network.
 
     Parameters
     ----------
@@ -68,6 +76,8 @@ def open_session(model: bytes | Path, threads: int | None = None, *, name: str =
     trusted : bool
         Whether to compute constant parts of the graph when it is opened. With a file from a stranger this step can
         take any time and cannot be stopped, so it is left to the first run, where it costs little.
+    provider : str
+        ONNX Runtime's name of what runs it. `devices.on_device` chooses one.
 
     Returns
     -------
@@ -90,15 +100,17 @@ def open_session(model: bytes | Path, threads: int | None = None, *, name: str =
         options.intra_op_num_threads = threads
     source, label = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
     extra_options: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
+    providers = list(dict.fromkeys((provider, CPU_PROVIDER)))  # the CPU runs what the other cannot
     try:
         opened = watched(
-            lambda: runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"], **extra_options),
-            timeout_s(),
+            lambda: runtime.InferenceSession(source, options, providers=providers, **extra_options), timeout_s()
         )
     except TimeoutError:
         raise ValueError(_too_long(f"{label} could not be opened in {timeout_s():g} seconds")) from None
     except Exception as error:  # ONNX Runtime's own errors have no common class
         raise ValueError(f"{label} cannot be read as an ONNX network: {_message(error)}") from None
+    if provider not in opened.get_providers():  # ONNX Runtime only warns
+        raise ValueError(f"{label} cannot run with {provider}: its libraries or drivers are missing")
     return Session(opened, runtime, label)
 
 

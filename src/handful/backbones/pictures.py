@@ -17,32 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-# Imported so that Pillow knows these formats. Otherwise it would import all of its fifty plugins to find TIFF.
-from PIL import (
-    BmpImagePlugin,
-    GifImagePlugin,
-    Image,
-    JpegImagePlugin,
-    PngImagePlugin,
-    TiffImagePlugin,
-    UnidentifiedImageError,
-    WebPImagePlugin,
-)  # fmt: skip
+from PIL import Image
 
 from handful.backbones.colours import to_rgb
+from handful.backbones.picture_formats import HEIC, KINDS, KNOWN_SUFFIXES, Unreadable, identify
 from handful.backbones.picture_metadata import UPRIGHT, despite_metadata, orientation
 
-SUFFIXES = {
-    JpegImagePlugin.JpegImageFile.format: (".jpg", ".jpeg", ".jpe", ".jfif"),
-    PngImagePlugin.PngImageFile.format: (".png",),
-    WebPImagePlugin.WebPImageFile.format: (".webp",),
-    GifImagePlugin.GifImageFile.format: (".gif",),
-    BmpImagePlugin.BmpImageFile.format: (".bmp",),
-    TiffImagePlugin.TiffImageFile.format: (".tif", ".tiff"),
-}
-FORMATS = tuple(SUFFIXES)
-KNOWN_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
-KINDS = "JPEG, PNG, WebP, GIF, BMP or TIFF"
 MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow starts to warn; such a picture takes 360 MB in memory
 MAX_BYTES = 2**28  # the size of an uncompressed TIFF with that many pixels
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
@@ -143,9 +123,10 @@ def decode(
 
     def load(file: BinaryIO) -> tuple[Image.Image, int]:
         image = _identify(file, path, max_pixels)
-        if at_least is not None:
+        if at_least is not None and image.format != HEIC:  # of HEIC, it would be a preview, which may be another crop
             image.draft(None, (at_least, at_least))  # only JPEG can do this; other formats ignore it
         image.load()
+        _check_pixels(image, path, max_pixels)  # a HEIC file may hold other pixels than its header says
         return _with_orientation(image)
 
     with _blaming(path, max_pixels):
@@ -202,13 +183,16 @@ def _check_regular(path: str | os.PathLike[str], status: os.stat_result) -> None
 def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> Image.Image:
     """Open a picture and read only its header."""
     try:
-        image = Image.open(file, formats=FORMATS)
-    except UnidentifiedImageError:
-        file.seek(0)
-        raise BadPicture(path, _unknown(file.read(512))) from None
+        image = identify(file)
+    except Unreadable as error:
+        raise BadPicture(path, str(error)) from None
+    _check_pixels(image, path, max_pixels)
+    return image
+
+
+def _check_pixels(image: Image.Image, path: str | os.PathLike[str], max_pixels: int) -> None:
     if image.width * image.height > max_pixels:
         raise BadPicture(path, f"has {image.width} x {image.height} pixels, {_at_most(max_pixels)}")
-    return image
 
 
 @contextmanager
@@ -233,19 +217,6 @@ def _at_most(max_pixels: int) -> str:
 
 def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
     return image, orientation(image)
-
-
-def _unknown(data: bytes) -> str:
-    if not data:
-        return "is an empty file: copy it again or remove it"
-    start = data.lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html")):
-        return "is a web page, not a picture: download the picture again"
-    if start.startswith((b"<svg", b"<?xml")):
-        return f"is a vector drawing or a text, not a picture of pixels: save it as {KINDS}"
-    if data[4:8] == b"ftyp":
-        return f"is a HEIC or AVIF picture or a film, which cannot be read: save it as {KINDS}"
-    return f"is not a {KINDS} picture, or its file is damaged: save it again as one of these"
 
 
 def _short(error: BaseException) -> str:

@@ -67,7 +67,7 @@ class Preprocessing:
         if self.crop is None:
             return 0, 0, width, height
         scale = self.crop * min(height / self.size[0], width / self.size[1])
-        h, w = scale * self.size[0], scale * self.size[1]
+        h, w = min(scale * self.size[0], height), min(scale * self.size[1], width)  # rounding may give a little more
         return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
 
     def describe(self) -> str:

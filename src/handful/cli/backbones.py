@@ -17,6 +17,7 @@ def backbones(as_json: Json = False) -> None:
     from dataclasses import asdict
 
     from handful.backbones import list_backbones
+    from handful.backbones.catalogue import LEVELS
 
     infos = list_backbones()
     if as_json:
@@ -25,7 +26,9 @@ def backbones(as_json: Json = False) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    caption = Text('To install an extra: pip install "handful[images]"')  # as text: its brackets are not markup
+    levels = "\n".join(f"{level}: {sentence} ({name})" for level, (name, sentence) in LEVELS.items())
+    lines = f'For pictures:\n{levels}\nTo install an extra: pip install "handful[images]"'
+    caption = Text(lines)  # as text: its brackets are not markup
     columns = "what it is", "features", "input", "MB", "licence", "extra"
     table = Table(Column("name", no_wrap=True), *columns, caption=caption, caption_justify="left")
     for info in infos:

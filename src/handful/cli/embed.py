@@ -265,7 +265,7 @@ def _base_embedder(backbone: BackboneOptions, output: Path, cluster: RayOptions)
 def _recipe(backbone: BackboneOptions) -> Any:
     from handful.cluster.embedding_part import Recipe
 
-    return Recipe(backbone.backbone or "", backbone.input_options())
+    return Recipe(backbone.name_for("pictures"), backbone.input_options())
 
 
 def _embed_on_cluster(

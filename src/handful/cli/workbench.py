@@ -49,8 +49,8 @@ def workbench(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="A name that `handful backbones` lists, or an .onnx file. Default: the backbone used before, or the "
-            "default for pictures or for texts."
+            help="fast, good or best, a name that `handful backbones` lists, or an .onnx file. Default: the backbone "
+            "used before, or the default for pictures or for texts."
         ),
     ] = None,
     max_upload: Annotated[

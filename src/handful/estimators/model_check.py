@@ -43,7 +43,7 @@ class Numbers:
 
 MADE_FROM: dict[str, Rule] = {  # what made the features; other entries are for people
     "backbone": Text(), "backbone_fingerprint": Text(optional=True), "text": Text(optional=True),
-    "backbone_options": Object(dict.fromkeys(("size", "mean", "std"), Numbers())),
+    "backbone_options": Object(dict.fromkeys(("size", "mean", "std"), Numbers()) | {"preset": Text()}),
 }  # fmt: skip
 HEADER: dict[str, Rule] = {
     "format": COUNT, "handful": Text(), "method": Text(), "parameters": Object(), "used": Object(),

@@ -13,6 +13,11 @@ def default_backbone(kind: str) -> str:
     return {"pictures": DEFAULT, "texts": DEFAULT_TEXT}.get(kind, "")
 
 
+def lasting_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that belong to the features. The device belongs to a machine: records and models leave it out."""
+    return {name: value for name, value in options.items() if name != "device"}
+
+
 def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None) -> Any:
     """Load a backbone for "pictures" or "texts".
 

@@ -237,7 +237,11 @@ def _embed(
         embedded = embed_pictures(
             paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
         )
-    source = {"backbone": backbone.name, "backbone_fingerprint": backbone.fingerprint}
+    source = {
+        "backbone": backbone.name,
+        "backbone_fingerprint": backbone.fingerprint,
+        "device": getattr(backbone, "device", "cpu"),
+    }
     return embedded.replace(files=[Path(path) for path in embedded.names], source=source, base=backbone.base)
 
 

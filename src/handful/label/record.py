@@ -19,7 +19,7 @@ from typing import Any
 import handful
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto
 from handful.features import FeatureTable
-from handful.label.backbone_choice import load_for
+from handful.label.backbone_choice import lasting_options, load_for
 from handful.label.base_files import base_parameters
 from handful.label.expectations import expected_numbers
 from handful.label.exports import FORMATS
@@ -58,7 +58,12 @@ DECISION_RULES = Fields(
     }
 )  # fmt: skip
 BACKBONE_RULES = Fields(
-    {"size": Number(1, 4096, closed=True, whole=True), "mean": ListOf(PIXEL_RULE, 4), "std": ListOf(PIXEL_RULE, 4)}
+    {
+        "size": Number(1, 4096, closed=True, whole=True),
+        "mean": ListOf(PIXEL_RULE, 4),
+        "std": ListOf(PIXEL_RULE, 4),
+        "preset": Text(),
+    }
 )
 NAME_RULE = Text(optional=True)
 TABLE_RULES = Fields(
@@ -157,7 +162,7 @@ class Job:
             examples = read_examples(self.examples, net, **options)
             examples = add_unknown(examples, self.examples, self.unknown, net, **options)
             pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
-            source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+            source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
             pile = pile.replace(source=source, base=base)
         return examples, pile, self.find_promoted(pile)
 
@@ -167,7 +172,7 @@ class Job:
             self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
             results=self.results, strict=self.strict, cache=self.cache, class_names=self.class_names, progress=progress,
         )  # fmt: skip
-        source = {**pile.source, "backbone_options": dict(self.backbone_options)}
+        source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
         return examples, pile.replace(source=source, base=self.base or net.base)
 
     def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
@@ -275,7 +280,8 @@ def job_entries(job: Job) -> dict[str, Any]:
     folders = {"examples": job.examples, "pile": job.pile, "base": job.base, "unknown": job.unknown}
     paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
     results = [str(folder.resolve()) for folder in job.results]
-    return own | paths | {"results": results, "backbone": _whole_path(job.backbone)}
+    backbone = {"backbone": _whole_path(job.backbone), "backbone_options": lasting_options(job.backbone_options)}
+    return own | paths | {"results": results, **backbone}
 
 
 def _whole_path(backbone: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 IMAGES = '"handful[images]"'
 TORCH = '"handful[torch]"'
 TEXT = '"handful[text]"'
+HEIC = '"handful[heic]"'
 ENCODERS = '"handful[encoders]"'
 
 

@@ -186,11 +186,10 @@ def _fault_of_text(part: _Part) -> str:
 
 
 def _suffix_of_picture(file: Path) -> str:
-    from PIL import Image
 
-    from handful.backbones.pictures import FORMATS, SUFFIXES
+    from handful.backbones.picture_formats import SUFFIXES, identify
 
-    with Image.open(file, formats=FORMATS) as picture:
+    with file.open("rb") as stream, identify(stream) as picture:
         return str(SUFFIXES[str(picture.format)][0])
 
 
