@@ -253,7 +253,7 @@ def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
     (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
     assert handful("predict", out / "model.safetensors", "both").stdout.startswith("weather\t")
     assert handful("predict", out / "model.safetensors", "both", "a.txt").stdout.count("\n") == 2
-    assert_refused(handful("predict", out / "model.safetensors", "both/b.png"), "'minilm' is for texts")
+    assert_refused(handful("predict", out / "model.safetensors", "both/b.png"), "b.png", "made from texts")
     assert_refused(handful("predict", out / "model.safetensors", "a.txt", "new.csv"), "'new.csv' is not a text")
     done = handful("predict", out / "model.safetensors", "new.csv", "--json")
     assert [row["label"] for row in json.loads(done.stdout)["items"]] == ["card", "unknown", "weather"]

@@ -322,6 +322,22 @@ def test_a_folder_of_txt_files_with_examples(folders):
     project.close()
 
 
+def test_a_table_takes_examples_from_folders(folders):
+    table = folders / "tickets.csv"
+    truth = write_sentences(table)
+    project, client = opened(table, examples=folders / "examples")
+    now = client.get("/project").json()
+    assert {one["name"]: one["examples"] for one in now["classes"]} == {"refund": 4, "password": 4}
+    assert (now["items"], now["unknown_examples"]) == (len(truth) + 12, 4)
+    run(client, project)
+    example = next(one for one in items_of(client).values() if one["class"] is not None)
+    assert client.get(f"/items/{example['id']}").json()["columns"] == {}
+    rows = csv_rows(exported(client, "csv") / "labels.csv")
+    assert [row["path"] for row in rows] == list(truth)  # examples are no part of the pile
+    assert {row["label"] for row in rows} == {"refund", "password", "unknown"}
+    project.close()
+
+
 def test_txt_files_can_be_uploaded_and_others_are_refused(folders):
     project, client = opened(folders / "pile")
     files = [("good.txt", b"a text that was sent"), ("blank.txt", b" "), ("picture.png", b"\x89PNG")]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from handful.backbones import embed_pictures, find_pictures
+from handful.backbones.catalogue import kind_of_backbone
 from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.backbones.texts import find_texts
 from handful.estimators.classifier import FewShotClassifier
@@ -71,6 +72,9 @@ def read_new_items(
         columns = source.get("columns")
         return in_order(read_pile_table(paths[0], columns, table), columns, paths[0])
     name = backbone or source.get("backbone", "")
+    made_of = kind_of_backbone(name) if isinstance(name, str) else None
+    if made_of not in (None, kind):
+        raise ValueError(f"{str(paths[0])!r} holds {kind}, but the model was made from {made_of}: give {made_of}")
     network = load_for(kind, name, source.get("backbone_options", {}))
     if source.get("backbone_fingerprint") not in (None, network.fingerprint):
         raise ValueError(f"the model was made with another backbone or version of it, {source.get('backbone')!r}")
@@ -91,19 +95,18 @@ def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], table: TableO
     kinds = ["texts" if is_of_texts and of_files(path) else _kind_of_one(path, table, text) for path in paths]
     if len(paths) == 1:
         return "texts" if _has_column(paths[0], source.get("text"), table) else kinds[0]
-    for kind, what, is_one in (
-        ("pictures", "picture", lambda path: of_files(path) or is_picture_path(path)),
-        ("texts", "text", lambda path: of_files(path) or is_text_file(path)),
-    ):
-        if kind in kinds:
-            other = next((path for path in paths if not is_one(path)), None)
-            other = other or next((path for path, own in zip(paths, kinds, strict=True) if own != kind), None)
-            if other is not None:
+    for kind, is_one in (("pictures", is_picture_path), ("texts", is_text_file)):
+        if kind not in kinds:
+            continue
+        for path, own in zip(paths, kinds, strict=True):
+            if own != kind or not (of_files(path) or is_one(path)):
                 raise ValueError(
-                    f"{str(other)!r} is not a {what}: give only {kind} and folders of {kind}, or one table"
+                    f"{str(path)!r} is not a {kind[:-1]}: give only {kind} and folders of {kind}, or one table"
                 )
-            return kind
-    raise ValueError("give pictures and folders of pictures, texts and folders of texts, or one single table")
+        return kind
+    raise ValueError(
+        "give pictures and folders of pictures, texts and folders of texts, or one single table of embeddings or texts"
+    )
 
 
 def _kind_of_one(path: Path, table: TableOptions | None, text: str | None) -> str:

@@ -115,7 +115,9 @@ def _without_text(columns: Mapping[str, Any], name: str | None, is_unknown: np.n
     if name is None or name not in columns:
         return np.zeros(len(is_unknown), bool)
     texts = values_of(columns[name])
-    return np.array([text is None or (isinstance(text, str) and is_blank(text)) for text in texts], bool) & is_unknown
+    is_empty = [text is None or (isinstance(text, str) and is_blank(text)) for text in texts]
+    without_text: np.ndarray = np.array(is_empty, bool) & is_unknown
+    return without_text
 
 
 def _examples(record: Record) -> set[str]:

@@ -96,8 +96,8 @@ def read_texts(
     """
     network = backbone if getattr(backbone, "kind", "") == "texts" else load_for("texts", backbone)
     source = TextSource(text, label, strict)
-    places = [None if path is None else Path(path) for path in (pile, unknown)]
-    shown, rest = _read_sources(Path(examples), *places, source, results)
+    pile, unknown = (None if path is None else Path(path) for path in (pile, unknown))
+    shown, rest = _read_sources(Path(examples), pile, unknown, source, results)
     if all(map(is_blank, rest.texts or ())):
         raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
     shown = with_class_names(shown) if class_names else shown

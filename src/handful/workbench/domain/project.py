@@ -221,7 +221,8 @@ class Project(Checking):
     def summary(self) -> dict[str, Any]:
         """The body of GET /project."""
         job = self.worker.job
-        about = {"name": self.source.opened.resolve().name, "job": None if job is None else job.summary()}
+        about: dict[str, Any] = {"name": self.source.opened.resolve().name}
+        about |= {"job": None if job is None else job.summary()}
         about |= {"kind": self.source.kind, "can_add": not self.source.is_table, "formats": formats_of(self.source)}
         return about | describe_state(self.state)
 

@@ -2,6 +2,7 @@
 
 import { make, pictureUrl, thumbnail } from "./dom.js";
 import { fetchItems } from "./items.js";
+import { state } from "./state.js";
 import { isOfTexts } from "./words.js";
 
 const BRIEF = 60; // characters of a text that stand for it in a sentence
@@ -37,7 +38,7 @@ export function large(item) {
   if (isOfTexts()) {
     const cut = make("p", { class: "note" }, "The text is longer: this is its beginning.");
     return make("div", { class: "large whole", tabindex: 0, role: "region", "aria-label": "The text" },
-      make("p", { class: "text", dir: "auto" }, item.text ?? ""), item.is_cut ? cut : null);
+      make("p", { class: "text", dir: "auto" }, ...marked(item.text ?? "", state.search)), item.is_cut ? cut : null);
   }
   const image = make("img", { class: "large", src: pictureUrl(item.id, 1024), alt: item.name });
   image.addEventListener("error", () => image.classList.add("bare"), { once: true });

@@ -59,10 +59,12 @@ function measureRows(width) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const lines = LINES[lineStep] ?? LINES[1];
   const narrow = width < NARROW;
+  const single = lines === 1 && !narrow; // no room for the name
   box.classList.toggle("narrow", narrow);
+  box.classList.toggle("single", single);
   box.style.setProperty("--lines", lines);
   const text = 1.3125 * lines; // rem
-  const pitch = Math.round((narrow ? text + 2.6 : Math.max(text, 2.8) + 0.9) * rem);
+  const pitch = Math.round((narrow ? text + 2.6 : Math.max(text, single ? 1.6 : 2.8) + 0.9) * rem);
   box.style.setProperty("--row", `${pitch}px`);
   return { columns: 1, tile: width, pitch };
 }
