@@ -72,3 +72,17 @@ def test_networks_side_by_side_give_the_features_of_each_at_length_one(networks,
 def test_weights_of_networks_side_by_side_cannot_be_given_other_pixels(networks):
     with pytest.raises(ValueError, match="size of efficientnet_lite0.* cannot be changed"):
         load_backbone("best", size=100)
+
+
+def test_a_project_of_the_workbench_keeps_the_names_of_the_networks(tmp_path, picture):
+    """What "good" stands for may change, and the features of a project must stay comparable."""
+    pytest.importorskip("fastapi")
+    from handful.workbench.domain.project import Project
+
+    picture.save(tmp_path / "a.png")
+    for named in ("good", None):
+        project = Project(tmp_path, tmp_path / "project", backbone=named)
+        try:
+            assert project.backbone == "efficientnet_lite0+efficientnet_lite2"
+        finally:
+            project.close()

@@ -77,6 +77,8 @@ class Project(Checking):
         text, label : str, optional
             The columns of texts and of labels in a table of texts; by default those of before, or they are found.
         """
+        from handful.backbones.catalogue import concrete_name
+
         opened = Path(opened)
         if folder is None and default_folder(opened).is_symlink():
             raise ValueError(
@@ -92,11 +94,11 @@ class Project(Checking):
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
                 remember_columns(store, self.table, kind.label)
-                self.backbone = backbone or store.meta().get("backbone")
+                self.backbone = concrete_name(backbone) if backbone else store.meta().get("backbone")
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else _agreed_model(self.backbone, backbone is not None, agree)
                 if backbone:
-                    store.meta(backbone=backbone)
+                    store.meta(backbone=self.backbone)
                 remove_leftovers(self.folder)
                 state = load(store, self.source, self.table, given or {})
         except BaseException:
