@@ -94,11 +94,12 @@ class Project(Checking):
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
                 remember_columns(store, self.table, kind.label)
-                self.backbone = concrete_name(backbone) if backbone else store.meta().get("backbone")
+                named = concrete_name(backbone) if backbone else None
+                self.backbone = named or store.meta().get("backbone")
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else _agreed_model(self.backbone, backbone is not None, agree)
-                if backbone:
-                    store.meta(backbone=self.backbone)
+                if named:
+                    store.meta(backbone=named)
                 remove_leftovers(self.folder)
                 state = load(store, self.source, self.table, given or {})
         except BaseException:
