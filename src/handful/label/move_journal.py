@@ -281,7 +281,7 @@ def _sorted_place(place: str) -> Parts:
 
 def _check_names(move: Move) -> None:
     """Raise ValueError for files that handful does not sort: only pictures and texts are, and no hidden ones."""
-    from handful.backbones.pictures import KNOWN_SUFFIXES
+    from handful.backbones.picture_formats import KNOWN_SUFFIXES
     from handful.backbones.texts import TEXT_SUFFIXES
 
     suffixes = [os.path.splitext(parts[-1])[1].lower() for parts in move]
