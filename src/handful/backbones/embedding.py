@@ -14,7 +14,8 @@ import numpy as np
 from PIL import Image
 
 from handful.backbones.cache import FeatureCache, content_hash
-from handful.backbones.pictures import BadPicture, Opener, Skipped, decode, open_picture, read, status_of
+from handful.backbones.folders import Skipped
+from handful.backbones.pictures import BadPicture, Opener, decode, open_picture, read, status_of
 from handful.features import FeatureTable
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
 from handful.backbones.devices import on_device
+from handful.backbones.folders import shown
 from handful.backbones.onnx_graph import MAX_NAME, check_model, weight_files
 from handful.backbones.onnx_runtime import Session, open_session
-from handful.backbones.pictures import shown
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
 from handful.backbones.presets import PRESETS, preset_settings
 from handful.utils.extras import need

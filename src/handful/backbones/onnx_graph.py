@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handful.backbones.pictures import shown
+from handful.backbones.folders import shown
 from handful.utils.limits import check_bytes
 
 MAX_NODES = 50_000  # operations; those of a function count for each call. A ViT-g has some thousands

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.backbones.pictures import shown
+from handful.backbones.folders import shown
 from handful.utils.extras import need
 from handful.utils.interrupts import watched
 

@@ -9,56 +9,28 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import stat
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from PIL import Image
 
 from handful.backbones.colours import to_rgb
+from handful.backbones.folders import BadFile, Kind, Skipped, find_files, in_short
 from handful.backbones.picture_formats import HEIC, KINDS, KNOWN_SUFFIXES, Unreadable, identify
 from handful.backbones.picture_metadata import UPRIGHT, despite_metadata, orientation
 
 MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow starts to warn; such a picture takes 360 MB in memory
 MAX_BYTES = 2**28  # the size of an uncompressed TIFF with that many pixels
-LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
 
 Opener = Callable[[str], int]  # from a path to a descriptor of its file, opened for reading; raises OSError
 WIDTH, HEIGHT = 256, 257  # tags of TIFF
 
 
-class BadPicture(ValueError):
-    """A picture that cannot be used: `path`, and a `reason` that says what is wrong and what to do."""
-
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(os.fspath(path), reason)
-        self.path, self.reason = os.fspath(path), reason
-
-    def __str__(self) -> str:
-        return f"{shown(self.path)} {self.reason}"
-
-
-class Skipped(NamedTuple):
-    """A skipped file or folder: its `path`, and a `reason` that continues the sentence."""
-
-    path: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{shown(self.path)} {self.reason}"
-
-
-def shown(path: str | os.PathLike[str]) -> str:
-    r"""Return a path as one printable line: file names may contain newlines and bytes that are not text.
-
-    >>> shown("a\nb.jpg")
-    'a\\nb.jpg'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in os.fspath(path))
+class BadPicture(BadFile):
+    """A picture that cannot be used."""
 
 
 # ---- opening
@@ -164,7 +136,7 @@ def _opened(path: str | os.PathLike[str], opener: Opener | None = None) -> Itera
         raise
     except OSError as error:
         raise BadPicture(
-            path, f"cannot be read ({_short(error)}): check that it exists and that you can read it"
+            path, f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
         ) from None
     except ValueError:  # a zero character
         raise BadPicture(path, "is not a valid file name: give another path") from None
@@ -207,7 +179,7 @@ def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
     except MemoryError:
         raise BadPicture(path, "does not fit into memory: make it smaller") from None
     except Exception as error:
-        what = "is cut short" if "truncated" in str(error).lower() else f"cannot be decoded ({_short(error)})"
+        what = "is cut short" if "truncated" in str(error).lower() else f"cannot be decoded ({in_short(error)})"
         raise BadPicture(path, f"{what}, its file is damaged: copy it again") from None
 
 
@@ -217,11 +189,6 @@ def _at_most(max_pixels: int) -> str:
 
 def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
     return image, orientation(image)
-
-
-def _short(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return shown(text if len(text) <= 80 else text[:77] + "...")
 
 
 # ---- finding
@@ -247,85 +214,4 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     list of Skipped
         The folders and pictures that cannot be used, and one entry with the number of files with other suffixes.
     """
-    top = os.fspath(folder)
-    if not os.path.isdir(top):
-        problem = "is a file" if os.path.exists(top) else "does not exist"
-        raise NotADirectoryError(f"{shown(top)} {problem}: give a folder of pictures")
-    pictures: list[Path] = []
-    skipped: list[Skipped] = []
-    others: Counter[str] = Counter()
-    for parts, reason in sorted(walk(top), key=lambda file: as_a_person_sorts(file[0])):
-        if reason is not None:
-            skipped.append(Skipped(os.path.join(top, *parts), reason))
-        elif suffix_of(parts[-1]) in KNOWN_SUFFIXES:
-            pictures.append(Path(top, *parts))
-        else:
-            others[suffix_of(parts[-1]) or "no suffix"] += 1
-    if strict and skipped:
-        raise BadPicture(skipped[0].path, skipped[0].reason)
-    if others:
-        counts = ", ".join(f"{count} with {suffix}" for suffix, count in others.most_common(5))
-        more = ", ..." if len(others) > 5 else ""
-        count = others.total()
-        kind = "file that is not a picture" if count == 1 else "files that are not pictures"
-        skipped.append(Skipped(top, f"holds {count} {kind}, by the suffix: {counts}{more} (pictures are {KINDS})"))
-    return pictures, skipped
-
-
-def walk(top: str, suffixes: Collection[str] = KNOWN_SUFFIXES) -> Iterator[tuple[tuple[str, ...], str | None]]:
-    """Yield the path of each file below `top`, in components, with None or with what is wrong with it.
-
-    Something that is no file is only listed if it has one of the suffixes.
-    """
-    seen = {
-        _identity(parent) for parent in Path(top).resolve().parents
-    }  # a link to a parent would list the folders next to `top`
-    folders: list[tuple[str, ...]] = [()]
-    links: deque[tuple[str, ...]] = deque()  # read last, so that a picture is listed in its own folder
-    while folders or links:
-        parts = folders.pop() if folders else links.popleft()
-        where = os.path.join(top, *parts)
-        try:
-            identity = _identity(where)
-            if identity in seen:
-                continue
-            seen.add(identity)
-            with os.scandir(where) as entries:
-                listing = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            yield parts, f"cannot be opened ({_short(error)}): check that you can read it"
-            continue
-        for entry in listing:
-            if entry.name.startswith(".") or entry.name.lower() in LITTER:
-                continue
-            below = (*parts, entry.name)
-            try:
-                if entry.is_dir():
-                    (links if entry.is_symlink() else folders).append(below)
-                elif entry.is_file():
-                    yield below, None
-                elif suffix_of(entry.name) not in suffixes:
-                    continue
-                elif entry.is_symlink() and not os.path.exists(entry.path):
-                    yield below, "is a link to a missing file: copy the file itself there"
-                else:
-                    yield below, "is not a regular file (a pipe or device): remove it"
-            except OSError as error:  # a link to itself
-                if suffix_of(entry.name) in suffixes:
-                    yield below, f"cannot be read ({_short(error)}): check that it exists and that you can read it"
-
-
-def suffix_of(name: str) -> str:
-    """Return the suffix of a file name, in lower case."""
-    return os.path.splitext(name)[1].lower()
-
-
-def _identity(folder: str | Path) -> tuple[int, int]:
-    status = os.stat(folder)
-    return status.st_dev, status.st_ino
-
-
-def as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
-    """Return a sort key: 2.jpg before 10.jpg, a before B; names that are equal otherwise by their characters."""
-    pieces = [re.split(r"(\d+)", part.casefold()) for part in parts]
-    return [[int(p) if i % 2 else p for i, p in enumerate(piece)] for piece in pieces], parts
+    return find_files(folder, Kind("picture", KNOWN_SUFFIXES, KINDS, BadPicture), strict)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from pathlib import Path
 
-from handful.backbones.pictures import Skipped, as_a_person_sorts, shown, suffix_of, walk
+from handful.backbones.folders import BadFile, Kind, Skipped, find_files, shown
 from handful.utils.encodings import Decoded, decode
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".md"})
@@ -19,15 +18,8 @@ TEXT_KINDS = ".txt or .md"
 MAX_TEXT_BYTES = 2**24  # three thousand pages
 
 
-class BadText(ValueError):
-    """A file that cannot be used as a text: `path`, and a `reason` that says what is wrong and what to do."""
-
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(os.fspath(path), reason)
-        self.path, self.reason = os.fspath(path), reason
-
-    def __str__(self) -> str:
-        return f"{shown(self.path)} {self.reason}"
+class BadText(BadFile):
+    """A file that cannot be used as a text."""
 
 
 def read_text(path: str | os.PathLike[str]) -> Decoded:
@@ -84,29 +76,7 @@ def find_texts(folder: str | os.PathLike[str], *, strict: bool = False) -> tuple
     list of Skipped
         The folders and texts that cannot be used, and one entry with the number of files with other suffixes.
     """
-    top = os.fspath(folder)
-    if not os.path.isdir(top):
-        problem = "is a file" if os.path.exists(top) else "does not exist"
-        raise NotADirectoryError(f"{shown(top)} {problem}: give a folder of texts")
-    texts: list[Path] = []
-    skipped: list[Skipped] = []
-    others: Counter[str] = Counter()
-    for parts, reason in sorted(walk(top, TEXT_SUFFIXES), key=lambda file: as_a_person_sorts(file[0])):
-        if reason is not None:
-            skipped.append(Skipped(os.path.join(top, *parts), reason))
-        elif suffix_of(parts[-1]) in TEXT_SUFFIXES:
-            texts.append(Path(top, *parts))
-        else:
-            others[suffix_of(parts[-1]) or "no suffix"] += 1
-    if strict and skipped:
-        raise BadText(skipped[0].path, skipped[0].reason)
-    if others:
-        counts = ", ".join(f"{count} with {suffix}" for suffix, count in others.most_common(5))
-        more = ", ..." if len(others) > 5 else ""
-        count = others.total()
-        kind = "file that is not a text" if count == 1 else "files that are not texts"
-        skipped.append(Skipped(top, f"holds {count} {kind}, by the suffix: {counts}{more} (texts are {TEXT_KINDS})"))
-    return texts, skipped
+    return find_files(folder, Kind("text", TEXT_SUFFIXES, TEXT_KINDS, BadText), strict)
 
 
 def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:

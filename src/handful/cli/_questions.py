@@ -40,7 +40,7 @@ def _open(picture: Path) -> None:
 
 def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> None:
     """Ask about items until there are no more, or somebody quits."""
-    from handful.backbones.pictures import shown
+    from handful.backbones.folders import shown
     from handful.utils.shares_in_words import percent
     from handful.utils.text import one_line
 

@@ -101,6 +101,6 @@ def _options(options: Any) -> str:
 
 
 def _names(names: list[str]) -> str:
-    from handful.backbones.pictures import shown
+    from handful.backbones.folders import shown
 
     return ", ".join(map(shown, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "none"

@@ -60,7 +60,7 @@ def predict(
     .parquet holds it unchanged.
     """
     import handful
-    from handful.backbones.pictures import shown
+    from handful.backbones.folders import shown
     from handful.label import predict_items
     from handful.label.expectations import expected_numbers
     from handful.label.outputs import check_file, table_of, write_table

@@ -24,7 +24,7 @@ def undo(
     Pictures are moved only from the folder of the journal to the one folder that they came from. If the journal may
     come from somebody else or from another machine, the command shows what it would move, and asks before it continues.
     """
-    from handful.backbones.pictures import shown
+    from handful.backbones.folders import shown
     from handful.label.move_journal import undo as move_back
 
     back, problems = move_back(journal, ask_user(yes))

@@ -29,7 +29,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from handful.backbones.pictures import BadPicture, Skipped, find_pictures
+from handful.backbones.folders import Skipped
+from handful.backbones.pictures import BadPicture, find_pictures
 from handful.cluster.connection import connected, need
 from handful.cluster.embedding_part import Order, PartMaker, PicturePart, Recipe, digest
 from handful.cluster.ray_logging import quiet

@@ -38,7 +38,7 @@ def read_examples(
 ) -> FeatureTable:
     """Read examples: pictures in one folder for each class, `folder/<class>/...`; `unknown` holds those of no class."""
     from handful.backbones import find_pictures
-    from handful.backbones.pictures import LITTER
+    from handful.backbones.folders import LITTER
 
     within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
     classes = [part for part in within if part.is_dir()]
@@ -265,8 +265,8 @@ def kind_of(path: Path, options: TableOptions | None = None, text: str | None = 
     """
     if not of_files(path):
         return "texts" if text is not None or is_text_table(path, options) or is_text_file(path) else "embeddings"
+    from handful.backbones.folders import suffix_of, walk
     from handful.backbones.picture_formats import KNOWN_SUFFIXES
-    from handful.backbones.pictures import suffix_of, walk
     from handful.backbones.texts import TEXT_SUFFIXES
 
     has_texts = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,19 +127,24 @@ def _read_texts(
         path, label = paths[0], (table or {}).get("label")
         column = source.get("text") if text is None and _has_column(path, source.get("text"), table) else text
         return read_text_pile(path, TextSource(column, label, strict), "texts")
-    files: list[Path] = []
-    skipped: list[tuple[str, str]] = []
-    for path in paths:
-        if path.is_dir():
-            below, unused = find_texts(path, strict=strict)
-            files += below
-            skipped += unused
-        else:
-            files.append(path)
+    files, skipped = _files_of(paths, find_texts, strict)
     items = read_text_files(files, strict)
     if not len(items):
         raise ValueError("there is no text that could be read")
     return items.replace(skipped=[*skipped, *items.skipped])
+
+
+def _files_of(
+    paths: Sequence[Path], find: Callable[..., Any], strict: bool
+) -> tuple[list[Path], list[tuple[str, str]]]:
+    """The files, and those that `find` finds below the folders; and what is skipped."""
+    files: list[Path] = []
+    skipped: list[tuple[str, str]] = []
+    for path in paths:
+        below, unused = find(path, strict=strict) if path.is_dir() else ([path], ())
+        files += below
+        skipped += unused
+    return files, skipped
 
 
 def is_picture_path(path: Path) -> bool:
@@ -148,15 +153,7 @@ def is_picture_path(path: Path) -> bool:
 
 
 def _read_pictures(paths: Sequence[Path], network: Any, progress: Progress, strict: bool, cache: Any) -> FeatureTable:
-    files: list[Path] = []
-    skipped: list[tuple[str, str]] = []
-    for path in paths:
-        if path.is_dir():
-            below, unused = find_pictures(path, strict=strict)
-            files += below
-            skipped += unused
-        else:
-            files.append(path)
+    files, skipped = _files_of(paths, find_pictures, strict)
     embedded = embed_pictures(
         files, network, cache=cache, strict=strict, progress=lambda done, total: progress("pictures", done, total)
     )

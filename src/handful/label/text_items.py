@@ -245,7 +245,7 @@ def embed_items(items: FeatureTable, backbone: Any, what: str, progress: Progres
 
 def _read_class_folders(folder: Path, source: TextSource) -> FeatureTable:
     """Text files in one folder for each class; `unknown` holds those of no class."""
-    from handful.backbones.pictures import LITTER
+    from handful.backbones.folders import LITTER
     from handful.backbones.texts import find_texts
 
     within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)

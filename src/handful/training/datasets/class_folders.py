@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from handful.backbones.pictures import LITTER, Skipped, find_pictures
+from handful.backbones.folders import LITTER, Skipped
+from handful.backbones.pictures import find_pictures
 from handful.training.datasets.gathering import Part, from_files
 from handful.training.datasets.splits import NAMES, cub_split, published
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.backbones.pictures import BadPicture, Skipped, decode, read
+from handful.backbones.folders import Skipped
+from handful.backbones.pictures import BadPicture, decode, read
 from handful.training.datasets.picture_set import PictureSet
 from handful.training.datasets.preparation import Preparation
 from handful.utils.cache_folder import cache_folder

@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
-from handful.backbones.pictures import Skipped, find_pictures
+from handful.backbones.folders import Skipped
+from handful.backbones.pictures import find_pictures
 from handful.features.npy_files import names_of, open_npz, read_npz
 from handful.training.datasets.gathering import Part, from_files
 from handful.training.datasets.picture_set import PictureSet

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.backbones.pictures import Skipped
+from handful.backbones.folders import Skipped
 
 SPLITS = ("base", "val", "novel")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.backbones.pictures import Skipped
+from handful.backbones.folders import Skipped
 from handful.training.datasets.catalogue import dataset_info
 from handful.training.datasets.class_folders import (
     CUB_CLASS,

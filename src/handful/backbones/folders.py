@@ -1,0 +1,151 @@
+"""The files below a folder: found, sorted and named; what is no item is said in a sentence.
+
+A folder may hold anything, so nothing in it is trusted: links that lead in circles, pipes, folders that cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
+
+
+class BadFile(ValueError):
+    """A file that cannot be used: `path`, and a `reason` that says what is wrong and what to do."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(os.fspath(path), reason)
+        self.path, self.reason = os.fspath(path), reason
+
+    def __str__(self) -> str:
+        return f"{shown(self.path)} {self.reason}"
+
+
+class Skipped(NamedTuple):
+    """A skipped file or folder: its `path`, and a `reason` that continues the sentence."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.path)} {self.reason}"
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    r"""Return a path as one printable line: file names may contain newlines and bytes that are not text.
+
+    >>> shown("a\nb.jpg")
+    'a\\nb.jpg'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in os.fspath(path))
+
+
+class Kind(NamedTuple):
+    """What is looked for: files of one kind."""
+
+    noun: str  # "picture"
+    suffixes: Collection[str]
+    formats: str  # for people, as in "JPEG, PNG or GIF"
+    error: type[BadFile]
+
+
+def find_files(folder: str | os.PathLike[str], kind: Kind, strict: bool = False) -> tuple[list[Path], list[Skipped]]:
+    """Find the files of a kind in a folder and its subfolders, sorted as people sort; and what cannot be used.
+
+    Files of the folder with other suffixes are one entry of the second list, which counts them. strict: raise the first
+    other entry as an error of the kind.
+    """
+    top = os.fspath(folder)
+    if not os.path.isdir(top):
+        problem = "is a file" if os.path.exists(top) else "does not exist"
+        raise NotADirectoryError(f"{shown(top)} {problem}: give a folder of {kind.noun}s")
+    found: list[Path] = []
+    skipped: list[Skipped] = []
+    others: Counter[str] = Counter()
+    for parts, reason in sorted(walk(top, kind.suffixes), key=lambda file: _as_a_person_sorts(file[0])):
+        if reason is not None:
+            skipped.append(Skipped(os.path.join(top, *parts), reason))
+        elif suffix_of(parts[-1]) in kind.suffixes:
+            found.append(Path(top, *parts))
+        else:
+            others[suffix_of(parts[-1]) or "no suffix"] += 1
+    if strict and skipped:
+        raise kind.error(skipped[0].path, skipped[0].reason)
+    if others:
+        counts = ", ".join(f"{count} with {suffix}" for suffix, count in others.most_common(5))
+        more = ", ..." if len(others) > 5 else ""
+        count = others.total()
+        what = f"file that is not a {kind.noun}" if count == 1 else f"files that are not {kind.noun}s"
+        formats = f"{kind.noun}s are {kind.formats}"
+        skipped.append(Skipped(top, f"holds {count} {what}, by the suffix: {counts}{more} ({formats})"))
+    return found, skipped
+
+
+def walk(top: str, suffixes: Collection[str] = ()) -> Iterator[tuple[tuple[str, ...], str | None]]:
+    """Yield the path of each file below `top`, in components, with None or with what is wrong with it.
+
+    Something that is no file is only listed if it has one of the suffixes.
+    """
+    seen = {
+        _identity(parent) for parent in Path(top).resolve().parents
+    }  # a link to a parent would list the folders next to `top`
+    folders: list[tuple[str, ...]] = [()]
+    links: deque[tuple[str, ...]] = deque()  # read last, so that a picture is listed in its own folder
+    while folders or links:
+        parts = folders.pop() if folders else links.popleft()
+        where = os.path.join(top, *parts)
+        try:
+            identity = _identity(where)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            with os.scandir(where) as entries:
+                listing = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            yield parts, f"cannot be opened ({in_short(error)}): check that you can read it"
+            continue
+        for entry in listing:
+            if entry.name.startswith(".") or entry.name.lower() in LITTER:
+                continue
+            below = (*parts, entry.name)
+            try:
+                if entry.is_dir():
+                    (links if entry.is_symlink() else folders).append(below)
+                elif entry.is_file():
+                    yield below, None
+                elif suffix_of(entry.name) not in suffixes:
+                    continue
+                elif entry.is_symlink() and not os.path.exists(entry.path):
+                    yield below, "is a link to a missing file: copy the file itself there"
+                else:
+                    yield below, "is not a regular file (a pipe or device): remove it"
+            except OSError as error:  # a link to itself
+                if suffix_of(entry.name) in suffixes:
+                    yield below, f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of a file name, in lower case."""
+    return os.path.splitext(name)[1].lower()
+
+
+def _identity(folder: str | Path) -> tuple[int, int]:
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
+
+
+def _as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
+    """Return a sort key: 2.jpg before 10.jpg, a before B; names that are equal otherwise by their characters."""
+    pieces = [re.split(r"(\d+)", part.casefold()) for part in parts]
+    return [[int(p) if i % 2 else p for i, p in enumerate(piece)] for piece in pieces], parts
+
+
+def in_short(error: BaseException) -> str:
+    """Return what an error says, on one short line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return shown(text if len(text) <= 80 else text[:77] + "...")
