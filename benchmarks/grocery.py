@@ -25,6 +25,7 @@ from rich.console import Console
 
 import handful
 from handful.backbones import embed_pictures, find_pictures, load_backbone
+from handful.backbones.catalogue import DEFAULT
 from handful.core.metrics import accuracy, auroc, mean_and_half_width
 from handful.features import FeatureTable
 
@@ -84,10 +85,10 @@ def main() -> None:
     parser = Parser(__doc__, "about a minute")
     parser.add_data("folder", "photos, FOLDER/<Class>/*.jpg, at least ten classes")
     parser.add_size("--splits", 20, 2, "random splits into known and unknown classes")
-    parser.add_part("--backbone", help="another than efficientnet_lite0")
+    parser.add_part("--backbone", help="another than the default for pictures")
     given = parser.parse()
     console = Console()
-    backbone = given.backbone or "efficientnet_lite0"
+    backbone = given.backbone or DEFAULT
     photos = read_photos(given.folder, backbone, console) if given.folder else generated_photos(backbone, console)
     console.print(repr(photos))
     default, rows = {}, []

@@ -34,7 +34,7 @@ def cache(tmp_path_factory):
 def default(cache) -> Backbone:
     for package in ("onnxruntime", "onnx", efficientnet.LITE0.package):
         pytest.importorskip(package)
-    return load_backbone()
+    return load_backbone("fast")
 
 
 # --- the reader of state dicts

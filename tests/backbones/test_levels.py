@@ -31,7 +31,8 @@ def test_levels_stand_for_networks_that_are_listed():
         assert is_built_in(name)
         assert kind_of_backbone(level) == kind_of_backbone(name) == "pictures"
         assert sentence
-    assert LEVELS["fast"][0] == DEFAULT == "efficientnet_lite0"
+    assert LEVELS["good"][0] == DEFAULT == load_backbone().name == "efficientnet_lite0+efficientnet_lite2"
+    assert LEVELS["fast"][0] == "efficientnet_lite0"
 
 
 def test_other_names_stay_as_they_are():

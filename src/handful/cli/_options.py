@@ -83,8 +83,8 @@ class BackboneOptions:
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="The backbone: for pictures fast (one network, the default), good (two, a third of the speed) or best "
-            "(three, a fifth of the speed); a name that `handful backbones` lists; an .onnx file; or a folder with an "
+            help="The backbone: for pictures good (two networks, the default), fast (one, three times as fast) or best "
+            "(three, slower still); a name that `handful backbones` lists; an .onnx file; or a folder with an "
             "encoder of texts. Default for texts: minilm."
         ),
     ] = None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from handful.backbones import embed_pictures, find_pictures
-from handful.backbones.catalogue import kind_of_backbone
+from handful.backbones.catalogue import UNNAMED, kind_of_backbone
 from handful.backbones.picture_formats import KNOWN_SUFFIXES
 from handful.backbones.texts import find_texts
 from handful.estimators.classifier import FewShotClassifier
@@ -71,7 +71,7 @@ def read_new_items(
     if kind == "embeddings":
         columns = source.get("columns")
         return in_order(read_pile_table(paths[0], columns, table), columns, paths[0])
-    name = backbone or source.get("backbone", "")
+    name = backbone or source.get("backbone") or (UNNAMED if kind == "pictures" else "")
     made_of = kind_of_backbone(name) if isinstance(name, str) else None
     if made_of not in (None, kind):
         raise ValueError(f"{str(paths[0])!r} holds {kind}, but the model was made from {made_of}: give {made_of}")
