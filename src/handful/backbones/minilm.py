@@ -32,6 +32,8 @@ MAX_TOKENS = 126  # of a piece, besides its start and its end: the network was t
 EPSILON = np.float32(1e-12)
 # erf(x) = 1 - t (c0 + t (c1 + ...)) exp(-x^2) with t = 1 / (1 + p x), x >= 0, to 1.5e-7 (Abramowitz & Stegun 7.1.26)
 ERF_P = np.float32(0.3275911)
+SQRT_HALF = np.float32(0.5**0.5)
+GELU_BLOCK = 2**15  # numbers: four arrays of them stay in the cache of a core
 ERF_COEFFICIENTS = np.array([0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429], np.float32)
 
 
@@ -162,25 +164,33 @@ def _normalized(x: np.ndarray, norm: tuple[np.ndarray, np.ndarray]) -> np.ndarra
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    """x times the normal distribution function of x. SciPy's erf takes five times as long."""
-    z = np.abs(x)
-    z *= np.float32(0.5**0.5)
-    t = z * ERF_P
-    t += 1
-    np.reciprocal(t, out=t)
-    tail: np.ndarray = np.full_like(t, ERF_COEFFICIENTS[-1])
-    for coefficient in ERF_COEFFICIENTS[-2::-1]:
+    """x times the normal distribution function of x, in place: max(x, 0) - |x| P(more than |x|).
+
+    By blocks that stay in the cache, it takes a third of the time, and SciPy's erf five times as long.
+    """
+    flat = x.reshape(-1)
+    size, t, tail = np.empty((3, min(GELU_BLOCK, flat.size)), np.float32)
+    for start in range(0, flat.size, GELU_BLOCK):
+        block = flat[start : start + GELU_BLOCK]
+        if block.size < size.size:
+            size, t, tail = size[: block.size], t[: block.size], tail[: block.size]
+        np.abs(block, out=size)
+        np.multiply(size, ERF_P * SQRT_HALF, out=t)
+        t += 1
+        np.reciprocal(t, out=t)
+        np.multiply(t, ERF_COEFFICIENTS[-1], out=tail)
+        for coefficient in ERF_COEFFICIENTS[-2::-1]:
+            tail += coefficient
+            tail *= t
+        np.square(block, out=t)
+        t *= -0.5
+        np.exp(t, out=t)
         tail *= t
-        tail += coefficient
-    tail *= t
-    np.square(z, out=z)
-    np.negative(z, out=z)
-    np.exp(z, out=z)
-    tail *= z  # 1 - erf(|x| / sqrt 2)
-    tail *= np.float32(0.5)
-    np.copyto(tail, 1 - tail, where=x > 0)
-    tail *= x
-    return tail
+        tail *= size
+        tail *= 0.5
+        np.maximum(block, 0, out=block)
+        block -= tail
+    return x
 
 
 # ---- The ONNX file: messages of protobuf, of which only names, shapes and raw numbers are needed
