@@ -128,7 +128,7 @@ def test_a_machine_that_dies_in_the_middle_costs_no_row_and_no_bit(nodes, pictur
 
 
 def test_features_are_those_of_one_machine(nodes, pictures, undisturbed, tmp_path, handful):
-    done = handful("embed", pictures, "-o", "here.npz", "--no-cache")
+    done = handful("embed", pictures, "-o", "here.npz", "--no-cache", "--backbone", NETWORK)
     assert done.returncode == 0, done.stderr
     here, there = read("here.npz"), read(undisturbed.folder)
     assert there.paths.tolist() == here.paths.tolist()
@@ -188,7 +188,8 @@ def test_names_that_are_no_text_go_through(nodes, tmp_path, handful):
 
 
 def test_a_run_whose_driver_was_killed_goes_on_where_it_was(nodes, pictures, undisturbed, tmp_path):
-    command = ("embed", pictures, "-o", "out", "--shard-size", 8, *RAY, "--address", nodes.address, "--json")
+    network = ("--backbone", NETWORK, "--shard-size", 8)
+    command = ("embed", pictures, "-o", "out", *network, *RAY, "--address", nodes.address, "--json")
     process, out = start(*command, cwd=tmp_path), tmp_path / "out"
     while len(parts_in(out)) < 3:
         assert process.poll() is None, process.communicate()

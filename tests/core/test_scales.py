@@ -232,12 +232,14 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
-    from handful.workbench.domain.pile import Pile, read_table
+    from handful.workbench.domain.opened_table import read_table
+    from handful.workbench.domain.pile import Pile
 
     def similarity(scale):
-        names, features, _ = read_table(table_at(scale, tmp_path / "t.parquet"))
-        pile = Pile.of([(i, "pile", name) for i, name in enumerate(names)]).with_room(features.shape[1])
-        pile.features[:], pile.ready[:] = features, True
+        table = read_table(table_at(scale, tmp_path / "t.parquet"))
+        rows = [(i, "pile", name) for i, name in enumerate(table.names)]
+        pile = Pile.of(rows).with_room(table.features.shape[1])
+        pile.features[:], pile.ready[:] = table.features, True
         return pile.similarity(0)
 
     np.testing.assert_allclose(similarity(scale), similarity(1), atol=1e-5)
@@ -247,7 +249,7 @@ def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from handful.workbench.domain.pile import read_table
+    from handful.workbench.domain.opened_table import read_table
 
     rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])
     parquet.write_table(pa.table({"embedding": list(rows)}), tmp_path / "t.parquet")
