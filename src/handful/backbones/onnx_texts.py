@@ -19,7 +19,7 @@ from handful.backbones.onnx_file import weights_hash
 from handful.backbones.onnx_runtime import open_session
 from handful.backbones.text_backbone import TokenBackbone, spread, unit_rows
 from handful.utils.extras import ENCODERS, need
-from handful.utils.limits import JSON_BYTES, check_bytes, in_units
+from handful.utils.limits import JSON_BYTES, in_units
 from handful.utils.text import shortened
 
 TOKENIZER = "tokenizer.json"
@@ -132,7 +132,6 @@ def _length(folder: Path) -> int:
 def _read_json(file: Path) -> Mapping[str, Any]:
     if not file.is_file():
         return {}
-    check_bytes(file.stat().st_size, str(file))
     if file.stat().st_size > JSON_BYTES:
         raise ValueError(f"{file} has more than {in_units(JSON_BYTES)}: settings are needed")
     try:
