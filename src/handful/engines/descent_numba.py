@@ -15,19 +15,10 @@ import math
 
 import numpy as np
 
-try:
-    from numba import njit
-except ImportError as error:  # pragma: no cover
-    raise ImportError("the fused kernel needs numba: pip install 'handful[fast]'") from error
-
 from handful.core.arrays import FLOOR
+from handful.engines._compiled import entry, helper
 from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, exp, log, sum_tile, tile_ways
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
-
-# Helpers are always inlined. Otherwise the compiler would inline only what it has just compiled, and not what comes
-# from the cache, and the last bits of a result would depend on whether the machine has run this before.
-helper = njit(fastmath=True, error_model="numpy", nogil=True, forceinline=True)
-entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
@@ -66,6 +57,14 @@ def descend(
     if not refine:
         end.refined = end.refined_logits = None
     return end
+
+
+def warm(ways: int, dtype: str) -> None:
+    """Compile the kernel for so many classes, or load it from the cache: by a tiny task."""
+    items = np.eye(ways, dtype=dtype)[None]
+    head = InfoMax(co=np.zeros(ways + 1), ma=np.zeros(ways + 1), w=np.ones(ways + 1), outlier=1.0)
+    options = {"temperature": 1.0, "steps": 1, "learning_rate": 0.1, "learn": PARAMETERS, "refine": True}
+    descend(items, np.arange(ways)[None], items, head, ways=ways, **options)
 
 
 @entry

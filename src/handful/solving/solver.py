@@ -13,14 +13,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 
 from handful.core.arrays import Array, with_unknown
 from handful.core.base import HOW, Base, read_base
-from handful.core.parameters import Rule, is_auto
+from handful.core.parameters import AUTO, Rule, is_auto
 from handful.core.prepare import as_dtype, prepare
 from handful.core.task import Task
 from handful.engines import share
+from handful.engines.compiling import chosen_backend
 from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
@@ -132,7 +133,16 @@ class MethodSolver(Solver):
     def run(
         self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
     ) -> Solution:
-        """Prepare and solve a batch of tasks."""
+        """Prepare and solve a batch of tasks, by the fused kernels if they are there."""
+        if parameters.get("backend") != AUTO:
+            return self._run(task, preparation, base_mean, dtype, parameters)
+        fits = is_numpy_array(task.support) and task.query.shape[1] and not parameters.get("history")
+        with chosen_backend(self._method.kernels if fits else (), task.ways, dtype) as backend:
+            return self._run(task, preparation, base_mean, dtype, {**parameters, "backend": backend})
+
+    def _run(
+        self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
+    ) -> Solution:
         method = self._method
         steps = method.info.preparation if preparation is None else preparation
         examples, _ = with_unknown(task.support, task.labels, task.unknown)
