@@ -87,7 +87,7 @@ def dot_tile(typing, x, i, c, j, out, ways):
 
 @intrinsic
 def sum_tile(typing, a, j, x, row, d, out, to, ways):
-    """out[j : j+W, to : to + COLS vectors] = a[j : j+W] @ x[row : row+M, d : d + COLS vectors]; M are the columns of a."""
+    """out[j : j+W, to : to + V] = a[j : j+W] @ x[row : row+M, d : d + V]; V are COLS vectors, M the columns of a."""
 
     def generate(context, builder, signature, arguments):
         a, j, x, row, d, out, to, _ = arguments
