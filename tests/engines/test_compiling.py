@@ -18,6 +18,7 @@ import handful
 from handful.cli import app
 from handful.engines import compiling
 from handful.engines.compiling import Kernel, chosen_backend
+from handful.methods.registry import find_method
 
 pytest.importorskip("numba")
 
@@ -200,9 +201,8 @@ def test_a_server_loads_what_is_stored(tiny, monkeypatch):
 def test_a_single_task_uses_the_kernel_once_it_is_there(monkeypatch):
     monkeypatch.delenv("HANDFUL_BACKEND")
     support, labels, query = (x[0] for x in random_task(np.random.default_rng(1), 1, [2] * 5, 40, 70, np.float32))
-    for kernel in ("descent", "density"):
-        if kernel in compiling.KERNELS:
-            compiling.make_now(Kernel.of(kernel, 5, "float32"))
+    for kernel in find_method("eol").kernels:
+        compiling.make_now(Kernel.of(kernel, 5, "float32"))
     scores = {
         backend: handful.solve(support, labels, query, method="eol", outlier_share=0.5, backend=backend).outlier_scores
         for backend in ("auto", "fast", "array")

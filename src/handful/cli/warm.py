@@ -38,8 +38,8 @@ def warm(
         )
     kernels = compiling.all_kernels()
     if ways:
-        tiles = {compiling.tile_ways(number) for number in ways}
-        kernels = [kernel for kernel in kernels if kernel.tile in tiles]
+        wanted = {compiling.Kernel.of(name, number, "float32") for name in compiling.KERNELS for number in ways}
+        kernels = [kernel for kernel in kernels if kernel in wanted]
     stored = {kernel for kernel in kernels if kernel.is_stored}
     console, seconds = console_for(as_json), 0.0
     with progress_bars(console, "kernels") as progress:

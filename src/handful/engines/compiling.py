@@ -33,10 +33,12 @@ from handful.utils.cache_folder import cache_folder
 from handful.utils.version import __version__
 
 KERNELS = {  # modules with a function `warm(ways, dtype)`, which runs their compiled functions on a tiny task
+    "prepare": "handful.engines.prepare_numba",
     "descent": "handful.engines.descent_numba",
     "streaming": "handful.streaming.descent_numba",
 }
-MAX_TILE = 6  # prototypes that a kernel multiplies with at once: it is compiled for each number of them up to this
+FOR_ANY_WAYS = ("prepare",)  # compiled once, not for each number of prototypes
+MAX_TILE = 6  # prototypes that are multiplied with at once: 4 x 6 sums, 4 loads and a spare fit 32 registers
 USUAL_TILE = 5  # of tasks of five or ten classes
 ENOUGH_TO_COMPILE, ENOUGH_TO_LOAD = 2.0, 0.2  # seconds of work with the array engine
 UNUSED_DAYS = 60  # after which kernels of other versions are removed
@@ -59,7 +61,7 @@ class Kernel:
     @classmethod
     def of(cls, name: str, ways: int, dtype: str) -> Kernel:
         """The kernel that tasks of so many classes need."""
-        return cls(name, tile_ways(ways), dtype)
+        return cls(name, 1 if name in FOR_ANY_WAYS else tile_ways(ways), dtype)
 
     @property
     def mark(self) -> Path | None:
@@ -188,7 +190,7 @@ def make_now(kernel: Kernel) -> float:
 def all_kernels(dtype: str = "float32") -> list[Kernel]:
     """Every kernel for numbers of one type, the one for most tasks first."""
     tiles = sorted(range(1, MAX_TILE + 1), key=lambda tile: (tile != USUAL_TILE, tile))
-    return [Kernel(name, tile, dtype) for tile in tiles for name in KERNELS]
+    return list(dict.fromkeys(Kernel.of(name, tile, dtype) for tile in tiles for name in KERNELS))
 
 
 def load_stored() -> None:

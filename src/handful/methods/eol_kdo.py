@@ -78,7 +78,7 @@ def score_new(
 
 @register(
     INFO,
-    kernels=("descent",),
+    kernels=("prepare", "descent"),
     score_new=score_new,
     chunk_factor=1 / 2,
     estimates_share=True,

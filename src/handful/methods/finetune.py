@@ -35,7 +35,7 @@ INFO = Info(
 
 @register(
     INFO,
-    kernels=("descent",),
+    kernels=("prepare", "descent"),
     score_new=score_new,
     chunk_factor=4,
     rules={

@@ -55,7 +55,7 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
 
 @register(
     INFO,
-    kernels=("descent",),
+    kernels=("prepare", "descent"),
     score_new=score_new,
     rules={
         "temperature": Number(0),

@@ -50,7 +50,7 @@ def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
 
 @register(
     INFO,
-    kernels=("descent",),
+    kernels=("prepare", "descent"),
     score_new=score_new,
     rules={
         "temperature": Number(0),
