@@ -139,14 +139,13 @@ def _usual_kernel(h: Array, e: Array, beta: Array, n_support: int) -> Array:
 
 @dataclass
 class Densities:
-    """The result of the passes for every share: logits with their bias, and what scores new items."""
+    """The result of the passes for every share: probabilities, and what scores new items."""
 
-    logits: Array  # l + bias, [B, G, N + 1, Q]
     bias: Array  # [B, G, N + 1]
     assignments: Array  # P that the logits were computed from, [B, G, N + 1, n]
     floor: Array  # 5 e0, [B]
     beta: Array  # [B]
-    probabilities: Array = field(repr=False)  # softmax of the logits
+    probabilities: Array = field(repr=False)  # softmax(l + bias) of the queries, [B, G, N + 1, Q]
 
     @property
     def pressure(self) -> Array:
@@ -187,7 +186,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
     p = xp.concat([p_support, xp.zeros((batch, n_shares, ways + 1, n_query), dtype=kernel.h.dtype)], axis=-1)
     if not n_query:  # only the examples are there, and new items will be scored by them
         usual_bias[..., -1] = kernel.law(xp.zeros_like(share) + SHARE_WITHOUT_PILE)
-        return Densities(p[..., :0], usual_bias, p, floor, kernel.beta, p[..., :0])
+        return Densities(usual_bias, p, floor, kernel.beta, p[..., :0])
     weight = xp.zeros_like(target) + 1  # exp(bias)
     bias = usual_bias
     for i in range(passes):
@@ -207,8 +206,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
             weight = xp.exp(bias)
         last_p = p
         p = xp.concat([p_support, _posteriors(odds, weight)], axis=-1)
-    bias = xp.log(weight)
-    return Densities(logits + bias[..., None], bias, last_p, floor, kernel.beta, p[..., n_support:])
+    return Densities(xp.log(weight), last_p, floor, kernel.beta, p[..., n_support:])
 
 
 def _limited(weight: Array) -> Array:

@@ -20,7 +20,7 @@ from handful.core.prepare import prepare
 from handful.engines.density import Densities, Kernels, densities, kernels
 from handful.engines.neighbours import smooth
 from handful.engines.posterior import current
-from handful.engines.share_statistics import TRIED_SHARES, columns
+from handful.engines.share_statistics import TRIED_SHARES, Measured, columns, measure
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
 PASSES = 6
@@ -116,11 +116,17 @@ def sample(n: int, size: int) -> np.ndarray:
 
 def estimate(kernel: Kernels, labels: Array) -> Share:
     """Estimate the outlier shares from the kernels of a batch of tasks."""
+    end = densities(kernel, as_like(np.array(TRIED_SHARES), kernel.h)[None], PASSES, min_queries=MIN_ITEMS)
+    return from_measured(measure(kernel, labels, end), end)
+
+
+def from_measured(measured: Measured, end: Densities) -> Share:
+    """Estimate the outlier shares from what was measured on a batch of tasks."""
     tried = np.array(TRIED_SHARES)
-    end = densities(kernel, as_like(tried, kernel.h)[None], PASSES, min_queries=MIN_ITEMS)
-    alike = np.broadcast_to(1 - tried, (len(kernel.h), len(tried)))
-    if not kernel.queries:
+    n_query = measured.best.shape[1]
+    alike = np.broadcast_to(1 - tried, (len(measured.best), len(tried)))
+    if not n_query:
         return Share(alike, end)
-    above = current().above(columns(kernel, labels, end))
-    trust = min(1.0, kernel.queries / MIN_ITEMS) * (1.0 if kernel.ways > 1 else ONE_CLASS_TRUST)
+    above = current().above(columns(measured))
+    trust = min(1.0, n_query / MIN_ITEMS) * (1.0 if measured.ways > 1 else ONE_CLASS_TRUST)
     return Share(trust * above + (1 - trust) * alike, end)

@@ -149,6 +149,6 @@ def eol_kdo(
     by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
     return Solution(
-        *_mean([by_eol, kdo.answer(belief.end.logits, belief.weights)]), state | kdo.state_of(items, belief),
+        *_mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)]), state | kdo.state_of(items, belief),
         belief.outlier_share, steps, share_interval=belief.interval, is_calibrated=belief.interval is not None,
     )  # fmt: skip

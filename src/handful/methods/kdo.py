@@ -80,20 +80,22 @@ def neighbours_of(state: dict[str, Array], k: int) -> Neighbours:
     return Neighbours(state["items"], state["smooth"], state["degrees"], min(k, state["items"].shape[1] - 1))
 
 
-def answer(logits: Array, weights: Array) -> tuple[Array, Array]:
-    """Class probabilities [B, M, N] and P(outlier) [B, M] of logits [B, G, N + 1, M], with weights [B, G] of shares."""
-    xp = array_namespace(logits)
-    e = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
-    p = e / xp.sum(e, axis=2, keepdims=True)
-    p = xp.matrix_transpose(xp.sum(weights[:, :, None, None] * p, axis=1))
+def answer(probabilities: Array, weights: Array) -> tuple[Array, Array]:
+    """P(class) [B, M, N] and P(outlier) [B, M] of those at each share, [B, G, N + 1, M], with weights [B, G] of shares."""
+    xp = array_namespace(probabilities)
+    batch, n_shares, *shape = probabilities.shape
+    p = weights[:, None, :] @ xp.reshape(probabilities, (batch, n_shares, -1))
+    p = xp.matrix_transpose(xp.reshape(p, (batch, *shape)))
     return p[..., :-1], p[..., -1]
 
 
 def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_: Any) -> tuple[Array, Array]:
     """Score each new item alone, by the final densities."""
-    bias = state["bias"]
-    end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
-    return answer(score_items(neighbours_of(state, neighbours), end, items), state["weights"])
+    end = Densities(state["bias"], state["assignments"], state["floor"], state["beta"], state["bias"])
+    logits = score_items(neighbours_of(state, neighbours), end, items)
+    xp = array_namespace(logits)
+    e = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
+    return answer(e / xp.sum(e, axis=2, keepdims=True), state["weights"])
 
 
 def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11) -> Solution:
@@ -165,7 +167,7 @@ def _solve(items: Neighbours, labels: Array, ways: int, outlier_share: Any, pass
     kernel = kernels(items, labels, ways)
     belief = believe(outlier_share, kernel, labels, passes)
     return Solution(
-        *answer(belief.end.logits, belief.weights), state_of(items, belief), belief.outlier_share, passes,
+        *answer(belief.end.probabilities, belief.weights), state_of(items, belief), belief.outlier_share, passes,
         share_interval=belief.interval, is_calibrated=belief.interval is not None,
     )  # fmt: skip
 

@@ -1,0 +1,117 @@
+"""Micro-kernels for `handful.engines.density_numba`, written as LLVM vectors so that sums live in registers.
+
+The matrices of a task fit the second-level cache, and a panel of PANEL vectors of columns fits the first-level cache.
+`product_tile` multiplies HEIGHT rows by one panel. `gather_tile` adds up the few rows of a matrix that a sparse row
+names. `exchange` and `exchange_pairs` are the comparators of a sorting network: each lane of a vector is a list of its
+own, so as many lists are sorted at once as a vector has lanes, without a branch.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.extending import intrinsic
+
+from handful.engines._tiles import COLS, VECTOR_BYTES, _add_product, _Matrix, _sums
+
+PANEL = 2  # vectors of columns
+HEIGHT = 4 if VECTOR_BYTES == 32 else 8  # rows of a tile: 8 x 2 sums fit 32 registers, 4 x 2 fit 16
+
+
+def _everywhere(builder, vector, scalar):
+    """A vector with the scalar in each lane."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    index = ir.IntType(32)
+    one = builder.insert_element(undefined, scalar, ir.Constant(index, 0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(index, vector.count), [0] * vector.count))
+
+
+@intrinsic
+def product_tile(typing, a, i, count, x, start, out, d):
+    """out[i : i+HEIGHT, d : d + PANEL vectors] = a[i : i+HEIGHT, :count] @ x[start : start+count], x one panel wide."""
+
+    def generate(context, builder, signature, arguments):
+        a, i, count, x, start, out, d = arguments
+        kinds = signature.args
+        a, x, out = (_Matrix(context, builder, kinds[k], v) for k, v in ((0, a), (3, x), (5, out)))
+        offsets = [ir.Constant(d.type, v * x.vector.count) for v in range(PANEL)]
+        sums = _sums(builder, x.vector, HEIGHT, PANEL)
+        a_rows = [a.start(i, k) for k in range(HEIGHT)]
+        with cgutils.for_range(builder, count) as loop:
+            row = x.start(builder.add(start, loop.index))
+            of_x = [x.load(builder.add(row, offset), x.vector) for offset in offsets]
+            for k in range(HEIGHT):
+                weight = _everywhere(builder, x.vector, a.load(builder.add(a_rows[k], loop.index), a.scalar))
+                for v in range(PANEL):
+                    _add_product(builder, sums[k][v], of_x[v], weight)
+        for k in range(HEIGHT):
+            row = builder.add(out.start(i, k), d)
+            for v in range(PANEL):
+                out.store(builder.load(sums[k][v]), builder.add(row, offsets[v]))
+        return context.get_dummy_value()
+
+    return types.void(a, i, count, x, start, out, d), generate
+
+
+@intrinsic
+def gather_tile(typing, weights, rows, first, last, x, d, out, i):
+    """out[i, d : d + COLS vectors] = sum of weights[0, t] x[rows[0, t], d : d + COLS vectors], t from first to last."""
+
+    def generate(context, builder, signature, arguments):
+        weights, rows, first, last, x, d, out, i = arguments
+        kinds = signature.args
+        weights, rows, x, out = (
+            _Matrix(context, builder, kinds[k], v) for k, v in ((0, weights), (1, rows), (4, x), (6, out))
+        )
+        offsets = [ir.Constant(d.type, v * x.vector.count) for v in range(COLS)]
+        sums = _sums(builder, x.vector, 1, COLS)[0]
+        one = ir.Constant(first.type, 1)
+        with cgutils.for_range_slice(builder, first, last, one, inc=True) as (t, _):
+            row = builder.add(x.start(rows.load(t, rows.scalar)), d)
+            weight = _everywhere(builder, x.vector, weights.load(t, weights.scalar))
+            for v in range(COLS):
+                _add_product(builder, sums[v], x.load(builder.add(row, offsets[v]), x.vector), weight)
+        row = builder.add(out.start(i), d)
+        for v in range(COLS):
+            out.store(builder.load(sums[v]), builder.add(row, offsets[v]))
+        return context.get_dummy_value()
+
+    return types.void(weights, rows, first, last, x, d, out, i), generate
+
+
+@intrinsic
+def exchange(typing, keys, i, j):
+    """Put the smaller of keys[i] and keys[j] into row i and the larger into row j, lane by lane."""
+
+    def generate(context, builder, signature, arguments):
+        keys, i, j = arguments
+        keys = _Matrix(context, builder, signature.args[0], keys)
+        _exchange(builder, keys, keys.start(i), keys.start(j))
+        return context.get_dummy_value()
+
+    return types.void(keys, i, j), generate
+
+
+@intrinsic
+def exchange_pairs(typing, keys, values, i, j):
+    """`exchange` of keys, where values follow their keys."""
+
+    def generate(context, builder, signature, arguments):
+        keys, values, i, j = arguments
+        keys, values = (_Matrix(context, builder, signature.args[k], v) for k, v in ((0, keys), (1, values)))
+        is_ordered = _exchange(builder, keys, keys.start(i), keys.start(j))
+        a, b = (values.load(values.start(k), values.vector) for k in (i, j))
+        values.store(builder.select(is_ordered, a, b), values.start(i))
+        values.store(builder.select(is_ordered, b, a), values.start(j))
+        return context.get_dummy_value()
+
+    return types.void(keys, values, i, j), generate
+
+
+def _exchange(builder, keys, i, j):
+    a, b = keys.load(i, keys.vector), keys.load(j, keys.vector)
+    is_ordered = builder.fcmp_ordered("<", a, b, flags=("nnan", "nsz"))
+    keys.store(builder.select(is_ordered, a, b), i)
+    keys.store(builder.select(is_ordered, b, a), j)
+    return is_ordered
