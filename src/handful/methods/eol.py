@@ -30,7 +30,7 @@ so the parameter is the share itself, `outlier_share`. Its b is the inverse of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import exp, log
 from typing import Any
@@ -173,6 +173,34 @@ def eol(
     share = outlier_share if b is None else share_of(b)
     state = state_of(end, balanced)
     return Solution(known * softmax(end.refined_logits), p[..., ways], state, share, steps, end.history)
+
+
+def eol_at_shares(
+    support: Array,
+    labels: Array,
+    query: Array,
+    unknown: Array | None = None,
+    *,
+    shares: Sequence[Any],
+    **parameters: Any,
+) -> list[Solution]:
+    """Solve the same tasks by `eol` once for each of several shares of unknowns.
+
+    Parameters
+    ----------
+    support, labels, query, unknown : array
+        As in `eol`.
+    shares : sequence of float or array [B]
+        The shares, each of them as `outlier_share` of `eol`.
+    **parameters
+        Other parameters of `eol`.
+
+    Returns
+    -------
+    list of Solution
+        One for each share.
+    """
+    return [eol(support, labels, query, unknown, outlier_share=share, **parameters) for share in shares]
 
 
 def loss_head(
