@@ -111,7 +111,7 @@ def exchange_pairs(typing, keys, values, i, j):
 
 def _exchange(builder, keys, i, j):
     a, b = keys.load(i, keys.vector), keys.load(j, keys.vector)
-    is_ordered = builder.fcmp_ordered("<", a, b, flags=("nnan", "nsz"))
-    keys.store(builder.select(is_ordered, a, b), i)
-    keys.store(builder.select(is_ordered, b, a), j)
+    is_ordered = builder.fcmp_ordered("<", a, b)
+    keys.store(builder.select(is_ordered, a, b), i)  # in this form they become one instruction each, min and max
+    keys.store(builder.select(builder.fcmp_ordered(">", a, b), a, b), j)
     return is_ordered

@@ -44,16 +44,23 @@ from handful.engines.share_statistics import Measured, best_of_weights
 LOWEST = -1e30  # stands for minus infinity, which fast arithmetic does not know
 BLOCK_ROWS = 48  # items that stay in the second-level cache while all others pass by
 SQUARE = (0,) * ROWS  # as many columns as rows in a tile of x x^T
-MIN_QUERIES = 2  # with fewer there are no pairs of queries
 
 
-def solve(x, codes, ways, neighbours, shares, passes, min_queries=None):
+def solve(
+    x: np.ndarray,
+    codes: np.ndarray,
+    ways: int,
+    neighbours: int,
+    shares: np.ndarray,
+    passes: int,
+    min_queries: int | None = None,
+) -> tuple[Neighbours, Densities, Measured]:
     """Smooth items, compute their kernels, run the passes at each share, and measure what the share is estimated from.
 
     Parameters
     ----------
     x : array [B, n, D]
-        Prepared items, the support first, with at least `MIN_QUERIES` queries.
+        Prepared items, the support first, with at least two queries.
     codes : array of int [B, S]
         The class of each example, from 0 to N - 1; N for an example of no class.
     ways : int
@@ -73,7 +80,7 @@ def solve(x, codes, ways, neighbours, shares, passes, min_queries=None):
         As the array version computes them.
     """
     x, codes = np.ascontiguousarray(x), np.ascontiguousarray(codes, dtype=np.int64)
-    (batch, n_items, dimension), n_support, dtype = x.shape, codes.shape[1], x.dtype
+    (batch, n_items, _), n_support, dtype = x.shape, codes.shape[1], x.dtype
     n_query, n_shares = n_items - n_support, np.shape(shares)[1]
     shares = np.array(np.broadcast_to(np.asarray(shares, np.float64), (batch, n_shares)), order="C")
     k = min(neighbours, n_items - 1)
@@ -119,8 +126,8 @@ def _solve(
     items = _aligned(side, _padded(dimension, COLS * lanes), dtype)
     g, t = _aligned(side, side, dtype), _aligned(side, side, dtype)
     keys, values = _aligned(side, lanes, dtype), _aligned(side, lanes, dtype)
-    line = _aligned(1, items.shape[1], dtype)
-    weights, rows = np.empty((1, n_items * n_items), dtype), np.empty((1, n_items * n_items), np.int64)
+    line = _aligned(1, max(side, items.shape[1]), dtype)
+    weights, rows = np.empty((1, n_items * n_items + 1), dtype), np.empty((1, n_items * n_items + 1), np.int64)
     first = np.zeros(n_items + 1, np.int64)
     root, kth = np.zeros(side, dtype), np.zeros(side, dtype)
     h_panels = _aligned(width // (PANEL * lanes) * n_query, PANEL * lanes, dtype)
@@ -145,7 +152,7 @@ def _solve(
                 items[i, d] = x[b, i, d]
         _similarities(items, g, n_items)
         _kth_largest(g, kth, keys, n_items, k)
-        _graph(g, kth, root, weights, rows, first, out_degrees[b], n_items, k)
+        _graph(g, kth, line[0], root, weights, rows, first, out_degrees[b], n_items, k)
         _smooth_similarities(g, t, weights, rows, first, root, n_items)
         for i in range(n_items):
             for d in range(0, items.shape[1], COLS * lanes):
@@ -196,7 +203,14 @@ def _solve(
                 for s in range(run):
                     r = c * n_shares + s
                     _class_odds(
-                        p[r], toward[r], odds[r], of_examples[c], density_of_examples[c], class_square[c], beta, step == 0
+                        p[r],
+                        toward[r],
+                        odds[r],
+                        of_examples[c],
+                        density_of_examples[c],
+                        class_square[c],
+                        beta,
+                        step == 0,
                     )
             for s in range(run):
                 _outlier_odds(odds[ways * n_shares + s], density_of_examples[ways], floor, step == 0)
@@ -320,26 +334,31 @@ def _kth_largest(g, kth, keys, n, k):
 
 
 @helper
-def _graph(g, kth, root, weights, rows, first, degrees, n, k):
+def _graph(g, kth, line, root, weights, rows, first, degrees, n, k):
     """The sparse rows of I + S / 2, with S the normalised graph; every row begins with the item itself."""
     real = g.dtype.type
+    zero, one = real(0), real(1)
     count = 0
     for i in range(n):
         first[i] = count
-        weights[0, count] = 1
+        weights[0, count] = one
         rows[0, count] = i
         count += 1
-        degree = real(0)
+        degree = zero
         if k > 0:
+            of_item, kth_of_item = g[i], kth[i]
             for j in range(n):
-                w = g[i, j] * real((g[i, j] >= kth[i]) + (g[i, j] >= kth[j]))
-                w = w if j != i and w > 0 else real(0)
-                weights[0, count] = w
+                w = max(of_item[j], zero)
+                line[j] = (w if of_item[j] >= kth_of_item else zero) + (w if of_item[j] >= kth[j] else zero)
+            line[i] = 0
+            for j in range(n):
+                degree += line[j]
+            for j in range(n):  # without a branch: what is 0 is overwritten by the next
+                weights[0, count] = line[j]
                 rows[0, count] = j
-                count += w > 0
-                degree += w
+                count += line[j] > zero
         degrees[i] = degree
-        root[i] = real(1) / real(math.sqrt(max(degree, real(FLOOR))))
+        root[i] = one / real(math.sqrt(max(degree, real(FLOOR))))
     first[n] = count
     for i in range(n):
         for t in range(first[i] + 1, first[i + 1]):
@@ -370,24 +389,23 @@ def _smooth_similarities(g, t, weights, rows, first, root, n):
 @helper
 def _spread(h, n_support, n):
     """The standard deviation of similarities of two queries, and the sum of squares with those of a query to itself."""
-    total, squares, on_diagonal = 0.0, 0.0, 0.0
+    real = h.dtype.type
+    total, squares, whole = 0.0, 0.0, 0.0
     for i in range(n_support, n):
-        for j in range(n_support, n):
-            total += h[i, j]
-        total -= h[i, i]
+        of_item, part = h[i, n_support:n], real(0)
+        for j in range(len(of_item)):
+            part += of_item[j]
+        total += part - h[i, i]
     pairs = (n - n_support) * (n - n_support - 1)
-    mean = h.dtype.type(total / pairs)
+    mean = real(total / pairs)
     for i in range(n_support, n):
-        row = h.dtype.type(0)
-        for j in range(n_support, n):
-            row += (h[i, j] - mean) * (h[i, j] - mean)
-        squares += row
-        on_diagonal += h[i, i]
-        squares -= (h[i, i] - mean) * (h[i, i] - mean)
-    whole = squares + pairs * float(mean) * (2 * total / pairs - mean)  # sum of h^2 over pairs
-    for i in range(n_support, n):
+        of_item, part = h[i, n_support:n], real(0)
+        for j in range(len(of_item)):
+            part += (of_item[j] - mean) * (of_item[j] - mean)
+        squares += part - (h[i, i] - mean) * (h[i, i] - mean)
         whole += h[i, i] * h[i, i]
-    return math.sqrt(squares / pairs), whole
+    whole += squares + mean * (2 * total - pairs * mean)
+    return math.sqrt(max(squares, 0.0) / pairs), whole
 
 
 @helper
@@ -398,17 +416,18 @@ def _panels(h, h_panels, e_panels, n_support, n_query, width, beta):
     for panel in range(width // wide):
         low = panel * wide
         for i in range(n_query):
-            row = panel * n_query + i
+            source = h[n_support + i, n_support + low : n_support + low + wide]
+            of_h, of_e = h_panels[panel * n_query + i], e_panels[panel * n_query + i]
             for v in range(wide):
-                similarity = h[n_support + i, n_support + low + v]
-                h_panels[row, v] = similarity
-                e_panels[row, v] = exp(beta * (similarity - real(1)))
+                of_h[v] = source[v]
+            for v in range(wide):
+                of_e[v] = exp(beta * (of_h[v] - real(1)))
         for v in range(min(wide, n_query - low)):
             e_panels[panel * n_query + low + v, v] = 0
         for i in range(n_query):
-            part = real(0)
+            of_e, part = e_panels[panel * n_query + i], real(0)
             for v in range(min(wide, n_query - low)):
-                part += e_panels[panel * n_query + i, v]
+                part += of_e[v]
             total += part
     return max(total / (n_query * (n_query - 1)), DENSITY_FLOOR)
 
@@ -457,10 +476,13 @@ def _best_of_examples(h, keys, values, lines, codes, class_shares, n, ways):
         for i in range(n_support):
             for v in range(lanes):
                 now[v] = 1  # P(no drawn example is more similar than this one)
+            of_item = values[i]
             for c in range(ways):
+                code, one_of_class, of_class = real(c), class_shares[c], parts[c]
                 for v in range(lanes):
-                    parts[c, v] += class_shares[c] if values[i, v] == c else real(0)
-                    now[v] *= parts[c, v]
+                    of_class[v] += one_of_class if of_item[v] == code else real(0)
+                for v in range(lanes):
+                    now[v] *= of_class[v]
             for v in range(lanes):
                 expected[v] += keys[i, v] * (now[v] - before[v])
                 before[v] = now[v]
@@ -515,10 +537,10 @@ def _product(p, panels, out, n_rows, n_query):
 
 
 @helper
-def _class_odds(p, toward, odds, of_examples, density_of_examples, square, beta, is_first):
+def _class_odds(p, toward, odds, of_class, beta, is_first):
     """exp(l) of a class, in place of the density: the root of the density times exp(beta cos / 2)."""
     real = p.dtype.type
-    length = square
+    of_examples, density_of_examples, length = of_class
     if is_first:
         for j in range(len(p)):
             toward[j] = of_examples[j]

@@ -40,6 +40,7 @@ WEIGHED_BY_SIZE = (  # they say more with many examples and items
 USUAL_ITEMS = 90.0  # of a pile
 QUERY_LEVELS = (25, 50, 75)  # percentiles of the queries' similarity to their best class
 MAX_SIMILARITY = 0.98  # of an example to the others of its class; above it they are copies
+LAST = 1e9  # sorts behind every similarity
 EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to their own class
 
 
@@ -169,7 +170,7 @@ def _of_task(measured: Measured) -> dict[str, np.ndarray]:
 
 def _members(labels: np.ndarray, ways: int) -> np.ndarray:
     """Which class an example is of, [B, S, N]."""
-    return (labels[..., None] == np.arange(ways)).astype(np.float64)
+    return np.asarray(labels[..., None] == np.arange(ways), np.float64)
 
 
 def _products(examples: np.ndarray, member: np.ndarray) -> np.ndarray:
@@ -179,7 +180,7 @@ def _products(examples: np.ndarray, member: np.ndarray) -> np.ndarray:
 
 def _own(products: np.ndarray) -> np.ndarray:
     """Squared lengths of the classes' sums, [B, N]."""
-    return np.maximum(np.diagonal(products, axis1=1, axis2=2), FLOOR)
+    return np.asarray(np.maximum(np.diagonal(products, axis1=1, axis2=2), FLOOR))
 
 
 def _percentiles(ascending: np.ndarray, count: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
@@ -210,7 +211,7 @@ def _queries_above(
     pairs = np.maximum(usable.sum(axis=1), 1)
     within = np.clip((np.where(usable, others / fewer, 0)).sum(axis=1) / pairs, 0.0, 1.0)[:, None]
     correction = np.sqrt((within + (1 - within) / fewer) / np.maximum(within + (1 - within) / of_class, FLOOR))
-    similarity = np.sort(np.where(usable, others / np.sqrt(length) * correction, np.inf), axis=1)
+    similarity = np.sort(np.where(usable, others / np.sqrt(length) * correction, LAST), axis=1)
     limits = _percentiles(similarity, usable.sum(axis=1), EXAMPLE_LEVELS)[..., None]  # [L, B, 1]
     above = (best > limits).mean(axis=-1) if best.shape[1] else np.zeros(limits.shape[:2])
     return np.where(usable.any(axis=1), above, 0.0), usable

@@ -341,7 +341,9 @@ def _backend(task: Task, parameters: Mapping[str, Any]) -> str:
     if not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history"):
         return "array"
     items = task.support.shape[1] + task.unknown.shape[1] + task.query.shape[1]
-    return choose_backend(task.batch, items, task.query.shape[2], task.ways, parameters["steps"])
+    return choose_backend(
+        task.batch, items, task.query.shape[2], task.ways, parameters.get("steps", parameters.get("passes"))
+    )
 
 
 def _is_large(task: Task, parameters: Mapping[str, Any]) -> bool:

@@ -142,7 +142,8 @@ class MethodSolver(Solver):
         support, unknown = examples[:, :n_support], examples[:, n_support:]
         estimate = None
         if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
-            estimate = share.of_task(task.support, task.labels, task.query, task.unknown)
+            backend = parameters.get("backend", "auto")
+            estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend)
             parameters = {**parameters, "outlier_share": estimate.estimate}
         parameters = method.with_base(parameters, prepared.state(), support)
         solution = self._solve(support, task.labels, query, unknown, parameters)
