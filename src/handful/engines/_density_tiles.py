@@ -82,12 +82,13 @@ def gather_tile(typing, weights, rows, first, last, x, d, out, i):
 
 @intrinsic
 def exchange(typing, keys, i, j):
-    """Put the smaller of keys[i] and keys[j] into row i and the larger into row j, lane by lane."""
+    """Put the smaller of keys[i] and keys[j] into row i and the larger into row j, lane by lane; keys are a panel."""
 
     def generate(context, builder, signature, arguments):
         keys, i, j = arguments
         keys = _Matrix(context, builder, signature.args[0], keys)
-        _exchange(builder, keys, keys.start(i), keys.start(j))
+        for low, high in _vectors(builder, keys, i, j):
+            _exchange(builder, keys, low, high)
         return context.get_dummy_value()
 
     return types.void(keys, i, j), generate
@@ -100,13 +101,20 @@ def exchange_pairs(typing, keys, values, i, j):
     def generate(context, builder, signature, arguments):
         keys, values, i, j = arguments
         keys, values = (_Matrix(context, builder, signature.args[k], v) for k, v in ((0, keys), (1, values)))
-        is_ordered = _exchange(builder, keys, keys.start(i), keys.start(j))
-        a, b = (values.load(values.start(k), values.vector) for k in (i, j))
-        values.store(builder.select(is_ordered, a, b), values.start(i))
-        values.store(builder.select(is_ordered, b, a), values.start(j))
+        for low, high in _vectors(builder, keys, i, j):
+            is_ordered = _exchange(builder, keys, low, high)
+            a, b = values.load(low, values.vector), values.load(high, values.vector)
+            values.store(builder.select(is_ordered, a, b), low)
+            values.store(builder.select(is_ordered, b, a), high)
         return context.get_dummy_value()
 
     return types.void(keys, values, i, j), generate
+
+
+def _vectors(builder, keys, i, j):
+    """The offsets of each vector of rows i and j."""
+    rows = keys.start(i), keys.start(j)
+    return [[builder.add(row, ir.Constant(row.type, v * keys.vector.count)) for row in rows] for v in range(PANEL)]
 
 
 def _exchange(builder, keys, i, j):

@@ -125,7 +125,7 @@ def _solve(
 
     items = _aligned(side, _padded(dimension, COLS * lanes), dtype)
     g, t = _aligned(side, side, dtype), _aligned(side, side, dtype)
-    keys, values = _aligned(side, lanes, dtype), _aligned(side, lanes, dtype)
+    keys, values = _aligned(side, PANEL * lanes, dtype), _aligned(side, PANEL * lanes, dtype)
     line = _aligned(1, max(side, items.shape[1]), dtype)
     weights, rows = np.empty((1, n_items * n_items + 1), dtype), np.empty((1, n_items * n_items + 1), np.int64)
     first = np.zeros(n_items + 1, np.int64)
@@ -143,7 +143,7 @@ def _solve(
     weight, target = np.zeros((outputs, n_shares), dtype), np.zeros((outputs, n_shares), dtype)
     scale, law = np.zeros(n_shares, dtype), np.zeros(n_shares)
     class_weight, class_square = np.zeros(outputs, dtype), np.zeros(outputs, dtype)
-    lines = _aligned(ways + 3, lanes, dtype)
+    lines = _aligned(ways + 3, PANEL * lanes, dtype)
     class_shares = np.zeros(ways, dtype)
 
     for b in range(len(x)):
@@ -202,16 +202,8 @@ def _solve(
             for c in range(ways):
                 for s in range(run):
                     r = c * n_shares + s
-                    _class_odds(
-                        p[r],
-                        toward[r],
-                        odds[r],
-                        of_examples[c],
-                        density_of_examples[c],
-                        class_square[c],
-                        beta,
-                        step == 0,
-                    )
+                    of_class = of_examples[c], density_of_examples[c], class_square[c]
+                    _class_odds(p[r], toward[r], odds[r], of_class, beta, step == 0)
             for s in range(run):
                 _outlier_odds(odds[ways * n_shares + s], density_of_examples[ways], floor, step == 0)
             if step < 2:
@@ -311,11 +303,12 @@ def _sort_pairs(keys, values, n):
 @helper
 def _load_lanes(h, keys, low, start, stop):
     """Columns start.. of h, from row low to row stop, a column in each lane; the diagonal becomes `LOWEST`."""
-    lanes = keys.shape[1]
+    wide = keys.shape[1]
     for i in range(low, stop):
-        for v in range(lanes):
-            keys[i - low, v] = h[i, start + v]
-    for v in range(min(lanes, stop - start)):
+        of_item, columns = keys[i - low], h[i, start : start + wide]
+        for v in range(wide):
+            of_item[v] = columns[v]
+    for v in range(min(wide, stop - start)):
         if start + v >= low:
             keys[start + v - low, v] = LOWEST
 
@@ -325,11 +318,11 @@ def _kth_largest(g, kth, keys, n, k):
     """The k-th largest similarity of each item to another one."""
     if k < 1:
         return
-    lanes = keys.shape[1]
-    for start in range(0, n, lanes):
+    wide = keys.shape[1]
+    for start in range(0, n, wide):
         _load_lanes(g, keys, 0, start, n)
         _sort(keys, n)
-        for v in range(lanes):
+        for v in range(wide):
             kth[start + v] = keys[n - k, v]
 
 
@@ -436,23 +429,23 @@ def _panels(h, h_panels, e_panels, n_support, n_query, width, beta):
 def _best_of_queries(h, keys, lines, draws, n_support, n, beta):
     """The mean similarity of a query to the best of N others, and e10."""
     real = h.dtype.type
-    lanes, n_others, best = keys.shape[1], n - n_support - 1, lines[0]
+    wide, n_others, best = keys.shape[1], n - n_support - 1, lines[0]
     usual, e10 = 0.0, 0.0
     nearest = min(NEAREST_QUERIES, n_others)
-    for start in range(n_support, n, lanes):
+    for start in range(n_support, n, wide):
         _load_lanes(h, keys, n_support, start, n)
         _sort(keys, n_others + 1)
-        for v in range(lanes):
+        for v in range(wide):
             best[v] = 0
         for i in range(n_others):
-            for v in range(lanes):
+            for v in range(wide):
                 best[v] += keys[i + 1, v] * draws[i]
-        for v in range(min(lanes, n - start)):
+        for v in range(min(wide, n - start)):
             usual += best[v]
         for i in range(n_others + 1 - nearest, n_others + 1):
-            for v in range(lanes):
+            for v in range(wide):
                 best[v] = exp(beta * (keys[i, v] - real(1)))
-            for v in range(min(lanes, n - start)):
+            for v in range(min(wide, n - start)):
                 e10 += best[v]
     n_query = n - n_support
     return usual / n_query, e10 / (n_query * nearest)
@@ -462,31 +455,31 @@ def _best_of_queries(h, keys, lines, draws, n_support, n, beta):
 def _best_of_examples(h, keys, values, lines, codes, class_shares, n, ways):
     """The mean over queries of the expected largest similarity to one random example of each class."""
     real = h.dtype.type
-    lanes, n_support, whole = keys.shape[1], len(codes), 0.0
+    wide, n_support, whole = keys.shape[1], len(codes), 0.0
     before, now, expected, parts = lines[0], lines[1], lines[2], lines[3:]
-    for start in range(n_support, n, lanes):
+    for start in range(n_support, n, wide):
         for i in range(n_support):
-            for v in range(lanes):
+            for v in range(wide):
                 keys[i, v] = h[i, start + v]
                 values[i, v] = codes[i]
         _sort_pairs(keys, values, n_support)
         for i in range(ways + 3):
-            for v in range(lanes):
+            for v in range(wide):
                 lines[i, v] = 0
         for i in range(n_support):
-            for v in range(lanes):
+            for v in range(wide):
                 now[v] = 1  # P(no drawn example is more similar than this one)
             of_item = values[i]
             for c in range(ways):
                 code, one_of_class, of_class = real(c), class_shares[c], parts[c]
-                for v in range(lanes):
+                for v in range(wide):
                     of_class[v] += one_of_class if of_item[v] == code else real(0)
-                for v in range(lanes):
+                for v in range(wide):
                     now[v] *= of_class[v]
-            for v in range(lanes):
+            for v in range(wide):
                 expected[v] += keys[i, v] * (now[v] - before[v])
                 before[v] = now[v]
-        for v in range(min(lanes, n - start)):
+        for v in range(min(wide, n - start)):
             whole += expected[v]
     return whole / (n - n_support)
 
