@@ -19,7 +19,7 @@ from handful.engines.density import densities, kernels
 from handful.engines.neighbours import smooth
 from handful.engines.posterior import Posterior
 from handful.engines.share import MIN_ITEMS, PASSES, PREPARATION
-from handful.engines.share_statistics import TRIED_SHARES, columns
+from handful.engines.share_statistics import TRIED_SHARES, columns, measure
 from handful.features import FeatureTable
 
 EQUAL_PART = 0.3  # piles of equal classes for each other pile that is learned from
@@ -79,7 +79,8 @@ def _columns(pile: RandomPile) -> dict[str, np.ndarray]:
     prepared = prepare(task.support, task.query, PREPARATION)
     kernel = kernels(smooth(prepared.support, prepared.query), task.labels, class_count(task.labels))
     tried = np.array(TRIED_SHARES, kernel.h.dtype)[None]
-    return columns(kernel, task.labels, densities(kernel, tried, PASSES, min_queries=MIN_ITEMS))
+    end = densities(kernel, tried, PASSES, min_queries=MIN_ITEMS)
+    return columns(measure(kernel, task.labels, end))
 
 
 def leave_one_out(shown: Mapping[str, Shown], sources: Mapping[str, str]) -> dict[str, Posterior]:

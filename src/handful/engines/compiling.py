@@ -35,9 +35,10 @@ from handful.utils.version import __version__
 KERNELS = {  # modules with a function `warm(ways, dtype)`, which runs their compiled functions on a tiny task
     "prepare": "handful.engines.prepare_numba",
     "descent": "handful.engines.descent_numba",
+    "density": "handful.engines.density_numba",
     "streaming": "handful.streaming.descent_numba",
 }
-FOR_ANY_WAYS = ("prepare",)  # compiled once, not for each number of prototypes
+FOR_ANY_WAYS = ("prepare", "density")  # compiled once, not for each number of prototypes
 MAX_TILE = 6  # prototypes that are multiplied with at once: 4 x 6 sums, 4 loads and a spare fit 32 registers
 USUAL_TILE = 5  # of tasks of five or ten classes
 ENOUGH_TO_COMPILE, ENOUGH_TO_LOAD = 2.0, 0.2  # seconds of work with the array engine

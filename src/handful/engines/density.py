@@ -39,9 +39,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import exp, log
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 
 from handful.core.arrays import FLOOR, Array, at_least, logsumexp, one_hot
+from handful.engines.compiling import is_ready
 from handful.engines.neighbours import Neighbours
 
 USUAL_BETA, USUAL_SPREAD = 12.0, 0.18  # the sharpness of the kernel where similarities have this spread
@@ -53,6 +54,35 @@ SHARE_WITHOUT_PILE = 0.2  # the share of unknowns that is assumed among new item
 MAX_CLASS_WEIGHT = exp(0.4)  # relative to the mean over classes; the smallest weight is 1 / MAX_CLASS_WEIGHT
 MAX_OUTLIER_WEIGHT = 1e15  # relative to the mean over classes; the smallest weight is 1 / MAX_OUTLIER_WEIGHT
 DENSITY_FLOOR = 1e-30  # inside logarithms of densities
+MIN_KERNEL_QUERIES = 2  # of a task for the fused kernel: with fewer there are no pairs of queries
+
+
+def uses_kernel(backend: str, query: Array) -> bool:
+    """Whether the fused kernel is used (`handful.engines.density_numba`).
+
+    Parameters
+    ----------
+    backend : {"auto", "array", "fast"}
+        "array" is NumPy or torch, "fast" is the fused kernel where a task has at least two queries, "auto" is "fast"
+        where the kernel is already loaded.
+    query : array [B, Q, D]
+        The pile.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+
+    Raises
+    ------
+    ValueError
+        If the fused kernel is asked for and the arrays are not NumPy arrays.
+    """
+    if backend == "fast" and not is_numpy_array(query):
+        raise ValueError('backend="fast" takes NumPy arrays: use backend="array"')
+    if not is_numpy_array(query) or query.shape[1] < MIN_KERNEL_QUERIES:
+        return False
+    return backend == "fast" or (backend == "auto" and is_ready("density", 1, str(query.dtype)))
 
 
 @dataclass
@@ -139,14 +169,13 @@ def _usual_kernel(h: Array, e: Array, beta: Array, n_support: int) -> Array:
 
 @dataclass
 class Densities:
-    """The result of the passes for every share: logits with their bias, and what scores new items."""
+    """The result of the passes for every share: probabilities, and what scores new items."""
 
-    logits: Array  # l + bias, [B, G, N + 1, Q]
     bias: Array  # [B, G, N + 1]
     assignments: Array  # P that the logits were computed from, [B, G, N + 1, n]
     floor: Array  # 5 e0, [B]
     beta: Array  # [B]
-    probabilities: Array = field(repr=False)  # softmax of the logits
+    probabilities: Array = field(repr=False)  # softmax(l + bias) of the queries, [B, G, N + 1, Q]
 
     @property
     def pressure(self) -> Array:
@@ -187,7 +216,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
     p = xp.concat([p_support, xp.zeros((batch, n_shares, ways + 1, n_query), dtype=kernel.h.dtype)], axis=-1)
     if not n_query:  # only the examples are there, and new items will be scored by them
         usual_bias[..., -1] = kernel.law(xp.zeros_like(share) + SHARE_WITHOUT_PILE)
-        return Densities(p[..., :0], usual_bias, p, floor, kernel.beta, p[..., :0])
+        return Densities(usual_bias, p, floor, kernel.beta, p[..., :0])
     weight = xp.zeros_like(target) + 1  # exp(bias)
     bias = usual_bias
     for i in range(passes):
@@ -207,8 +236,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
             weight = xp.exp(bias)
         last_p = p
         p = xp.concat([p_support, _posteriors(odds, weight)], axis=-1)
-    bias = xp.log(weight)
-    return Densities(logits + bias[..., None], bias, last_p, floor, kernel.beta, p[..., n_support:])
+    return Densities(xp.log(weight), last_p, floor, kernel.beta, p[..., n_support:])
 
 
 def _limited(weight: Array) -> Array:

@@ -26,9 +26,7 @@ from handful.core.prepare import prepare, replay
 from handful.core.task import Task
 from handful.engines.density import kernels
 from handful.engines.neighbours import Graph
-from handful.engines.share import MAX_QUERIES, PREPARATION, Share, estimate, sample
-
-SHARE_NEIGHBOURS = 10  # neighbours of the smoothing where the share is estimated
+from handful.engines.share import MAX_QUERIES, NEIGHBOURS, PREPARATION, Share, estimate, sample
 
 
 @dataclass
@@ -105,7 +103,7 @@ class Growth:
             sampled_rows = sample(task.query.shape[1], MAX_QUERIES)
             prepared = prepare(task.support, task.query[:, sampled_rows], PREPARATION)
             items, steps = np.concatenate([prepared.support, prepared.query], axis=1)[0], prepared.state()
-            graph = Graph.of(items, SHARE_NEIGHBOURS)
+            graph = Graph.of(items, NEIGHBOURS)
         kernel = kernels(graph.neighbours(), task.labels, task.ways)
         return estimate(kernel, task.labels), (graph, sampled_rows, steps)
 

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_numpy_array
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
+from handful.core.parameters import AUTO
 from handful.core.prepare import prepare
-from handful.engines.density import Densities, Kernels, densities, kernels
-from handful.engines.neighbours import smooth
+from handful.engines.compiling import chosen_backend
+from handful.engines.density import Densities, Kernels, densities, kernels, uses_kernel
+from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.posterior import current
-from handful.engines.share_statistics import TRIED_SHARES, columns
+from handful.engines.share_statistics import TRIED_SHARES, Measured, columns, measure
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
-PASSES = 6
+NEIGHBOURS, PASSES = 10, 6
 MAX_QUERIES = 2000  # of a task: kernels are quadratic in it
 MIN_ITEMS = 20  # of a pile that can show its share
 ONE_CLASS_TRUST = 0.1  # a class that cannot be compared with another one does not show where it ends
@@ -72,7 +75,9 @@ class Share:
         return np.asarray(np.where(ends < LOW, 0.0, np.where(ends > HIGH, 1.0, ends)))
 
 
-def of_task(support: Array, labels: Array, query: Array, unknown: Array | None = None) -> Share:
+def of_task(
+    support: Array, labels: Array, query: Array, unknown: Array | None = None, *, backend: str = "auto"
+) -> Share:
     """Estimate the outlier share of each task of a batch.
 
     Parameters
@@ -85,6 +90,8 @@ def of_task(support: Array, labels: Array, query: Array, unknown: Array | None =
         Features of the pile, not prepared. Of a pile with more than `MAX_QUERIES` items a sample is used.
     unknown : array [B, U, D], optional
         Features of examples of no class, not prepared.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Returns
     -------
@@ -100,11 +107,15 @@ def of_task(support: Array, labels: Array, query: Array, unknown: Array | None =
     >>> bool(abs(share.estimate[0] - 40 / 110) < 0.1)
     True
     """
-    query = query[:, sample(query.shape[1], MAX_QUERIES)]
     ways = class_count(labels)
+    if backend == AUTO:
+        kernels_used = ("density",) if is_numpy_array(query) else ()
+        with chosen_backend(kernels_used, ways, str(query.dtype)) as chosen:
+            return of_task(support, labels, query, unknown, backend=chosen)
+    query = query[:, sample(query.shape[1], MAX_QUERIES)]
     support, labels = with_unknown(support, labels, unknown)
     prepared = prepare(support, query, PREPARATION)
-    return estimate(kernels(smooth(prepared.support, prepared.query), labels, ways), labels)
+    return smooth_and_estimate(prepared.support, labels, prepared.query, ways, NEIGHBOURS, backend)[1]
 
 
 def sample(n: int, size: int) -> np.ndarray:
@@ -114,13 +125,36 @@ def sample(n: int, size: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(n)[:size])
 
 
+def smooth_and_estimate(
+    support: Array, codes: Array, query: Array, ways: int, neighbours: int, backend: str
+) -> tuple[Neighbours, Share]:
+    """Smooth prepared items over their neighbours, and estimate the outlier share of each task."""
+    if uses_kernel(backend, query):
+        from handful.engines import density_numba  # numba is imported only where it is used
+
+        x = np.concatenate([support, query], axis=1)
+        tried = np.array([TRIED_SHARES])
+        items, end, measured = density_numba.solve(x, codes, ways, neighbours, tried, PASSES, MIN_ITEMS)
+        return items, from_measured(measured, end)
+    items = smooth(support, query, neighbours)
+    return items, estimate(kernels(items, codes, ways), codes)
+
+
 def estimate(kernel: Kernels, labels: Array) -> Share:
     """Estimate the outlier shares from the kernels of a batch of tasks."""
-    tried = np.array(TRIED_SHARES)
-    end = densities(kernel, as_like(tried, kernel.h)[None], PASSES, min_queries=MIN_ITEMS)
-    alike = np.broadcast_to(1 - tried, (len(kernel.h), len(tried)))
+    end = densities(kernel, as_like(np.array(TRIED_SHARES), kernel.h)[None], PASSES, min_queries=MIN_ITEMS)
     if not kernel.queries:
-        return Share(alike, end)
-    above = current().above(columns(kernel, labels, end))
-    trust = min(1.0, kernel.queries / MIN_ITEMS) * (1.0 if kernel.ways > 1 else ONE_CLASS_TRUST)
-    return Share(trust * above + (1 - trust) * alike, end)
+        return Share(_alike(len(kernel.h)), end)
+    return from_measured(measure(kernel, labels, end), end)
+
+
+def from_measured(measured: Measured, end: Densities) -> Share:
+    """Estimate the outlier shares from what was measured on a batch of tasks that have queries."""
+    trust = min(1.0, measured.best.shape[1] / MIN_ITEMS) * (1.0 if measured.ways > 1 else ONE_CLASS_TRUST)
+    above = trust * current().above(columns(measured)) + (1 - trust) * _alike(len(measured.best))
+    return Share(above, end)
+
+
+def _alike(batch: int) -> np.ndarray:
+    """P(share > g) [B, G] where all shares are alike."""
+    return np.broadcast_to(1 - np.array(TRIED_SHARES), (batch, len(TRIED_SHARES)))

@@ -20,12 +20,14 @@ themselves are, each example left out of its own class.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from math import lgamma
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, at_least, to_numpy
+from handful.core.arrays import FLOOR, Array, as_like, at_least, to_numpy
 from handful.engines.density import DENSITY_FLOOR, MIN_SPREAD, Densities, Kernels
 
 TRIED_SHARES = (0.01, 0.03, 0.06, 0.1, 1 / 6, 0.25, 1 / 3, 0.42, 0.5, 0.58, 2 / 3, 0.75, 5 / 6, 0.9, 0.95, 0.98)
@@ -38,11 +40,31 @@ WEIGHED_BY_SIZE = (  # they say more with many examples and items
 USUAL_ITEMS = 90.0  # of a pile
 QUERY_LEVELS = (25, 50, 75)  # percentiles of the queries' similarity to their best class
 MAX_SIMILARITY = 0.98  # of an example to the others of its class; above it they are copies
+LAST = 1e9  # sorts behind every similarity
 EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to their own class
 
 
-def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndarray]:
-    """Every number as an array [B, G], a column for each share that was tried.
+@dataclass
+class Measured:
+    """What is measured on the matrices of a batch of tasks; everything else follows from it.
+
+    The array version (`measure`) and the fused kernel (`handful.engines.density_numba`) both fill it.
+    """
+
+    labels: np.ndarray  # [B, S], N for an example of no class
+    ways: int  # N
+    shots: float  # mean number of examples per class
+    examples: np.ndarray  # H between examples, [B, S, S]
+    best: np.ndarray  # the cosine of each query to the best sum of a class's examples, [B, Q]
+    spread: np.ndarray  # standard deviation of H over pairs of queries, [B]
+    squares: np.ndarray  # sum of H^2 over all queries and queries, [B]
+    cover: np.ndarray  # [B]
+    entropy: np.ndarray  # mean_i H(p_out,i) at each share, [B, G]
+    excess: np.ndarray  # r(g), [B, G]
+
+
+def measure(kernel: Kernels, labels: Array, end: Densities) -> Measured:
+    """Measure what the estimate of the share needs.
 
     Parameters
     ----------
@@ -55,17 +77,46 @@ def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndar
 
     Returns
     -------
+    Measured
+        The measurements.
+    """
+    xp = array_namespace(kernel.h)
+    codes, h, ways = to_numpy(labels), to_numpy(kernel.h), kernel.ways
+    n_support = codes.shape[1]
+    nearest = to_numpy(kernel.nearest)
+    spread = np.maximum(nearest.std(axis=(1, 2)), MIN_SPREAD)
+    member = _members(codes, ways)
+    examples = h[:, :n_support, :n_support].astype(np.float64)
+    to_classes = h[:, n_support:, :n_support] @ member
+    to_classes /= np.sqrt(_own(_products(examples, member)))[:, None, :]
+    shares = as_like(np.array(TRIED_SHARES), kernel.h)[None]
+    entropy = to_numpy(xp.mean(_entropy(end.probabilities[..., -1, :]), axis=-1)).astype(np.float64)
+    squares = np.square(h[:, n_support:, n_support:], dtype=np.float64).sum(axis=(1, 2))
+    excess = to_numpy(end.pressure - kernel.law(shares)).astype(np.float64)
+    return Measured(
+        codes, ways, kernel.shots, examples, to_classes.max(axis=-1), spread, squares, cover(kernel, codes),
+        entropy, excess,
+    )  # fmt: skip
+
+
+def columns(measured: Measured) -> dict[str, np.ndarray]:
+    """Every number as an array [B, G], a column for each share that was tried.
+
+    Parameters
+    ----------
+    measured : Measured
+        The measurements of a batch of tasks.
+
+    Returns
+    -------
     dict of arrays [B, G]
         By name. A number of the whole task, x, comes as x and as x (g - 1/2). The main numbers at a share come once
         more divided by the shots, and once more times log(items / 90).
     """
-    xp = array_namespace(kernel.h)
     g = np.array(TRIED_SHARES)
-    shares = xp.asarray(g, dtype=kernel.h.dtype)[None]
-    doubt = to_numpy(xp.mean(_entropy(end.probabilities[..., -1, :]), axis=-1) / _entropy(shares)).astype(np.float64)
-    excess = to_numpy(end.pressure - kernel.law(shares)).astype(np.float64)
-    low, first, high = _first_estimate(kernel, labels, doubt, excess)
-    doubt, excess = np.log(doubt + 0.02), np.clip(excess, -MAX_EXCESS, MAX_EXCESS)
+    doubt = measured.entropy / _entropy(g)
+    low, first, high = _first_estimate(measured.cover, doubt, measured.excess)
+    doubt, excess = np.log(doubt + 0.02), np.clip(measured.excess, -MAX_EXCESS, MAX_EXCESS)
     cost = np.cumsum(excess * np.gradient(g), axis=1)
     batch = len(doubt)
     at_share = {
@@ -79,48 +130,68 @@ def columns(kernel: Kernels, labels: Array, end: Densities) -> dict[str, np.ndar
         "low end - g": low[:, None] - g,
         "high end - g": high[:, None] - g,
     }
-    few_shots, many_items = 1 / kernel.shots, np.log(max(kernel.queries, 1) / USUAL_ITEMS)
+    few_shots, many_items = 1 / measured.shots, np.log(max(measured.best.shape[1], 1) / USUAL_ITEMS)
     at_share |= {f"{name} / shots": at_share[name] * few_shots for name in WEIGHED_BY_SIZE}
     at_share |= {f"{name} x log items": at_share[name] * many_items for name in WEIGHED_BY_SIZE}
-    of_task = _of_task(kernel, to_numpy(labels))
-    for name, values in of_task.items():
+    for name, values in _of_task(measured).items():
         at_share[name] = np.broadcast_to(values[:, None], (batch, len(g)))
         at_share[f"{name} x (g - 1/2)"] = values[:, None] * (g - 0.5)
     return at_share
 
 
-def _of_task(kernel: Kernels, labels: np.ndarray) -> dict[str, np.ndarray]:
+def _of_task(measured: Measured) -> dict[str, np.ndarray]:
     """Numbers [B] of whole tasks."""
-    h = to_numpy(kernel.h).astype(np.float64)
-    ways, n_support, n_query = kernel.ways, labels.shape[1], kernel.queries
-    among_queries = h[:, n_support:, n_support:]
-    spread = np.maximum(to_numpy(kernel.nearest).std(axis=(1, 2)), MIN_SPREAD)
-    member = (labels[..., None] == np.arange(ways)).astype(np.float64)  # [B, S, N]
+    ways, batch, n_query = measured.ways, len(measured.labels), measured.best.shape[1]
+    examples, best = measured.examples.astype(np.float64), np.sort(measured.best, axis=-1).astype(np.float64)
+    member = _members(measured.labels, ways)
     count = member.sum(axis=1)  # [B, N]
-    examples = h[:, :n_support, :n_support]
-    products = member.swapaxes(1, 2) @ examples @ member  # sums of similarities between classes, [B, N, N]
-    own = np.maximum(np.diagonal(products, axis1=1, axis2=2), FLOOR)  # squared lengths of the classes' sums
-    to_classes = (h[:, n_support:, :n_support] @ member) / np.sqrt(own)[:, None, :]
-    best = to_classes.max(axis=-1)  # [B, Q]
-    queries = np.percentile(best, QUERY_LEVELS, axis=-1) if n_query else np.zeros((len(QUERY_LEVELS), len(h)))
+    products = _products(examples, member)
+    own = _own(products)
+    queries = _percentiles(best, np.full(batch, n_query), QUERY_LEVELS)
     between_pairs = np.maximum(count.sum(axis=1) ** 2 - (count**2).sum(axis=1), 1)
     between = (products.sum(axis=(1, 2)) - np.diagonal(products, axis1=1, axis2=2).sum(axis=1)) / between_pairs
     cosines = products / np.sqrt(own[:, :, None] * own[:, None, :])
     cosines[:, np.arange(ways), np.arange(ways)] = -1.0
-    nearest_class = cosines.max(axis=-1).mean(axis=1) if ways > 1 else np.zeros(len(h))
+    nearest_class = cosines.max(axis=-1).mean(axis=1) if ways > 1 else np.zeros(batch)
     above, is_compared = _queries_above(examples, member, count, own, best)
     numbers = {
-        "classes": np.full(len(h), float(ways)),
-        "log shots": np.full(len(h), np.log(kernel.shots)),
-        "log items": np.full(len(h), np.log(max(n_query, 1))),
+        "classes": np.full(batch, float(ways)),
+        "log shots": np.full(batch, np.log(measured.shots)),
+        "log items": np.full(batch, np.log(max(n_query, 1))),
         "one shot": (~is_compared.any(axis=1)).astype(np.float64),
-        "spread": spread,
+        "spread": measured.spread,
         "between classes": between,
         "nearest class": nearest_class,
-        "dimensions per class": n_query**2 / np.maximum((among_queries**2).sum(axis=(1, 2)), 1.0) / ways,
+        "dimensions per class": n_query**2 / np.maximum(measured.squares, 1.0) / ways,
     }
     numbers |= {f"queries at {level} %": queries[k] for k, level in enumerate(QUERY_LEVELS)}
     return numbers | {f"queries above {level} % of examples": above[k] for k, level in enumerate(EXAMPLE_LEVELS)}
+
+
+def _members(labels: np.ndarray, ways: int) -> np.ndarray:
+    """Which class an example is of, [B, S, N]."""
+    return np.asarray(labels[..., None] == np.arange(ways), np.float64)
+
+
+def _products(examples: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """Sums of similarities between classes, [B, N, N]."""
+    return np.asarray(member.swapaxes(1, 2) @ (examples @ member))
+
+
+def _own(products: np.ndarray) -> np.ndarray:
+    """Squared lengths of the classes' sums, [B, N]."""
+    return np.asarray(np.maximum(np.diagonal(products, axis1=1, axis2=2), FLOOR))
+
+
+def _percentiles(ascending: np.ndarray, count: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
+    """Percentiles [L, B] of the first `count` [B] values of each sorted row; 0 without any. NumPy's cost far more."""
+    if not ascending.shape[1]:
+        return np.zeros((len(levels), len(ascending)))
+    place = np.array(levels)[:, None] / 100 * np.maximum(count - 1, 0)  # [L, B]
+    below = np.floor(place).astype(np.intp)
+    row = np.arange(len(ascending))
+    low, high = ascending[row, below], ascending[row, np.minimum(below + 1, np.maximum(count - 1, 0))]
+    return np.where(count > 0, low + (high - low) * (place - below), 0.0)
 
 
 def _queries_above(
@@ -140,21 +211,18 @@ def _queries_above(
     pairs = np.maximum(usable.sum(axis=1), 1)
     within = np.clip((np.where(usable, others / fewer, 0)).sum(axis=1) / pairs, 0.0, 1.0)[:, None]
     correction = np.sqrt((within + (1 - within) / fewer) / np.maximum(within + (1 - within) / of_class, FLOOR))
-    similarity = np.where(usable, others / np.sqrt(length) * correction, np.nan)
-    above = np.zeros((len(EXAMPLE_LEVELS), len(best)))
-    tasks = usable.any(axis=1)
-    if tasks.any() and best.shape[1]:
-        limits = np.nanpercentile(similarity[tasks], EXAMPLE_LEVELS, axis=1)  # [L, B]
-        above[:, tasks] = (best[tasks] > limits[..., None]).mean(axis=-1)
-    return above, usable
+    similarity = np.sort(np.where(usable, others / np.sqrt(length) * correction, LAST), axis=1)
+    limits = _percentiles(similarity, usable.sum(axis=1), EXAMPLE_LEVELS)[..., None]  # [L, B, 1]
+    above = (best > limits).mean(axis=-1) if best.shape[1] else np.zeros(limits.shape[:2])
+    return np.where(usable.any(axis=1), above, 0.0), usable
 
 
 def _first_estimate(
-    kernel: Kernels, labels: Array, doubt: np.ndarray, excess: np.ndarray
+    cover: np.ndarray, doubt: np.ndarray, excess: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The low end of the first interval, the first estimate and the high end, [B] each."""
     doubt, excess = doubt @ _LINES, excess @ _LINES  # [B, F]
-    middle = np.clip(0.3 - 4 * cover(kernel, labels), 0, 1)[:, None]
+    middle = np.clip(0.3 - 4 * cover, 0, 1)[:, None]
     cost = np.log(doubt + 0.02) + 4 * np.cumsum(excess * _STEPS, axis=1) + np.minimum(excess**2, 3) / 2
     cost += 3 * (FINE_SHARES - middle) ** 2
     cost -= cost.min(axis=1, keepdims=True)
@@ -165,13 +233,13 @@ def _first_estimate(
     return np.minimum(low, estimate), estimate, np.maximum(high, estimate)
 
 
-def cover(kernel: Kernels, labels: Array) -> np.ndarray:
+def cover(kernel: Kernels, labels: np.ndarray) -> np.ndarray:
     """How much more similar a query is to the best of N examples, one per class, than to the best of N queries: [B]."""
     n_support, n_others = labels.shape[1], kernel.nearest.shape[-1]
     similarities = to_numpy(kernel.h)[:, :n_support, n_support:]  # [B, S, Q]
-    best = _best_of_each(similarities.swapaxes(1, 2), to_numpy(labels), kernel.ways).mean(axis=-1)
+    best = _best_of_each(similarities.swapaxes(1, 2), labels, kernel.ways).mean(axis=-1)
     nearest = to_numpy(kernel.nearest)
-    usual = (nearest @ _best_of(min(kernel.ways, n_others), n_others)).mean(axis=-1)
+    usual = (nearest @ best_of_weights(min(kernel.ways, n_others), n_others)).mean(axis=-1)
     return np.asarray((best - usual) / at_least(nearest.std(axis=(1, 2)), MIN_SPREAD))
 
 
@@ -187,7 +255,8 @@ def _best_of_each(similarities: np.ndarray, labels: np.ndarray, ways: int) -> np
     return np.asarray((np.take_along_axis(similarities, order, axis=-1) * is_best).sum(axis=-1))
 
 
-def _best_of(draws: int, n: int) -> np.ndarray:
+@lru_cache
+def best_of_weights(draws: int, n: int) -> np.ndarray:
     """P(the t-th smallest of n values is the largest of this many random draws), for each t, [n]."""
     t = np.arange(1, n + 1)
     logs = np.array([lgamma(k) - lgamma(k - draws + 1) if k >= draws else -np.inf for k in t])

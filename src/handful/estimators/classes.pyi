@@ -530,6 +530,8 @@ class KDO(FewShotClassifier):
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
         Number of passes over the pile where the share is given.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Attributes
     ----------
@@ -563,6 +565,7 @@ class KDO(FewShotClassifier):
         dtype: str = "float32",
         neighbours: int = 10,
         passes: int = 11,
+        backend: str = "auto",
     ) -> None: ...
 
 class KNN(FewShotClassifier):

@@ -19,10 +19,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, with_unknown
-from handful.core.parameters import Number, OneOf
-from handful.engines.density import kernels
-from handful.engines.infomax import BACKENDS
-from handful.engines.neighbours import smooth
+from handful.core.parameters import Number
 from handful.engines.share import MAX_QUERIES
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.methods import eol, kdo
@@ -78,14 +75,13 @@ def score_new(
 
 @register(
     INFO,
-    kernels=("prepare", "descent"),
+    kernels=("prepare", "descent", "density"),
     score_new=score_new,
     chunk_factor=1 / 2,
     estimates_share=True,
     max_queries=MAX_QUERIES,
     rules=kdo.RULES
-    | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)}
-    | {"backend": OneOf(BACKENDS)},
+    | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)},
 )
 def eol_kdo(
     support: Array,
@@ -135,21 +131,19 @@ def eol_kdo(
     """
     xp = array_namespace(support)
     examples, codes = with_unknown(support, labels, unknown)
-    items = smooth(examples, query, neighbours)
-    belief = kdo.believe(outlier_share, kernels(items, codes, class_count(labels)), codes, passes)
+    items, belief = kdo.smooth_and_believe(
+        examples, codes, query, class_count(labels), outlier_share, neighbours, passes, backend
+    )
     shares: list[Any] = [outlier_share]
     if belief.posterior is not None:
         shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
-    runs = [
-        eol.eol(
-            support, labels, query, unknown, outlier_share=share, temperature=temperature, steps=steps,
-            learning_rate=learning_rate, backend=backend,
-        )
-        for share in shares
-    ]  # fmt: skip
+    runs = eol.eol_at_shares(
+        support, labels, query, unknown, shares=shares, temperature=temperature, steps=steps,
+        learning_rate=learning_rate, backend=backend,
+    )  # fmt: skip
     by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
     return Solution(
-        *_mean([by_eol, kdo.answer(belief.end.logits, belief.weights)]), state | kdo.state_of(items, belief),
+        *_mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)]), state | kdo.state_of(items, belief),
         belief.outlier_share, steps, share_interval=belief.interval, is_calibrated=belief.interval is not None,
     )  # fmt: skip

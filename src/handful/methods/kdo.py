@@ -22,10 +22,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
-from handful.core.parameters import SHARE, Number, Rule, is_auto
+from handful.core.parameters import SHARE, Number, OneOf, Rule, is_auto
 from handful.engines import share
-from handful.engines.density import Densities, Kernels, densities, kernels, score_items
+from handful.engines.density import Densities, Kernels, densities, kernels, score_items, uses_kernel
 from handful.engines.growing import Growth
+from handful.engines.infomax import BACKENDS
 from handful.engines.neighbours import Graph, Neighbours, smooth
 from handful.engines.share import Share
 from handful.methods.contract import Info, Solution
@@ -63,6 +64,7 @@ RULES: dict[str, Rule] = {
     "outlier_share": SHARE,
     "neighbours": Number(1, closed=True, whole=True),
     "passes": Number(1, closed=True, whole=True),
+    "backend": OneOf(BACKENDS),
 }
 
 
@@ -80,23 +82,27 @@ def neighbours_of(state: dict[str, Array], k: int) -> Neighbours:
     return Neighbours(state["items"], state["smooth"], state["degrees"], min(k, state["items"].shape[1] - 1))
 
 
-def answer(logits: Array, weights: Array) -> tuple[Array, Array]:
-    """Class probabilities [B, M, N] and P(outlier) [B, M] of logits [B, G, N + 1, M], with weights [B, G] of shares."""
-    xp = array_namespace(logits)
-    e = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
-    p = e / xp.sum(e, axis=2, keepdims=True)
-    p = xp.matrix_transpose(xp.sum(weights[:, :, None, None] * p, axis=1))
+def answer(probabilities: Array, weights: Array) -> tuple[Array, Array]:
+    """P(class) [B, M, N] and P(outlier) [B, M] from those at each share [B, G, N + 1, M], weighted by [B, G]."""
+    xp = array_namespace(probabilities)
+    batch, n_shares, *shape = probabilities.shape
+    p = weights[:, None, :] @ xp.reshape(probabilities, (batch, n_shares, -1))
+    p = xp.matrix_transpose(xp.reshape(p, (batch, *shape)))
     return p[..., :-1], p[..., -1]
 
 
 def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **_: Any) -> tuple[Array, Array]:
     """Score each new item alone, by the final densities."""
-    bias = state["bias"]
-    end = Densities(bias, bias, state["assignments"], state["floor"], state["beta"], bias)
-    return answer(score_items(neighbours_of(state, neighbours), end, items), state["weights"])
+    end = Densities(state["bias"], state["assignments"], state["floor"], state["beta"], state["bias"])
+    logits = score_items(neighbours_of(state, neighbours), end, items)
+    xp = array_namespace(logits)
+    e = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
+    return answer(e / xp.sum(e, axis=2, keepdims=True), state["weights"])
 
 
-def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11) -> Solution:
+def grow(
+    growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11, backend: str = "auto"
+) -> Solution:
     """Solve a pile that has grown: the graph is changed where items came or left, the rest is computed as in `kdo`.
 
     The graph takes half of the time of a fit. A change of it moves nearly every y a little, so H and E are computed
@@ -107,13 +113,16 @@ def grow(growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, p
     graph = growth.kept.get("graph") or Graph.of(state["items"][0], neighbours)
     sampled_rows = state["shown"][0] if "shown" in state else share.sample(growth.n_query, share.MAX_QUERIES)
     graph, sampled_rows = growth.follow(graph, sampled_rows, growth.prepared)
-    solution = _solve(graph.neighbours(), labels, growth.task.ways, outlier_share, passes)
+    items = graph.neighbours()
+    belief = believe(outlier_share, kernels(items, labels, growth.task.ways), labels, passes)
+    solution = _solution(items, belief, passes)
     solution.state["shown"], solution.kept["graph"] = sampled_rows[None], graph  # "shown" is a name in model files
     return solution
 
 
 @register(
     INFO,
+    kernels=("prepare", "density"),
     rules=RULES,
     score_new=score_new,
     chunk_factor=1 / 2,
@@ -130,6 +139,7 @@ def kdo(
     outlier_share: Any = "auto",
     neighbours: int = 10,
     passes: int = 11,
+    backend: str = "auto",
 ) -> Solution:
     """Solve tasks by kernel densities of the known classes and of the outliers.
 
@@ -150,6 +160,8 @@ def kdo(
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
         Number of passes over the pile where the share is given.
+    backend : {"auto", "array", "fast"}, default "auto"
+        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
 
     Returns
     -------
@@ -158,14 +170,14 @@ def kdo(
     """
     ways = class_count(labels)
     support, labels = with_unknown(support, labels, unknown)
-    return _solve(smooth(support, query, neighbours), labels, ways, outlier_share, passes)
+    return _solution(
+        *smooth_and_believe(support, labels, query, ways, outlier_share, neighbours, passes, backend), passes
+    )
 
 
-def _solve(items: Neighbours, labels: Array, ways: int, outlier_share: Any, passes: int) -> Solution:
-    kernel = kernels(items, labels, ways)
-    belief = believe(outlier_share, kernel, labels, passes)
+def _solution(items: Neighbours, belief: Belief, passes: int) -> Solution:
     return Solution(
-        *answer(belief.end.logits, belief.weights), state_of(items, belief), belief.outlier_share, passes,
+        *answer(belief.end.probabilities, belief.weights), state_of(items, belief), belief.outlier_share, passes,
         share_interval=belief.interval, is_calibrated=belief.interval is not None,
     )  # fmt: skip
 
@@ -197,15 +209,42 @@ class Belief:
         return None if self.posterior is None else self.posterior.interval
 
 
+def smooth_and_believe(
+    support: Array,
+    codes: Array,
+    query: Array,
+    ways: int,
+    outlier_share: Any,
+    neighbours: int,
+    passes: int,
+    backend: str,
+) -> tuple[Neighbours, Belief]:
+    """Smooth the prepared items, and run KDO at the share that is given, or at all shares that may be true."""
+    if is_auto(outlier_share):
+        items, posterior = share.smooth_and_estimate(support, codes, query, ways, neighbours, backend)
+        return items, _belief_of(posterior, query)
+    if uses_kernel(backend, query):
+        from handful.engines import density_numba  # numba is imported only where it is used
+
+        x, shares = np.concatenate([support, query], axis=1), as_column(outlier_share, query)
+        items, end, _ = density_numba.solve(x, codes, ways, neighbours, shares, passes)
+        return items, Belief(outlier_share, np.ones_like(end.bias[..., 0]), end)
+    items = smooth(support, query, neighbours)
+    return items, believe(outlier_share, kernels(items, codes, ways), codes, passes)
+
+
 def believe(outlier_share: Any, kernel: Kernels, labels: Array, passes: int) -> Belief:
     """Run KDO at the share that is given, or at all shares that may be true."""
     if is_auto(outlier_share):
-        posterior = share.estimate(kernel, labels)
-        assert posterior.end is not None
-        return Belief(posterior.estimate, as_like(posterior.weights, kernel.h), posterior.end, posterior)
+        return _belief_of(share.estimate(kernel, labels), kernel.h)
     xp = array_namespace(kernel.h)
     end = densities(kernel, as_column(outlier_share, kernel.h), passes)
     return Belief(outlier_share, xp.ones_like(end.bias[..., 0]), end)
+
+
+def _belief_of(posterior: Share, like: Array) -> Belief:
+    assert posterior.end is not None
+    return Belief(posterior.estimate, as_like(posterior.weights, like), posterior.end, posterior)
 
 
 def as_column(outlier_share: Any, like: Array) -> Array:

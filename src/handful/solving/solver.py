@@ -137,7 +137,8 @@ class MethodSolver(Solver):
         if parameters.get("backend") != AUTO:
             return self._run(task, preparation, base_mean, dtype, parameters)
         fits = is_numpy_array(task.support) and task.query.shape[1] and not parameters.get("history")
-        with chosen_backend(self._method.kernels if fits else (), task.ways, dtype) as backend:
+        kernels = self._method.kernels + ("density",) * self._needs_estimate(parameters)
+        with chosen_backend(kernels if fits else (), task.ways, dtype) as backend:
             return self._run(task, preparation, base_mean, dtype, {**parameters, "backend": backend})
 
     def _run(
@@ -151,8 +152,9 @@ class MethodSolver(Solver):
         n_support = task.support.shape[1]
         support, unknown = examples[:, :n_support], examples[:, n_support:]
         estimate = None
-        if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
-            estimate = share.of_task(task.support, task.labels, task.query, task.unknown)
+        if self._needs_estimate(parameters):
+            backend = parameters.get("backend", AUTO)
+            estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend)
             parameters = {**parameters, "outlier_share": estimate.estimate}
         parameters = method.with_base(parameters, prepared.state(), support)
         solution = self._solve(support, task.labels, query, unknown, parameters)
@@ -165,6 +167,11 @@ class MethodSolver(Solver):
             solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
         solution.state |= prepared.state()
         return solution
+
+    def _needs_estimate(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether the share is estimated before the method is called, which does not do it itself."""
+        is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
+        return is_open and not self._method.estimates_share
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
         """Score new items."""
