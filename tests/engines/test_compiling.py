@@ -42,10 +42,9 @@ kernel = compiling.Kernel.of("tiny", 5, "float32")
 print(kernel.is_stored)
 engines = []
 while not engines or (engines[-1] == "array" and len(engines) < 400):
-    with compiling.chosen_backend(["tiny"], 5, "float32") as engine:
+    with compiling.chosen_backend([kernel]) as engine:
         engines.append(engine)
         time.sleep(0.15)
-        imported = "numba" in sys.modules
 print(engines[0], engines[-1], len(engines))
 """
 
@@ -89,14 +88,14 @@ def test_work_begins_without_the_kernel_and_goes_on_with_it(tiny, tmp_path):
 
 def test_a_kernel_that_is_there_is_used_at_once(tiny):
     compiling.make_now(tiny)
-    with chosen_backend(["tiny"], 10, "float32") as engine:  # ten classes are two tiles of five
+    with chosen_backend([Kernel.of("tiny", 10, "float32")]) as engine:  # ten classes are two tiles of five
         assert engine == "fast"
-    with chosen_backend(["tiny"], 5, "float64") as engine:
+    with chosen_backend([Kernel.of("tiny", 5, "float64")]) as engine:
         assert engine == "array"
 
 
 def test_a_little_work_compiles_nothing(tiny):
-    with chosen_backend(["tiny"], 5, "float32") as engine:
+    with chosen_backend([tiny]) as engine:
         assert engine == "array"
     assert compiling.wait(0)
     assert not compiling._compiler.wanted
@@ -117,7 +116,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_the_work_to_the_array_engine(ti
     assert str(compiling._compiler.failed[broken]) == "no compiler"
     compiling._compiler.note([broken], 100.0)  # it is not tried again
     assert compiling._compiler.thread is None
-    with chosen_backend(["broken"], 5, "float32") as engine:
+    with chosen_backend([broken]) as engine:
         assert engine == "array"
 
 
@@ -166,9 +165,9 @@ def test_kernels_of_old_versions_are_removed(tiny, tmp_path):
 @pytest.mark.parametrize(("value", "engine"), [("array", "array"), ("FAST", "fast"), ("auto", "array"), ("", "array")])
 def test_the_environment_names_an_engine(tiny, monkeypatch, value, engine):
     monkeypatch.setenv("HANDFUL_BACKEND", value)
-    with chosen_backend(["tiny"], 5, "float32") as chosen:
+    with chosen_backend([tiny]) as chosen:
         assert chosen == engine
-    with chosen_backend([], 5, "float32") as chosen:  # a method without kernels
+    with chosen_backend([]) as chosen:  # a method without kernels
         assert chosen == "array"
 
 

@@ -140,16 +140,16 @@ _compiler = _Compiler()
 
 
 @contextmanager
-def chosen_backend(names: Sequence[str], ways: int, dtype: str) -> Iterator[str]:
-    """The engine for the work inside: "fast" if the kernels of these names are there, else "array".
+def chosen_backend(kernels: Sequence[Kernel]) -> Iterator[str]:
+    """The engine for the work inside: "fast" if these kernels are there, else "array".
 
     The time that the work takes without them is counted, and decides when they are compiled.
     """
     fixed = fixed_backend()
-    if fixed is not None or not names or find_spec("numba") is None:
-        yield "array" if fixed is None or not names else fixed
+    if fixed is not None or not kernels or find_spec("numba") is None:
+        yield "array" if fixed is None or not kernels else fixed
         return
-    missing = [kernel for name in names if (kernel := Kernel.of(name, ways, dtype)) not in _compiler.ready]
+    missing = [kernel for kernel in kernels if kernel not in _compiler.ready]
     if not missing:
         yield "fast"
         return

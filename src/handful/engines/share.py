@@ -19,7 +19,7 @@ from array_api_compat import is_numpy_array
 from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import AUTO
 from handful.core.prepare import prepare
-from handful.engines.compiling import chosen_backend
+from handful.engines.compiling import Kernel, chosen_backend
 from handful.engines.density import Densities, Kernels, densities, kernels, uses_kernel
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.posterior import current
@@ -109,8 +109,8 @@ def of_task(
     """
     ways = class_count(labels)
     if backend == AUTO:
-        kernels_used = ("density",) if is_numpy_array(query) else ()
-        with chosen_backend(kernels_used, ways, str(query.dtype)) as chosen:
+        fused = [Kernel.of("density", ways, str(query.dtype))] if is_numpy_array(query) else []
+        with chosen_backend(fused) as chosen:
             return of_task(support, labels, query, unknown, backend=chosen)
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
     support, labels = with_unknown(support, labels, unknown)

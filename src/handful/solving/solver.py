@@ -21,7 +21,7 @@ from handful.core.parameters import AUTO, Rule, is_auto
 from handful.core.prepare import Prepared, as_dtype, prepare
 from handful.core.task import Task
 from handful.engines import share
-from handful.engines.compiling import chosen_backend
+from handful.engines.compiling import Kernel, chosen_backend
 from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
@@ -137,8 +137,7 @@ class MethodSolver(Solver):
         if parameters.get("backend") != AUTO:
             return self._run(task, preparation, base_mean, dtype, parameters)
         fits = is_numpy_array(task.support) and task.query.shape[1] and not parameters.get("history")
-        kernels = self._method.kernels + ("density",) * self._needs_estimate(parameters)
-        with chosen_backend(kernels if fits else (), task.ways, dtype) as backend:
+        with chosen_backend(self._kernels(task, dtype, parameters) if fits else ()) as backend:
             return self._run(task, preparation, base_mean, dtype, {**parameters, "backend": backend})
 
     def _run(
@@ -167,6 +166,13 @@ class MethodSolver(Solver):
             solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
         solution.state |= prepared.state()
         return solution
+
+    def _kernels(self, task: Task, dtype: str, parameters: Mapping[str, Any]) -> list[Kernel]:
+        """The fused kernels that solve these tasks; features are prepared in the type that they come in."""
+        given = str(task.query.dtype)
+        names = {name: given if name == "prepare" else dtype for name in self._method.kernels}
+        kernels = [Kernel.of(name, task.ways, kind) for name, kind in names.items()]
+        return kernels + [Kernel.of("density", task.ways, given)] * self._needs_estimate(parameters)
 
     def _needs_estimate(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the share is estimated before the method is called, which does not do it itself."""
