@@ -75,11 +75,11 @@ def read_answers(folder: Path) -> StoredAnswers:
     record = read_record(folder)
     path = folder / TABLE
     if not path.is_file() or not has_pyarrow():
-        path = folder / CSV_TABLE  # the same table, for people
+        path = folder / CSV_TABLE
     if not path.is_file():
         parts = holds_labels(folder / LABEL_FOLDER)
         why = "the labels of a pile in parts cannot be used here: label one part of it" if parts else AGAIN
-        raise ValueError(f"{in_brief(folder)} has no {TABLE}: {why}")
+        raise ValueError(f"{in_brief(folder)} has no {CSV_TABLE}: {why}")
     try:
         table = read_table(path) if path.name == CSV_TABLE else read_columns(path, lambda schema: schema.names, None)
         return _stored(record, table)
