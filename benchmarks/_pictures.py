@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,22 @@ def blotches(colours: np.ndarray, rng: np.random.Generator) -> Image.Image:
 def pictures(n: int) -> list[Image.Image]:
     rng = np.random.default_rng(0)
     return [blotches(rng.integers(0, 256, COARSE, dtype=np.uint8), rng) for _ in range(n)]
+
+
+def photo(rng: np.random.Generator, size: tuple[int, int]) -> bytes:
+    """A JPEG of this width and height with detail everywhere: one of 12 megapixels has about 3 MB, as from a phone."""
+    width, height = size
+    small = np.asarray(blotches(rng.integers(0, 256, COARSE, dtype=np.uint8), rng))
+    large = np.asarray(Image.fromarray(small).resize(size, Image.Resampling.BICUBIC), np.int16)
+    grain = rng.integers(-9, 10, (height, width, 1), dtype=np.int16)
+    file = io.BytesIO()
+    Image.fromarray((large + grain).clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=88)
+    return file.getvalue()
+
+
+def with_comment(jpeg: bytes, text: bytes) -> bytes:
+    """The same picture in other bytes, so that no cache knows it: a comment follows the first marker."""
+    return jpeg[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + jpeg[2:]
 
 
 def write_classes(folder: Path, classes: int, items: int) -> Path:

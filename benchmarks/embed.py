@@ -2,6 +2,7 @@
 
     python benchmarks/embed.py             # a minute or two; writes benchmarks/results/embed.md
     python benchmarks/embed.py --quick     # some seconds; writes into a temporary folder
+    python benchmarks/embed.py --photos 10000 --output FOLDER  # 30 GB of photos in the folder for temporary files
 
 EfficientNet-Lite0, pictures of 224 px that are ready in memory: the network alone, not the reading of files. 1x is
 `_twin.py`, the network in torch from the same weights as a user would run it: evaluation mode, no gradients, torch's
@@ -9,14 +10,19 @@ own choice of threads. The other is `handful.backbones.load_backbone`: batch nor
 choice of threads. Contenders take turns, round after round, so that whatever else the machine is doing meets them
 both; a turn during which other processes were busy is taken again. A ratio is that of the medians over the rounds.
 Torch suffers more than ONNX Runtime from other processes, so a disturbed run flatters us: "undisturbed" is the ratio
-over the rounds in which others left both alone, and how many these were.
+over the rounds in which others left both alone, and how many these were. Photos are JPEG files of 12 megapixels and
+3 MB, 40 different ones, each copy with bytes of its own: "decode" is decoding and resizing on a thread for each core,
+"network" the networks alone, and "all" is `embed_pictures` without its cache. "CPU" is the processor time of decoding
+one photo, which other processes change little. At 3x is how handful decoded before.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -25,18 +31,30 @@ import _report
 import numpy as np
 import torch
 from _clock import QUIET, Run, Times, disturbance, race, turn_size
-from _pictures import pictures
+from _pictures import photo, pictures, with_comment
 from _report import Section
 from _script import Parser
 from _twin import twin
 from rich.console import Console
 
-from handful.backbones import efficientnet, load_backbone
+from handful.backbones import efficientnet, embedding, load_backbone
+from handful.backbones.embedding import DECODE_SCALE
+from handful.backbones.pictures import decode
 from handful.backbones.state_dict import read_state_dict
 
 TORCH, OURS = "torch", "handful, ONNX Runtime"
 TARGET, TOLERANCE = 3.0, 1e-4
+MAX_SLOW_PHOTOS = 400  # that are decoded in the slower ways
 PACKAGES = ("handful", "numpy", "onnxruntime", "torch", "pillow")
+
+SIZES = {"full": (4000, 3000), "quick": (1200, 900)}  # of a photo
+DISTINCT_PHOTOS = 40
+DECODE_SCALES = {
+    "at full size": None,
+    "at 3x the input or more": 3,
+    f"at {DECODE_SCALE}x or more, as handful does": DECODE_SCALE,
+}
+LEVELS = ("fast", "good")
 
 Results = dict[int, dict[str, Times]]  # by batch size and contender: seconds a picture
 
@@ -97,6 +115,61 @@ def start_section() -> Section:
     return Section(f"Loading the backbone (graph of {size:.1f} MB)", ("", "seconds"), rows)
 
 
+def write_photos(folder: Path, count: int, size: tuple[int, int]) -> list[Path]:
+    """JPEG files of which no two have the same bytes."""
+    rng = np.random.default_rng(0)
+    distinct = [photo(rng, size) for _ in range(min(count, DISTINCT_PHOTOS))]
+    paths = [folder / f"{i}.jpg" for i in range(count)]
+    for i, path in enumerate(paths):
+        path.write_bytes(with_comment(distinct[i % len(distinct)], str(i).encode()))
+    return paths
+
+
+def photo_section(level: str, paths: list[Path]) -> Section:
+    """Photos a second of decoding in each way, of the network and of both together; cosines to exact features."""
+    backbone = load_backbone(level)
+    some = [path.read_bytes() for path in paths[:DISTINCT_PHOTOS]]
+    exact, rows = np.empty(0), []
+    for what, scale in DECODE_SCALES.items():
+        at_least = None if scale is None else scale * max(backbone.input_size)
+
+        def prepare(data: bytes, at_least: int | None = at_least) -> np.ndarray:
+            return backbone.prepare(decode(data, "photo", at_least=at_least))
+
+        start, before = time.perf_counter(), time.process_time()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            ready = np.stack(list(pool.map(prepare, some)))
+        seconds, cpu = time.perf_counter() - start, time.process_time() - before
+        features = backbone.embed(ready)
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        exact = exact if len(exact) else features
+        cosine = (features * exact).sum(axis=1).min()
+        rows.append(
+            (f"decode {what}", f"{len(some) / seconds:.3g}", f"{1000 * cpu / len(some):.0f} ms", f"{cosine:.4f}")
+        )
+    start = time.perf_counter()
+    backbone.embed(ready)
+    rows.append(("network", f"{len(ready) / (time.perf_counter() - start):.3g}", "", ""))
+    for what, scale in DECODE_SCALES.items():
+        chosen = paths if scale == DECODE_SCALE else paths[:MAX_SLOW_PHOTOS]
+        large = 10**6 if scale is None else scale  # no picture is that large: decoded at full size
+        with patch.object(embedding, "DECODE_SCALE", large):
+            start = time.perf_counter()
+            table = embedding.embed_pictures(chosen, backbone, cache=False)
+        if len(table) < len(chosen):
+            raise SystemExit(f"{len(chosen) - len(table)} photos were skipped: {table.skipped[0]}")
+        rows.append(
+            (f"all, {what}", f"{len(chosen) / (time.perf_counter() - start):.3g}", "", f"{len(chosen):,} photos")
+        )
+    return Section(f"Photos of 12 megapixels, backbone {level}", ("", "photos a second", "CPU", "least cosine"), rows)
+
+
+def photo_sections(count: int, size: tuple[int, int]) -> list[Section]:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_photos(Path(folder), count, size)
+        return [photo_section(level, paths) for level in LEVELS]
+
+
 def verdicts(results: Results, difference: float) -> list[str]:
     """A sentence for each batch size, and one for each contender at the batch size that suits it best."""
     sentences = []
@@ -117,7 +190,9 @@ def verdicts(results: Results, difference: float) -> list[str]:
 
 
 def main() -> None:
-    given = Parser(__doc__, "a minute or two").parse()
+    parser = Parser(__doc__, "some minutes")
+    parser.add_size("--photos", 200, 3, "photos of 12 megapixels that are embedded")
+    given = parser.parse()
     effort = QUICK if given.quick else FULL
     console = Console()
 
@@ -145,11 +220,14 @@ def main() -> None:
         _report.show(console, speed_section(batch, results[batch]))
     start = start_section()
     _report.show(console, start)
+    photos = photo_sections(given.photos, SIZES["quick" if given.quick else "full"])
+    for section in photos:
+        _report.show(console, section)
     noise = disturbance(t for times in results.values() for t in times.values())
     notes = f"{_report.machine(PACKAGES)}; {effort.rounds} rounds, {noise}; torch on {torch.get_num_threads()} threads."
     sentences = verdicts(results, difference)
     console.print(*sentences, notes, sep="\n")
-    sections = [*(speed_section(batch, times) for batch, times in results.items()), start]
+    sections = [*(speed_section(batch, times) for batch, times in results.items()), start, *photos]
     path = given.output / "embed.md"
     _report.write(console, path, "Embedding pictures", sections, sentences, [_report.about(__doc__), notes])
 

@@ -4,9 +4,9 @@
 
 1. `python -m build` makes the source distribution, and the wheel from it, with the hatchling of .venv-dev.
 2. Every file under src/handful that git knows must be in both (pages, network weights, metadata, py.typed).
-3. The wheel is installed with its dependencies only.
-4. `handful --help`, `handful info`, `handful demo` and `handful.solve` run from an empty folder, without the variables
-   of this machine, so that nothing is read from the repository.
+3. The wheel is installed with its dependencies only, among which PyArrow is not.
+4. `handful --help`, `handful info`, `handful demo`, `handful.solve`, and `handful label` and `predict` of a CSV file
+   run from an empty folder, without the variables of this machine, so that nothing is read from the repository.
 
 Step 3 needs a package index; the others need no network. `--keep` leaves the files in dist/.
 """
@@ -37,6 +37,8 @@ assert result.p_unknown[30:].mean() > result.p_unknown[:30].mean()
 assert "site-packages" in handful.__file__, handful.__file__
 handful.KDO().fit(np.concatenate([support, query]), [*labels, *[None] * 40]).save("model.safetensors")
 np.save("examples.npy", support), np.save("examples.labels.npy", labels)
+from handful.features import FeatureTable, write
+write(FeatureTable(np.concatenate([support, query]), [*labels, *[None] * 40]), "pile.csv")
 print(handful.__version__, f"{right:.0%} of the known items are right")
 """
 
@@ -93,7 +95,8 @@ def use(commands, folder):
     environment = {"HOME": str(folder), "PATH": os.defpath, "LANG": "C.UTF-8", "COLUMNS": "100"}
     for name, *arguments in (
         ("handful", "--help"), ("handful", "methods"), ("handful", "demo"), ("python", "-c", SOLVE),
-        ("handful", "info", "examples.npy"),
+        ("handful", "info", "examples.npy"), ("handful", "label", "pile.csv", "-o", "out"),
+        ("handful", "predict", "out/model.safetensors", "pile.csv", "-o", "new.csv"),
     ):  # fmt: skip
         start = time.monotonic()
         process = subprocess.run(
@@ -103,6 +106,8 @@ def use(commands, folder):
         if process.returncode:
             raise SystemExit(f"{words} ended with {process.returncode}:\n{process.stdout}\n{process.stderr}")
         print(f"  {words}: {time.monotonic() - start:.1f} s")
+    if (folder / "out" / "labels.parquet").exists():
+        raise SystemExit("a plain install has PyArrow: a dependency brings it along")
     if not list(folder.rglob("*.html")):
         raise SystemExit("handful demo wrote no page")
 

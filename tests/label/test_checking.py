@@ -146,7 +146,8 @@ def test_the_next_command_labels_the_same_pile_with_the_answers(folder):
 
 def test_results_of_a_pile_in_parts_are_refused_with_a_sentence(folder):
     (folder / "labels.parquet").unlink()
-    with pytest.raises(ValueError, match=r"has no labels\.parquet: label the pile again"):
+    (folder / "labels.csv").unlink()
+    with pytest.raises(ValueError, match=r"has no labels\.csv: label the pile again"):
         Check(folder)
 
 

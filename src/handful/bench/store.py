@@ -31,6 +31,7 @@ import handful
 from handful.bench.settings import FIGURES, Cell
 from handful.features import FeatureTable
 from handful.solving import get_solver
+from handful.utils.extras import need_pyarrow
 from handful.utils.files import scratch, write_whole
 
 BLOCK_TASKS = 100  # tasks
@@ -66,6 +67,7 @@ class Store:
 
     def open(self) -> None:
         """Make the folder, check that it can be written, and remove old temporary files of killed runs."""
+        need_pyarrow("a benchmark, whose figures are stored as Parquet files,")
         try:
             (self.folder / "blocks").mkdir(parents=True, exist_ok=True)
             write_whole(self.folder / ".writable", b"", self.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from handful.utils import interrupts
+from handful.utils.extras import PARQUET
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +37,13 @@ def print_lines(console: Console, lines: Sequence[str]) -> None:
     """Print text without markup and without line breaks inside a path, so that the path can be copied."""
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def written_tables(files: Mapping[str, Path]) -> str:
+    """The tables of labels among these files, in words; and how to get labels.parquet too, if PyArrow is missing."""
+    if "labels.parquet" in files:
+        return f"{files['labels.csv']} and {files['labels.parquet']}"
+    return f"{files['labels.csv']} (a labels.parquet too with: pip install {PARQUET})"
 
 
 def ask_user(yes: bool) -> Agree:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import absolute
+from handful.cli._console import absolute, print_lines, written_tables
 from handful.cli._options import Json
 
 
@@ -27,7 +27,8 @@ def demo(
     handful does not know how much of the pile shows other digits: it estimates that. Figures over many piles compare it
     with EOL, which gets the true share, and with two simple methods.
 
-    Needs no data: the digits come with scikit-learn. Writes labels.csv, labels.parquet and report.html.
+    Needs no data: the digits come with scikit-learn. Writes labels.csv, labels.parquet (with the extra
+    `parquet`) and report.html.
     """
     from rich.console import Console
     from rich.table import Table
@@ -62,5 +63,5 @@ def demo(
     for i, row in enumerate(figures_table.rows):
         table.add_row(*row, style="bold" if i == 0 else "")
     console.print(table)
-    console.print(f"\nThe labelled pile: {paths['labels.csv']} and {paths['labels.parquet']}")
+    print_lines(console, [f"\nThe labelled pile: {written_tables(paths)}"])
     console.print(f"The report, with pictures: [bold]{paths['report.html'].resolve()}[/bold]")

@@ -77,13 +77,14 @@ def embed(
         ),
     ],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--output",
             "-o",
-            help=".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts.",
+            help=".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts. Default: "
+            "features.parquet, or features.npz if PyArrow is not installed.",
         ),
-    ] = Path("features.parquet"),
+    ] = None,
     overwrite: Overwrite = False,
     *,
     dataset: DatasetOptions,
@@ -129,9 +130,12 @@ def embed(
     from handful.label.base_files import find_base_mean
     from handful.label.items import kind_of, read_pile
     from handful.label.outputs import check_file
+    from handful.utils.extras import has_pyarrow
     from handful.utils.files import first_folder, printable
 
     cluster.check()
+    if output is None:
+        output = Path("features.parquet" if has_pyarrow() else "features.npz")
     on_cluster = cluster.engine == "ray"
     if dataset.dataset is None and pictures.exists() and kind_of(pictures, text=text) == "texts":
         if on_cluster or base is not None or dataset.split is not None:

@@ -25,6 +25,7 @@ from handful.cli._console import (
     progress_bars,
     skipped_rows,
     stoppable,
+    written_tables,
 )
 from handful.cli._options import (
     BackboneOptions,
@@ -137,8 +138,8 @@ def label(
 ) -> None:
     """Label a pile of pictures or texts from a handful of examples, and set aside what belongs to none of the classes.
 
-    Writes labels.csv, labels.parquet, the model, and report.html to look at. Unknown items that look alike also form
-    groups, and `handful promote` makes classes of groups.
+    Writes labels.csv, labels.parquet (with the extra `parquet`), the model, and report.html to look at. Unknown items
+    that look alike also form groups, and `handful promote` makes classes of groups.
 
     Example: handful label examples/ pile/ -o out
 
@@ -262,7 +263,7 @@ def run(
         console.print(sentence, markup=False)
     _print_expected(console, labelled.expected_precision_by_class)
     print_skipped(console, labelled.skipped)
-    lines = [f"\nThe labels: {files['labels.csv']} and {files['labels.parquet']}"]
+    lines = [f"\nThe labels: {written_tables(files)}"]
     exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
     lines += [f"For other tools: {path}" for path in exported]
     if "sorted" in files:

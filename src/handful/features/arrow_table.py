@@ -1,4 +1,7 @@
-"""Arrow tables to feature tables and back: what Parquet files, CSV files and folders of `datasets` share."""
+"""Tables to feature tables and back: what Parquet files, CSV files and folders of `datasets` share.
+
+A table is a `pyarrow.Table`; or a `ColumnTable`, whose types are NumPy's, where a CSV file is read without PyArrow.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from handful.features.labels import NDArray, check_missing_words, clean_labels
 from handful.features.number_columns import columns_of_numbers, is_number, is_text
 from handful.features.parquet_file import SHARING, check_flat, values_of
 from handful.features.table import FeatureTable, free_name
+from handful.utils.columns import Column, ColumnTable, object_array
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
@@ -29,7 +33,7 @@ EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
 def from_arrow(
     table: Any, choice: ColumnChoice, *, more: Any = None, stored: int | None = None, about: Any = None
 ) -> FeatureTable:
-    """A feature table of a `pyarrow.Table`.
+    """A feature table of a `pyarrow.Table` or a `ColumnTable`.
 
     Parameters
     ----------
@@ -70,7 +74,7 @@ def to_arrow(table: FeatureTable, *, as_list: bool = True) -> Any:
     """A `pyarrow.Table` with a column of lists, or with a column for each feature; names of features in its schema."""
     import pyarrow as pa
 
-    rows = dict(beside_features(table))
+    rows = {name: arrow_array(Column(values), name) for name, values in beside_features(table).items()}
     data: dict[str, Any] = {}
     if as_list:
         flat = pa.array(table.features.ravel())
@@ -89,31 +93,54 @@ def to_arrow(table: FeatureTable, *, as_list: bool = True) -> Any:
 
 
 def beside_features(table: FeatureTable) -> dict[str, Any]:
-    """Labels, paths, splits and other columns as Arrow arrays, by the names that they have in files."""
+    """Labels, paths, splits and other columns, by the names that they have in files.
+
+    Unlabelled is None among texts and -1 among numbers.
+    """
     data: dict[str, Any] = {}
-    if table.labels is not None:
-        data[LABEL] = _label_array(table.labels)
-    for name, values in ((PATH, table.paths), (SPLIT, table.splits)):
+    for name, values in ((LABEL, table.labels), (PATH, table.paths), (SPLIT, table.splits)):
         if values is not None:
-            data[name] = _text_array(values.tolist(), name)
+            data[name] = values if values.dtype.kind == "i" else _valid_texts(values.tolist(), name)
     for name, values in table.others.items():
-        data[free_name(name, (EMBEDDING, LABEL, PATH, SPLIT, *data))] = column_array(values, name)
+        data[free_name(name, (EMBEDDING, LABEL, PATH, SPLIT, *data))] = one_kind(values, name)
     return data
 
 
-def column_array(values: NDArray, name: str) -> Any:
-    """Another column as an Arrow array; values that have no common type become texts."""
+def one_kind(values: NDArray, name: str) -> NDArray:
+    """Another column as it is written; values that have no common type become texts."""
+    if values.dtype.kind != "O":
+        return values
+    plain = values.tolist()
+    kinds = {type(value) for value in plain} - {type(None)}
+    if kinds <= {str}:
+        return _valid_texts(plain, f"column {name!r}: the text")
+    if len(kinds) == 1 or kinds == {int, float}:
+        return values
+    return _valid_texts([None if value is None else str(value) for value in plain], f"column {name!r}: the text")
+
+
+def arrow_table(table: ColumnTable) -> Any:
+    """A `pyarrow.Table` of a `ColumnTable`."""
     import pyarrow as pa
 
+    columns = zip(table.columns, table.column_names, strict=True)
+    return pa.table([arrow_array(column, name) for column, name in columns], names=table.column_names)
+
+
+def arrow_array(column: Column, name: str) -> Any:
+    """A column as an Arrow array."""
+    import pyarrow as pa
+
+    values = column.values
     if values.dtype.kind != "O":
-        return pa.array(values)
-    plain = values.tolist()
+        return pa.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))
+    plain = one_kind(values, name).tolist()
     if all(value is None or isinstance(value, str) for value in plain):
-        return _text_array(plain, f"column {name!r}: the text")
+        return pa.array(plain, pa.string())  # the type is given, because an empty list has none
     try:
         return pa.array(plain)
     except (pa.ArrowException, OverflowError):
-        return _text_array([None if value is None else str(value) for value in plain], f"column {name!r}: the text")
+        return pa.array([None if value is None else str(value) for value in plain], pa.string())
 
 
 def with_stored_columns(choice: ColumnChoice, schema: Any) -> ColumnChoice:
@@ -159,6 +186,8 @@ def other_columns(table: Any, used: set[str], about: Any = None) -> dict[str, ND
 
 def is_carried(kind: Any) -> bool:
     """Whether a column of this `pyarrow.DataType` is carried along. Lists and pictures stay in their file."""
+    if isinstance(kind, np.dtype):
+        return True
     import pyarrow.types as of
 
     kind = kind.value_type if of.is_dictionary(kind) else kind
@@ -277,6 +306,8 @@ def _stored_columns(schema: Any, dimension: int | None = None) -> list[str] | No
 
 def is_list_of_numbers(kind: Any) -> bool:
     """Whether a column of this `pyarrow.DataType` has a list of numbers in each row."""
+    if isinstance(kind, np.dtype):
+        return False
     import pyarrow.types as of
 
     plain = getattr(kind, "storage_type", kind)
@@ -311,23 +342,14 @@ def _plain_labels(values: list[Any]) -> list[Any]:
     return [value if isinstance(value, plain) and not isinstance(value, bool) else str(value) for value in values]
 
 
-def _label_array(labels: NDArray) -> Any:
-    """Unlabelled is null among texts and -1 among numbers."""
-    import pyarrow as pa
-
-    return pa.array(labels) if labels.dtype.kind == "i" else _text_array(labels.tolist(), LABEL)
-
-
-def _text_array(values: list[str | None], what: str) -> Any:
-    """An Arrow array of Python texts. Arrow would cut NumPy strings at a zero character."""
-    import pyarrow as pa
-
+def _valid_texts(values: list[str | None], what: str) -> NDArray:
+    """An array of Python texts; ValueError for one that UTF-8 cannot hold."""
     for row, value in enumerate(values):
         try:
             (value or "").encode()
         except UnicodeEncodeError:
             raise ValueError(f"{what} {value!r} of row {row} is not valid Unicode: rename it, or write .npz") from None
-    return pa.array(values, pa.string())  # the type is given, because an empty list has none
+    return object_array(values)
 
 
 def _first_null(column: Any) -> int:

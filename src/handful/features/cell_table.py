@@ -6,15 +6,10 @@ type. What is odd about a file is said in sentences, or refused with the number 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +18,7 @@ from handful.features.arrow_table import about_columns, is_carried, other_column
 from handful.features.file_checks import listed
 from handful.features.labels import NDArray
 from handful.features.parquet_file import MAX_COLUMNS, read_columns
+from handful.utils.csv_file import records
 from handful.utils.encodings import decode
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, shortened
@@ -38,8 +34,6 @@ PEEK_BYTES = 2**18  # of a file from which its kind is guessed
 MAX_PEEK_ROWS = 500
 MAX_NAME_CHARACTERS = 1000  # of a column
 MAX_NOTES = 20
-
-_CSV_LOCK = Lock()
 
 
 class CellTable(NamedTuple):
@@ -104,13 +98,13 @@ def _parse_csv(text: str, separator: str, notes: list[str], size: int) -> dict[s
     """The cells by column. Rows that are too short are filled with blanks; rows that are too long are refused."""
     separator = _separator(text, separator, notes)
     short, trailing = [], []
-    with _records(text, separator) as records:
-        first = next(records, None)
+    with records(text, separator) as lines:
+        first = next(lines, None)
         if first is None:
             raise ValueError("the table is empty: its first line must name the columns")
         names = _names(first[1], notes)
         rows: list[list[str]] = []
-        for line, cells in records:
+        for line, cells in lines:
             if not cells:
                 continue  # an empty line
             if len(cells) > len(names):
@@ -140,8 +134,8 @@ def _peek_csv(text: str, separator: str) -> dict[str, list[Any]]:
     """The cells of the first lines, as far as they can be read."""
     rows: list[list[str]] = []
     try:
-        with _records(text, _separator(text, separator, [])) as records:
-            for _, cells in records:
+        with records(text, _separator(text, separator, [])) as lines:
+            for _, cells in lines:
                 rows.append(cells)
                 if len(rows) > MAX_PEEK_ROWS:
                     break
@@ -163,37 +157,6 @@ def _separator(text: str, separator: str, notes: list[str]) -> str:
                 notes.append(f"The columns are separated by {other!r}.")
                 return other
     return separator
-
-
-@contextmanager
-def _records(text: str, separator: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """The records of a CSV file, each with the number of its first line."""
-    stand_in = ""
-    if "\0" in text and sys.version_info < (3, 11):  # where the module csv refuses it
-        stand_in = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
-        text = text.replace("\0", stand_in)
-
-    def records() -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        while True:
-            line = reader.line_num + 1
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                why = "a quote is never closed" if "end of data" in str(error) else shortened(str(error))
-                raise ValueError(
-                    f"line {line} cannot be read ({why}): write a quote inside of a quoted text twice"
-                ) from None
-            yield line, [cell.replace(stand_in, "\0") for cell in cells] if stand_in else cells
-
-    with _CSV_LOCK:  # the limit is that of the whole process
-        before = csv.field_size_limit(max(len(text), csv.field_size_limit()))
-        try:
-            yield records()
-        finally:
-            csv.field_size_limit(before)
 
 
 def _names(cells: Sequence[str], notes: list[str]) -> list[str]:

@@ -19,7 +19,9 @@ from handful.features.number_columns import check_header, looks_like_no_feature
 from handful.features.parquet_file import MAX_COLUMNS
 from handful.features.table import FeatureTable
 from handful.utils import csv_file
-from handful.utils.limits import check_bytes
+from handful.utils.columns import ColumnTable
+from handful.utils.extras import has_pyarrow
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
 
 LINE_BYTES = 2**22  # bytes of the file that are checked at a time
 
@@ -39,8 +41,6 @@ def read_csv(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 def write_csv(table: FeatureTable, path: Path) -> None:
     """One column for each feature, unless another column could be taken for a feature: then lists in one column."""
-    import pyarrow as pa
-
     beside = beside_features(table)
     names = [str(name) for name in table.columns or [f"f{i}" for i in range(table.dimension)]]
     texts = table.features.astype(str)  # the shortest text that gives the same number
@@ -52,13 +52,20 @@ def write_csv(table: FeatureTable, path: Path) -> None:
         raise ValueError("a .csv file has no place for base_mean: write .parquet or .npz, or set it to None")
     for name, values in data.items():
         _check_cells(name, values)
-    from pyarrow import csv
-
-    csv.write_csv(pa.table(data), path)
+    csv_file.write_table(ColumnTable.of(data), path, change=str)
 
 
 def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> Any:
-    """Parse a file to a `pyarrow.Table`. The columns `texts` stay text. columns: read only these."""
+    """Parse a file to a table. The columns `texts` stay text. columns: read only these.
+
+    PyArrow is many times faster, and is used if it is there.
+    """
+    if not has_pyarrow():
+        check_bytes(TEXT_EXPANSION * (size := path.stat().st_size), "the table", size)
+        try:
+            return csv_file.parse_table(path, texts, columns)
+        except ValueError as error:
+            raise damaged("csv", error) from None
     import pyarrow as pa
     from pyarrow import csv
 
@@ -110,8 +117,7 @@ def _may_be_wide(table: FeatureTable, names: list[str], beside: dict[str, Any]) 
 
 def _check_cells(name: str, values: Any) -> None:
     """Raise ValueError for text that a spreadsheet would run as a formula."""
-    plain = values.to_pylist() if hasattr(values, "to_pylist") else values
-    for row, text in enumerate(plain):
+    for row, text in enumerate(values):
         if isinstance(text, str) and csv_file.escape(text) != text:
             raise ValueError(
                 f"column {name!r} has {text[:40]!r} in row {row}, which spreadsheets take for a formula: write .parquet"

@@ -15,6 +15,7 @@ from handful.features.base_mean import BASE_MEAN, mean_of_folder, mean_to_json
 from handful.features.file_checks import ColumnChoice, inside, read_json
 from handful.features.parquet_file import check_once
 from handful.features.table import FeatureTable
+from handful.utils.extras import need_pyarrow
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
@@ -24,6 +25,7 @@ ROWS_PER_BATCH = 1000  # as `datasets` does: it finds rows by their batch
 
 def read_dataset(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read a folder that Hugging Face `datasets` saved."""
+    need_pyarrow("a folder of Hugging Face `datasets`")
     import pyarrow as pa
 
     if (path / "dataset_dict.json").is_file():
@@ -50,6 +52,7 @@ def read_dataset(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 def write_dataset(table: FeatureTable, path: Path) -> None:
     """Write a folder that Hugging Face `datasets` loads."""
+    need_pyarrow("a folder of Hugging Face `datasets`")
     import pyarrow as pa
 
     content = to_arrow(table)

@@ -14,6 +14,7 @@ import numpy as np
 
 from handful.features.file_checks import OPTIONS, OTHER_COLUMNS, ColumnChoice, listed
 from handful.features.labels import NDArray
+from handful.utils.columns import Column
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
@@ -52,7 +53,7 @@ def may_be_features(schema: Any, beside: Sequence[str]) -> list[str]:
 
 
 def columns_of_numbers(table: Any, choice: ColumnChoice, stored: int | None) -> NumberColumns:
-    """The feature columns of a `pyarrow.Table`.
+    """The feature columns of a `pyarrow.Table` or a `ColumnTable`.
 
     They are the columns that the user named; or else all columns of numbers that do not look like ids, row numbers or
     labels.
@@ -132,14 +133,18 @@ def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> l
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a `pyarrow.DataType` is of numbers."""
+    """Whether a `pyarrow.DataType` or a NumPy dtype is of numbers."""
+    if isinstance(kind, np.dtype):
+        return kind.kind in "iuf"
     import pyarrow.types as of
 
     return bool(of.is_floating(kind) or of.is_integer(kind) or of.is_decimal(kind))
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a `pyarrow.DataType` is of texts."""
+    """Whether a `pyarrow.DataType` or a NumPy dtype is of texts."""
+    if isinstance(kind, np.dtype):
+        return kind.kind == "O"
     import pyarrow.types as of
 
     return bool(of.is_string(kind) or of.is_large_string(kind))
@@ -154,6 +159,8 @@ def _is_left_out(name: str, choice: ColumnChoice) -> bool:
 
 
 def _numbers(column: Any) -> NDArray:
+    if isinstance(column, Column):
+        return column.to_numpy()
     import pyarrow as pa
     import pyarrow.types as of
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from handful.features.file_checks import damaged
 from handful.features.parquet_pages import (
     PLAIN,
@@ -24,6 +26,8 @@ from handful.features.parquet_pages import (
     read_pages,
 )
 from handful.features.thrift import BadStruct
+from handful.utils.columns import Column
+from handful.utils.extras import need_pyarrow
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import shortened
 
@@ -45,6 +49,7 @@ def open_parquet(path: str | Path, texts: Sequence[str] = (), where: str = "") -
 
     Errors of Arrow become a ValueError that begins with `where`.
     """
+    need_pyarrow("a Parquet file")
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -66,6 +71,7 @@ def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, w
     flat : the columns that have one value a row: labels, paths, splits. None: all columns.
     where : what errors begin with.
     """
+    need_pyarrow("a Parquet file")
     import pyarrow as pa
 
     with open_parquet(path, where=where) as file:
@@ -152,6 +158,8 @@ def check_once(present: Iterable[str], names: Iterable[str], where: str = "") ->
 
 def check_flat(kind: Any, what: str) -> None:
     """Raise unless a column has one value a row."""
+    if isinstance(kind, np.dtype):
+        return
     import pyarrow.types as of
 
     kind = kind.value_type if of.is_dictionary(kind) else kind
@@ -161,6 +169,8 @@ def check_flat(kind: Any, what: str) -> None:
 
 def values_of(column: Any) -> list[Any]:
     """A column as Python's values; rows with the same text of a dictionary share one."""
+    if isinstance(column, Column):
+        return column.to_pylist()
     import pyarrow.types as of
 
     values: list[Any] = []

@@ -22,6 +22,7 @@ from handful.features.file_checks import OTHER_COLUMNS, ColumnChoice
 from handful.features.number_columns import check_header, is_text, may_be_features
 from handful.features.parquet_file import read_columns
 from handful.features.table import FeatureTable
+from handful.utils.extras import need_pyarrow
 
 ROWS_PER_GROUP = 2**16
 
@@ -75,6 +76,7 @@ def write_parquet(table: FeatureTable, path: Path) -> None:
 
 def write_rows(table: FeatureTable, file: IO[bytes], metadata: dict[bytes, bytes] | None = None) -> None:
     """Write a table as Parquet, with metadata for its header."""
+    need_pyarrow("a Parquet file")
     from pyarrow import parquet
 
     content = to_arrow(table, as_list=not _can_be_wide(table))

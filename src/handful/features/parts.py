@@ -22,6 +22,7 @@ from handful.features.labels import NDArray
 from handful.features.parquet_file import open_parquet
 from handful.features.parquet_table import read_feature_columns, read_other_columns, write_rows
 from handful.features.table import FeatureTable
+from handful.utils.extras import need_pyarrow
 from handful.utils.files import write_whole
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
@@ -94,6 +95,7 @@ def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
 
     Its schema holds the mean of the base classes, as the schema of a single file does.
     """
+    need_pyarrow("a folder of Parquet parts")
     import pyarrow as pa
 
     tables: list[Any] = []
@@ -160,6 +162,8 @@ def write_part(table: FeatureTable, path: Path, note: dict[str, Any], mark: str 
 
 def read_note(path: Path) -> dict[str, Any] | None:
     """The note of a part; None if there is no such part, or if handful did not write it."""
+    if not path.is_file():
+        return None
     try:
         with open_parquet(path) as file:
             return parse_json((file.metadata.metadata or {})[NOTE_KEY], "the note")

@@ -20,8 +20,9 @@ from handful.core.parameters import AUTO
 from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.features.digits import SHAPE
 from handful.label.pile_report import flat_map
+from handful.label.tables import table_files, write_rows
 from handful.solving import Result, get_solver, solve_task
-from handful.utils import csv_file
+from handful.utils.columns import ColumnTable
 from handful.utils.shares_in_words import about, percent, span
 
 NAMES = {
@@ -110,16 +111,13 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
 
 
 def write(demo: Demo, folder: Path) -> dict[str, Path]:
-    """Write labels.csv, labels.parquet and report.html; gives the files by name."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
+    """Write labels.csv, labels.parquet (if PyArrow is installed) and report.html; gives the files by name."""
     folder.mkdir(parents=True, exist_ok=True)
     items = demo.episodes.query_items[0]
-    table = demo.result.to_arrow().add_column(0, "item", pa.array(items.tolist()))
-    paths = {name: folder / name for name in ("labels.csv", "labels.parquet", "report.html")}
-    csv_file.write_table(table, paths["labels.csv"])
-    pa.parquet.write_table(table, paths["labels.parquet"])
+    table = ColumnTable.of({"item": items, **demo.result.columns()})
+    paths = {name: folder / name for name in (*table_files(), "report.html")}
+    for name in table_files():
+        write_rows(table, paths[name])
     report.write(paths["report.html"], make_report(demo))
     return paths
 

@@ -29,7 +29,7 @@ from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
-from handful.features.arrow_table import is_carried
+from handful.features.arrow_table import arrow_table, is_carried
 from handful.features.base_mean import checked_mean
 from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
 from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
@@ -289,7 +289,7 @@ def _write_labels(solved: Solved, parts: Sequence[Path], folder: Path, progress:
 
     note = {NOTE_KEY: json.dumps(HOLDS_LABELS).encode()}
     carried = _carried(parts)
-    schema = table_of_answers(solved.answers(0, 0), []).schema
+    schema = arrow_table(table_of_answers(solved.answers(0, 0), [])).schema
     own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]
     schema = pa.schema([*schema, *own], note)
     tally, at = Tally(), 0
@@ -300,7 +300,7 @@ def _write_labels(solved: Solved, parts: Sequence[Path], folder: Path, progress:
                 answers = solved.answers(at, at + len(names))
                 if len(answers) < len(names):
                     raise OSError(f"{part} has changed while it was labelled: run the same command again")
-                table = table_of_answers(answers, names)
+                table = arrow_table(table_of_answers(answers, names))
                 for field, column in zip(own, others, strict=True):
                     table = table.append_column(field, column)
                 writer.write_table(table.replace_schema_metadata(note))

@@ -23,8 +23,9 @@ from handful.label.pile_report import run_of, write_report
 from handful.label.record import RECORD, Job, record_of
 from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
 from handful.label.summary import label_texts
+from handful.label.tables import table_files, write_rows
 from handful.label.tables import table_of as table_of  # the command `predict` takes it from here
-from handful.label.tables import write_rows
+from handful.utils.extras import need_pyarrow
 from handful.utils.interrupts import cleanup
 
 RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
@@ -56,6 +57,8 @@ def check_file(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
     if path.suffix.lower() not in suffixes:
         endings = [suffix or "no suffix" for suffix in suffixes]
         raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(endings[:-1])} or {endings[-1]}")
+    if path.suffix.lower() in (".parquet", ""):
+        need_pyarrow(f"{path.name!r}, a Parquet file," if path.suffix else "a folder of Hugging Face `datasets`")
     if path.is_dir() and path.suffix:
         raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
     if os.path.lexists(path) and not overwrite:
@@ -109,8 +112,9 @@ def write_outputs(
         with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:
             unfinished = Path(scratch)
             with cleanup(lambda: rmtree(scratch)):
-                for name in ("labels.csv", "labels.parquet"):
-                    _write_rows(labelled, unfinished / name)
+                table = table_of(labelled)
+                for name in table_files():
+                    write_rows(table, unfinished / name)
                 record = record_of(labelled, job)
                 write_json(record, unfinished / RECORD)
                 if labelled.examples is not None:
@@ -127,6 +131,8 @@ def write_outputs(
             for path in sorted(unfinished.iterdir()):
                 files[path.name] = folder / path.name
                 os.replace(path, files[path.name])
+        if "labels.parquet" not in files:
+            (folder / "labels.parquet").unlink(missing_ok=True)  # of earlier results
         remove_labels(folder / LABEL_FOLDER)  # earlier results in parts
     except OSError as error:
         raise not_written(error, folder) from None
@@ -142,7 +148,7 @@ def write_table(labelled: Labelled, path: Path) -> None:
         with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
             unfinished = Path(scratch, path.name)
             with cleanup(lambda: rmtree(scratch)):
-                _write_rows(labelled, unfinished)
+                write_rows(table_of(labelled), unfinished)
             os.replace(unfinished, path)
     except OSError as error:
         raise not_written(error, path) from None
@@ -168,10 +174,6 @@ def remove_labels(folder: Path) -> None:
 def write_json(content: Any, path: Path) -> None:
     """Write JSON in ASCII, with a line for each entry."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
-
-
-def _write_rows(labelled: Labelled, path: Path) -> None:
-    write_rows(table_of(labelled), path)
 
 
 def _check_writable(folder: Path) -> None:

@@ -17,10 +17,13 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.features.parquet_file import read_columns, values_of
 from handful.label.outputs import LABEL_FOLDER, holds_labels
 from handful.label.record import Record, read_record
+from handful.utils.columns import Column
+from handful.utils.csv_file import read_table
+from handful.utils.extras import has_pyarrow
 from handful.utils.files import in_brief, printable
 from handful.utils.text import is_blank
 
-TABLE = "labels.parquet"
+TABLE, CSV_TABLE = "labels.parquet", "labels.csv"
 FIRST_COLUMNS = ("path", "label", "closest", "confidence", "p_unknown", "outlier_score", "group")
 SUM_TOLERANCE = 1e-3  # of the probabilities of a row
 AGAIN = "label the pile again with `handful label`"
@@ -71,12 +74,14 @@ def read_answers(folder: Path) -> StoredAnswers:
     """
     record = read_record(folder)
     path = folder / TABLE
+    if not path.is_file() or not has_pyarrow():
+        path = folder / CSV_TABLE
     if not path.is_file():
         parts = holds_labels(folder / LABEL_FOLDER)
         why = "the labels of a pile in parts cannot be used here: label one part of it" if parts else AGAIN
-        raise ValueError(f"{in_brief(folder)} has no {TABLE}: {why}")
+        raise ValueError(f"{in_brief(folder)} has no {CSV_TABLE}: {why}")
     try:
-        table = read_columns(path, lambda schema: schema.names, None)
+        table = read_table(path) if path.name == CSV_TABLE else read_columns(path, lambda schema: schema.names, None)
         return _stored(record, table)
     except ValueError as error:
         raise ValueError(f"{in_brief(path)} is damaged ({error}): {AGAIN}") from None
@@ -152,6 +157,8 @@ def _numbers(columns: Mapping[str, Any], name: str, low: float = -np.inf, high: 
     if name not in columns:
         raise ValueError(f"it has no column {name}")
     values = values_of(columns[name])
+    if isinstance(columns[name], Column) and columns[name].type.kind == "i":  # a CSV file may hold only 0 and 1
+        values = [float(value) for value in values if value is not None]
     if not all(isinstance(value, float) and low - SUM_TOLERANCE <= value <= high + SUM_TOLERANCE for value in values):
         raise ValueError(f"its column {name} is not of numbers from {low:g} to {high:g}")
     return np.array(values, np.float64)

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from handful.core.answers import Answers
-from handful.features.arrow_table import column_array
+from handful.features.arrow_table import arrow_table, one_kind
 from handful.features.table import free_name
 from handful.label.labelling import Labelled
 from handful.label.summary import label_texts
 from handful.utils import csv_file
+from handful.utils.columns import ColumnTable, masked_numbers
+from handful.utils.extras import has_pyarrow, need_pyarrow
 from handful.utils.files import printable
 
 
-def table_of(labelled: Labelled) -> Any:
+def table_of(labelled: Labelled) -> ColumnTable:
     """A labelled pile as a table: the columns of `table_of_answers`, the group and the most similar examples.
 
     Groups of texts have a name too, made of their telling words.
@@ -29,19 +31,17 @@ def table_of(labelled: Labelled) -> Any:
 
     Returns
     -------
-    pyarrow.Table
+    ColumnTable
         One row for each item.
     """
-    import pyarrow as pa
-
     columns: dict[str, Any] = {}
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
         numbers = group_numbers(labelled)
-        columns["group"] = pa.array([k or None for k in numbers], pa.int64())
+        columns["group"] = masked_numbers([k or None for k in numbers], np.int64)
         if any(group.words for group in labelled.groups):
             by_number = {group.number: group.name for group in labelled.groups}
-            columns["group_name"] = pa.array([by_number.get(k) for k in numbers], pa.string())
+            columns["group_name"] = [by_number.get(k) for k in numbers]
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         for k in range(nearest.shape[1]):
             columns[f"nearest_{k + 1}"] = names[nearest[:, k]]
@@ -55,7 +55,7 @@ def table_of_answers(
     columns: Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
     others: Mapping[str, np.ndarray] | None = None,
-) -> Any:
+) -> ColumnTable:
     """Answers as a table.
 
     The columns are: path; label; closest, the best known class; confidence, the probability of the label; p_unknown,
@@ -77,7 +77,7 @@ def table_of_answers(
 
     Returns
     -------
-    pyarrow.Table
+    ColumnTable
         One row for each item.
 
     Examples
@@ -87,12 +87,10 @@ def table_of_answers(
     >>> row["label"], round(row["confidence"], 2), round(row["p_cat"], 2)
     ('cat', 0.6, 0.75)
     """
-    import pyarrow as pa
-
     table: dict[str, Any] = {
-        "path": pa.array([printable(name) for name in names], pa.string()),
-        "label": pa.array(label_texts(answers), pa.string()),
-        "closest": pa.array([str(name) for name in answers.closest.tolist()], pa.string()),
+        "path": [printable(name) for name in names],
+        "label": label_texts(answers),
+        "closest": [str(name) for name in answers.closest.tolist()],
         "confidence": answers.confidence.astype(np.float64),
     }
     if (p := answers.p_unknown) is not None:
@@ -104,8 +102,8 @@ def table_of_answers(
         if classes is None or name in classes:
             table[f"p_{name}"] = probabilities[:, k]
     for name, values in (others or {}).items():
-        table[free_name(printable(name), table)] = column_array(values, name)
-    return pa.table(table)
+        table[free_name(printable(name), table)] = one_kind(values, name)
+    return ColumnTable.of(table)
 
 
 def group_numbers(labelled: Labelled) -> list[int]:
@@ -116,8 +114,17 @@ def group_numbers(labelled: Labelled) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def write_rows(table: Any, path: Path) -> None:
+def write_rows(table: ColumnTable, path: Path) -> None:
     """Write a table as .csv or .parquet, by the suffix of the path."""
+    if path.suffix.lower() == ".csv":
+        csv_file.write_table(table, path)
+        return
+    need_pyarrow("a Parquet file")
     from pyarrow import parquet
 
-    (csv_file.write_table if path.suffix.lower() == ".csv" else parquet.write_table)(table, path)
+    parquet.write_table(arrow_table(table), path)
+
+
+def table_files() -> list[str]:
+    """The files of labels that can be written: labels.parquet only if PyArrow is installed."""
+    return ["labels.csv", *["labels.parquet"] * has_pyarrow()]

@@ -16,6 +16,7 @@ from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
 from handful.solving.groups import Group, group_unknowns
 from handful.solving.promotion import Promoted, promote
+from handful.utils.extras import PARQUET, need
 
 
 class Result(Answers):
@@ -202,12 +203,20 @@ class Result(Answers):
         return worth_asking(to_numpy(task.query[0]), belief(self), count, groups=groups)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with one row for each item.
+        """A `pyarrow.Table` with one row for each item; needs the extra `parquet`.
 
         Columns: label, closest, unknown, confidence, outlier_score, p_unknown, and p_<class>: P(class | known).
         """
-        import pyarrow as pa
+        pa = need("pyarrow", "to_arrow()", PARQUET)
+        return pa.table({name: pa.array(values.tolist()) for name, values in self.columns().items()})
 
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame."""
+        pandas = need("pandas", "to_pandas()", "pandas")
+        return pandas.DataFrame({name: values.tolist() for name, values in self.columns().items()})
+
+    def columns(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The columns of that table as arrays [n], by name."""
         if np.ndim(self.unknown) == 2:
             raise ValueError("a table is of one task: take result[i] of a batch first")
         columns = {
@@ -221,11 +230,7 @@ class Result(Answers):
             columns["p_unknown"] = self.p_unknown
         probabilities = to_numpy(self.class_probabilities)
         columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
-        return pa.table({name: pa.array(np.asarray(x).tolist()) for name, x in columns.items()})
-
-    def to_pandas(self) -> Any:
-        """The same as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
+        return {name: np.asarray(values) for name, values in columns.items()}
 
     def __getitem__(self, i: int) -> Result:
         """The i-th task of a batch."""

@@ -13,13 +13,30 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
+
+import numpy as np
+
+from handful.utils.columns import Column, ColumnTable, NDArray
+from handful.utils.text import shortened
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of East Asian keyboards
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 TEXT_COLUMNS = ("path", "label", "closest", "decision", "labelled_by", "nearest_1", "nearest_2", "nearest_3")
+MISSING = frozenset(
+    ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
+     "NaN", "n/a", "nan", "null"]
+)  # a missing number: the words that PyArrow's reader takes for one  # fmt: skip
+NUMBER_LETTERS = re.compile(r"[-+.0-9eE \tinfatyINFATY]*")  # with inf and infinity
+WHOLE_NUMBER_LETTERS = re.compile(r"[-+0-9 \t]*")
+ROWS_PER_BLOCK = 4096  # rows of cells that are in memory as Python's texts
+
+_CSV_LOCK = Lock()
 
 
 def escape(text: str) -> str:
@@ -40,25 +57,99 @@ def _is_formula(text: str) -> bool:
     return FORMULA.match(text) is not None and NUMBER.fullmatch(text) is None
 
 
-def write_table(table: Any, path: Path) -> None:
-    """Write a `pyarrow.Table`; text and column names are escaped."""
-    from pyarrow import csv as arrow_csv
+def write_table(table: Any, path: Path | str, *, change: Callable[[str], str] = escape) -> None:
+    """Write a `ColumnTable` or a `pyarrow.Table`; text and column names are escaped.
 
-    arrow_csv.write_csv(_mapped(table, escape), path)
+    Text is quoted and numbers are not; a missing value is an empty cell.
+    """
+    texts = [_cells(column, change) for column in table.columns]
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        file.write(",".join(_quoted(change(name)) for name in table.column_names) + "\n")
+        file.writelines(",".join(row) + "\n" for row in zip(*texts, strict=True))
 
 
-def read_table(path: Path) -> Any:
-    """Read a CSV file that handful wrote as a `pyarrow.Table`.
+def read_table(path: Path | str) -> ColumnTable:
+    """Read a CSV file that handful wrote.
 
     Columns of numbers become numbers. `path`, `label` and the other `TEXT_COLUMNS` stay text, even if all their cells
     look like numbers.
     """
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
+    table = parse_table(path, TEXT_COLUMNS)
+    columns = [
+        Column([unescape(text) for text in column.to_pylist()]) if column.type.kind == "O" else column
+        for column in table.columns
+    ]
+    return ColumnTable([unescape(name) for name in table.column_names], columns)
 
-    multiline = arrow_csv.ParseOptions(newlines_in_values=True)  # file names may contain newlines
-    as_text = arrow_csv.ConvertOptions(column_types=dict.fromkeys(TEXT_COLUMNS, pa.string()))
-    return _mapped(arrow_csv.read_csv(path, parse_options=multiline, convert_options=as_text), unescape)
+
+def parse_table(path: Path | str, texts: Sequence[str] = (), columns: Sequence[str] | None = None) -> ColumnTable:
+    """Read a CSV file in UTF-8; ValueError if it is damaged.
+
+    A column becomes numbers if all its cells are numbers or one of `MISSING`; any other stays text.
+
+    Parameters
+    ----------
+    texts : the columns that stay text.
+    columns : read only these; all by default.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 text, at byte {error.start:,}") from None
+    with records(text, ",") as rows:
+        names = next(rows, (0, []))[1]
+        if not names:
+            raise ValueError("it is empty: its first line must name the columns")
+        places = [k for k, name in enumerate(names) if columns is None or name in columns]
+        parsed: dict[int, list[NDArray] | None] = {k: None if names[k] in texts else [] for k in places}
+        for block in _blocks(rows, len(names)):
+            cells = list(zip(*block, strict=True))
+            for k, numbers in parsed.items():
+                if numbers is not None and (array := _numbers(cells[k])) is not None:
+                    numbers.append(array)
+                else:
+                    parsed[k] = None
+    read = {k: _numbers_or_none(blocks) for k, blocks in parsed.items()}
+    cells_of: dict[int, list[str]] = {k: [] for k in places if read[k] is None}
+    with records(text, ",") as rows:  # again, because the text of what seemed to be numbers is not kept
+        next(rows)
+        for _, row in rows if cells_of else ():
+            for k, column_cells in cells_of.items() if row else ():
+                column_cells.append(row[k])
+    return ColumnTable(
+        [names[k] for k in places], [Column(cells_of[k]) if (column := read[k]) is None else column for k in places]
+    )
+
+
+@contextmanager
+def records(text: str, separator: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """The records of a CSV file, each with the number of its first line."""
+    stand_in = ""
+    if "\0" in text and sys.version_info < (3, 11):  # where the module csv refuses it
+        stand_in = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
+        text = text.replace("\0", stand_in)
+
+    def lines() -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                why = "a quote is never closed" if "end of data" in str(error) else shortened(str(error))
+                raise ValueError(
+                    f"line {line} cannot be read ({why}): write a quote inside of a quoted text twice"
+                ) from None
+            yield line, [cell.replace(stand_in, "\0") for cell in cells] if stand_in else cells
+
+    with _CSV_LOCK:  # the limit is that of the whole process
+        before = csv.field_size_limit(max(len(text), csv.field_size_limit()))
+        try:
+            yield lines()
+        finally:
+            csv.field_size_limit(before)
 
 
 def to_text(records: Sequence[Mapping[str, Any]]) -> str:
@@ -70,12 +161,70 @@ def to_text(records: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _mapped(table: Any, change: Any) -> Any:
-    import pyarrow as pa
+def _cells(column: Any, change: Callable[[str], str]) -> list[str]:
+    """The cells of a column, as they are in the file."""
+    values = column.values if isinstance(column, Column) else column
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.dtype.itemsize < 8:
+        return [str(text) for text in values.astype(str).tolist()]  # the shortest text that gives the same number
+    plain = column.to_pylist()
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and not np.ma.isMaskedArray(values):
+        return list(map(repr, plain))
+    return [_cell(value, change) for value in plain]
 
-    columns = []
-    for column in table.columns:
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            column = pa.array([None if text is None else change(text) for text in column.to_pylist()], column.type)
-        columns.append(column)
-    return pa.table(columns, names=[change(name) for name in table.column_names])
+
+def _cell(value: Any, change: Callable[[str], str]) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else _quoted(change(str(value)))
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _blocks(rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[list[list[str]]]:
+    """The rows that are not empty, some at a time; ValueError for a row that has more or fewer cells than the first."""
+    block: list[list[str]] = []
+    for line, cells in rows:
+        if not cells:
+            continue
+        if len(cells) != width:
+            raise ValueError(f"line {line} has {len(cells)} cells, but the first line has {width}")
+        block.append(cells)
+        if len(block) == ROWS_PER_BLOCK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _numbers(cells: Sequence[str]) -> NDArray | None:
+    """Cells as numbers: int64 if all are whole, else float64; masked where one is missing. None if one is text."""
+    if not MISSING.isdisjoint(cells):
+        present = np.array([cell not in MISSING for cell in cells])
+        numbers = _numbers([cell for cell in cells if cell not in MISSING])
+        if numbers is None:
+            return None
+        array: NDArray = np.ma.masked_all(len(cells), numbers.dtype)  # type: ignore[no-untyped-call]
+        array[present] = numbers
+        return array
+    joined = "".join(cells)
+    if not NUMBER_LETTERS.fullmatch(joined):  # Python would also read 1_000
+        return None
+    is_whole = WHOLE_NUMBER_LETTERS.fullmatch(joined) and all(len(cell) < 19 for cell in cells)
+    try:
+        return np.array(cells, np.int64 if is_whole else np.float64)
+    except ValueError:
+        return None
+
+
+def _numbers_or_none(blocks: Sequence[NDArray] | None) -> Column | None:
+    """The numbers of a column; None if it is text, or has no number at all."""
+    if not blocks:
+        return None
+    column = Column(np.ma.concatenate(blocks))  # type: ignore[no-untyped-call]
+    if not column.null_count:
+        return Column(np.ma.getdata(column.values))
+    return column if column.null_count < len(column) else None

@@ -11,6 +11,7 @@ TORCH = '"handful[torch]"'
 TEXT = '"handful[text]"'
 HEIC = '"handful[heic]"'
 ENCODERS = '"handful[encoders]"'
+PARQUET = '"handful[parquet]"'
 
 
 def need(module: str, purpose: str, install: str = IMAGES) -> Any:
@@ -22,3 +23,17 @@ def need(module: str, purpose: str, install: str = IMAGES) -> Any:
         raise ImportError(
             f"{purpose} needs {package}: pip install {install} ({type(error).__name__}: {error})", name=package
         ) from error
+
+
+def has_pyarrow() -> bool:
+    """Whether PyArrow can be imported. Parquet and Arrow files need it; a CSV file is read faster with it."""
+    try:
+        import_module("pyarrow")
+    except ImportError:
+        return False
+    return True
+
+
+def need_pyarrow(purpose: str) -> None:
+    """Raise ImportError that says what needs PyArrow and how to install it, unless it is there."""
+    need("pyarrow", purpose, PARQUET)

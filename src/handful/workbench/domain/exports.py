@@ -16,13 +16,14 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
-from handful.features.arrow_table import column_array
+from handful.features.arrow_table import one_kind
 from handful.features.table import free_name
 from handful.label.exports import FORMATS
 from handful.label.outputs import write_json
 from handful.label.sorting import plan_places
 from handful.label.tables import table_of_answers, write_rows
 from handful.label.text_items import FILE_COLUMN
+from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.files import printable
 from handful.workbench.domain.export_place import checked_place
 from handful.workbench.domain.pile import EXAMPLES, EXPORT_PREFIX, PILE
@@ -84,7 +85,7 @@ def write_tables(project: Project, state: State, formats: Sequence[str], folder:
     items, answers = _items(project, state, rows), answers_of(state, rows)
     method = "a person" if state.run is None else state.run.facts["method"]
     for name in dict.fromkeys(formats):
-        if name in TABLES:
+        if table is not None and name in TABLES:
             write_rows(table, folder / f"labels.{name}")
         elif name != SORTED:
             file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
@@ -95,6 +96,8 @@ def check_formats(project: Project, formats: Sequence[str]) -> None:
     """Raise Refusal for a format that these items do not have."""
     offered = formats_of(project.source)
     for name in formats:
+        if name == "parquet" and name not in offered:
+            raise Refusal("a Parquet file needs PyArrow: pip install 'handful[parquet]', or export csv", 409)
         if name not in offered:
             raise Refusal(f"{name} is not for these {project.source.kind}: choose among {', '.join(offered)}", 409)
 
@@ -166,40 +169,38 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     )
 
 
-def _table(project: Project, state: State) -> Any:
+def _table(project: Project, state: State) -> ColumnTable:
     """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers.
 
     Rows of a table of texts keep all their columns, also those that have no text.
     """
-    import pyarrow as pa
-
     rows, labelled = _rows(state), _labelled_rows(state)
     names = {NONE: "", UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
     labels, answers = state.labels[labelled], answers_of(state, labelled)
     closest = [None if code == UNKNOWN else str(name) for code, name in zip(labels, answers.closest, strict=True)]
     columns: dict[str, Any] = {
-        "closest": pa.array(closest, pa.string()),
-        "outlier_score": pa.array(
-            answers.outlier_scores, pa.float64(), mask=labels != NONE
+        "closest": closest,
+        "outlier_score": np.ma.array(
+            answers.outlier_scores, np.float64, mask=labels != NONE
         ),  # a label by a person has no score
-        "labelled_by": pa.array(np.where(labels != NONE, "person", "handful").tolist(), pa.string()),
-        "decision": pa.array([names[code] for code in state.row_answers.decision[labelled].tolist()], pa.string()),
-        "group": pa.array([k or None for k in state.row_answers.group[labelled].tolist()], pa.int64()),
+        "labelled_by": np.where(labels != NONE, "person", "handful").tolist(),
+        "decision": [names[code] for code in state.row_answers.decision[labelled].tolist()],
+        "group": masked_numbers([k or None for k in state.row_answers.group[labelled].tolist()], np.int64),
     }
     paths = [state.pile.names[i] for i in labelled.tolist()]
     table = table_of_answers(answers, paths, columns, _class_names(state))
     if project.table is not None and state.pile.texts is not None:
         rows = np.flatnonzero([origin == PILE for origin in state.pile.origins])
     others = rows[~np.isin(rows, labelled)]
-    blank = {name: pa.array([""] * len(others), pa.string()) for name in ("label", "labelled_by", "decision")}
-    blank["path"] = pa.array([state.pile.names[i] for i in others.tolist()], pa.string())
-    whole = pa.concat_tables([table, pa.table(blank)], promote_options="default")
+    blank: dict[str, list[str]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
+    blank["path"] = [state.pile.names[i] for i in others.tolist()]
+    whole = table.extended(blank, len(others))
     rows = np.concatenate([labelled, others])
     order = np.argsort(state.pile.rank[rows])
     return _with_columns(project, state, rows[order], whole.take(order))
 
 
-def _with_columns(project: Project, state: State, rows: np.ndarray, table: Any) -> Any:
+def _with_columns(project: Project, state: State, rows: np.ndarray, table: ColumnTable) -> ColumnTable:
     """The table with the other columns of the opened one, or with the texts of files."""
     columns: dict[str, Any] = {}
     if project.table is not None:
@@ -208,7 +209,7 @@ def _with_columns(project: Project, state: State, rows: np.ndarray, table: Any) 
     elif state.pile.texts is not None:
         columns = {FILE_COLUMN: np.array([state.pile.texts[i] for i in rows.tolist()], object)}
     for name, values in columns.items():
-        table = table.append_column(free_name(printable(name), table.column_names), column_array(values, name))
+        table = table.append_column(free_name(printable(name), table.column_names), one_kind(values, name))
     return table
 
 

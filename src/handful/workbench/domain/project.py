@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.utils.extras import has_pyarrow
 from handful.workbench.domain.checking import Checking
 from handful.workbench.domain.database import FILE, explained
 from handful.workbench.domain.embedding import embed_missing
@@ -232,9 +233,10 @@ class Project(Checking):
 
 def formats_of(source: Source) -> list[str]:
     """The formats of an export. Some are for pictures only, and the rows of a table of texts have no files to sort."""
+    tables = ["csv", *["parquet"] * has_pyarrow()]
     if source.kind != TEXTS:
-        return ["csv", "parquet", "coco", "fiftyone", "label-studio", "sorted"]
-    return ["csv", "parquet", "label-studio", *["sorted"] * (not source.is_table)]
+        return [*tables, "coco", "fiftyone", "label-studio", "sorted"]
+    return [*tables, "label-studio", *["sorted"] * (not source.is_table)]
 
 
 def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:

@@ -102,7 +102,7 @@ class CheckAnswer(Body):
 class ExportRequest(Body):
     """The formats to export, and where."""
 
-    formats: FormatList = ["csv", "parquet"]
+    formats: FormatList = ["csv", "parquet"]  # the latter only where PyArrow is installed
     folder: Annotated[
         Annotated[str, Field(min_length=1, max_length=4096)] | None,
         Field(

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.workbench.domain import comparing, views
 from handful.workbench.domain.checks import FIRST_SAMPLE
-from handful.workbench.domain.project import Project
+from handful.workbench.domain.project import Project, formats_of
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.summary import describe_run
 from handful.workbench.server import bodies
@@ -80,7 +80,10 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
     def export_labels(body: bodies.ExportRequest) -> Any:
         from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
 
-        return export(project, body.formats, body.folder)
+        formats = body.formats
+        if "formats" not in body.model_fields_set:
+            formats = [name for name in formats if name in formats_of(project.source)]
+        return export(project, formats, body.folder)
 
     @api.get("/download", response_class=StreamingResponse)
     def get_download(formats: Annotated[str, Query(max_length=200, description="As in POST /export.")]) -> Any:
