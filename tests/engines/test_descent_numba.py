@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from random_tasks import random_task
 from test_descent import some_head
 
 import handful
-from handful.engines.descent import descend
+from handful.engines.descent import descend, descend_all
+from handful.methods.eol import eol, eol_at_shares
 
 pytest.importorskip("numba")
 
@@ -38,6 +40,52 @@ def test_it_does_the_same_arithmetic_in_double_precision(seed, shots, n_query, d
     for name in (*compared, "refined", "refined_logits"):
         a, b = (getattr(end, name) for end in ends)
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("ways", [5, 7])  # one tile of prototypes, and two with padding
+def test_several_losses_side_by_side_end_as_each_alone(ways):
+    rng = np.random.default_rng(ways)
+    support, labels, query = random_task(rng, 2, [2] * ways, 30, 40)
+    heads = [some_head(rng, ways, outlier) for outlier in (0.7, 1.3, 2.0)]
+    options = {"steps": 8, "refine": True, "backend": "fast"}
+    together = descend_all(support, labels, query, heads, **options)
+    for head, end in zip(heads, together, strict=True):
+        alone = descend(support, labels, query, head, **options)
+        for field in fields(alone):
+            a, b = (getattr(x, field.name) for x in (alone, end))
+            if field.name != "history":
+                np.testing.assert_allclose(b, a, rtol=0, atol=1e-12, err_msg=field.name)
+    assert np.abs(together[0].query_probabilities - together[1].query_probabilities).max() > 1e-3
+
+
+@pytest.mark.parametrize("backend", ["array", "fast"])
+def test_eol_at_several_shares_is_eol_at_each(backend):
+    support, labels, query = random_task(np.random.default_rng(0), 2, [2] * 5, 30, 40)
+    shares = [np.array([0.2, 0.3]), 0.6]
+    for share, solution in zip(
+        shares, eol_at_shares(support, labels, query, shares=shares, backend=backend), strict=True
+    ):
+        alone = eol(support, labels, query, outlier_share=share, backend=backend)
+        np.testing.assert_allclose(solution.probabilities, alone.probabilities, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(solution.outlier_scores, alone.outlier_scores, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(solution.state["b"], alone.state["b"])
+        np.testing.assert_array_equal(solution.outlier_share, share)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nothing_is_compiled_after_warming(dtype):
+    from handful.engines import descent_numba, prepare_numba
+
+    for kernel in (descent_numba, prepare_numba):
+        kernel.warm(5, dtype)
+    entries = descent_numba._descend, prepare_numba._prepare
+    compiled = [len(entry.signatures) for entry in entries]
+    support, labels, query = random_task(np.random.default_rng(0), 2, [2] * 5, 30, 40, np.dtype(dtype))
+    unknown = query[:, :3]
+    for method in ("eol", "ostim"):
+        handful.solve(support, labels, query, unknown=unknown, method=method, dtype=dtype, backend="fast")
+    handful.solve(support[0], labels[0], query[0], method="eol", outlier_share=0.5, dtype=dtype, backend="fast")
+    assert [len(entry.signatures) for entry in entries] == compiled
 
 
 @pytest.mark.parametrize("ways", [1, 5, 7, 12, 53])

@@ -60,8 +60,7 @@ def dot_tile(typing, x, i, c, j, out, ways):
         kinds = signature.args
         w = kinds[5].count
         x, c, out = (Matrix(context, builder, kinds[k], v) for k, v in ((0, x), (2, c), (4, out)))
-        step = ir.Constant(i.type, x.vector.count)
-        zero = ir.Constant(i.type, 0)
+        step, zero = ir.Constant(i.type, x.vector.count), ir.Constant(i.type, 0)
         cells = sums(builder, x.vector, w, ROWS)
         c_rows = [c.start(j, k) for k in range(w)]
         # the columns of `out` are the items of a slab

@@ -13,13 +13,17 @@ from __future__ import annotations
 import math
 import operator
 
-import llvmlite.binding as llvm
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.extending import intrinsic, lower_builtin, models, register_model
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+
+try:
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.core.extending import intrinsic, lower_builtin, models, register_model
+    from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+except ImportError as error:  # pragma: no cover
+    raise ImportError("the fused kernels need numba: pip install 'handful[fast]'") from error
 
 FAST = ("fast",)  # lets LLVM contract multiply and add into one instruction, and change the order of sums
 FUSE = ("contract",)  # only the former: for sums whose order keeps their digits

@@ -107,6 +107,8 @@ def _descend(
     p = _aligned(outputs, padded_items, dtype)
     target = _aligned(outputs, padded_items, dtype)  # 1 at the class of an example
     weight = _aligned(2, padded_items, dtype)
+    scratch = _aligned(2, padded_items, dtype)
+    row_of_item = _aligned(1, slabs * width, dtype)
     norm = np.empty(padded_items, dtype)
     small = np.empty((10, runs * padded_ways), dtype)
     inverse_norm, scale, eta, delta, grad_eta, grad_delta = small[0], small[1], small[2], small[3], small[4], small[5]
@@ -114,7 +116,7 @@ def _descend(
     tau = real(temperature)
 
     for b in range(support.shape[0]):
-        _gather(support[b], labels[b], query[b], x, norm, c, ways)
+        _gather(support[b], labels[b], query[b], x, norm, c, ways, row_of_item)
         if transposed:
             _transpose(x, columns)
         _weights(labels[b], target, weight, n_items, ways)
@@ -148,11 +150,11 @@ def _descend(
                         out_support[r, b, :, j] = logits[j, :n_support]
                         out_query[r, b, :, j] = logits[j, n_support:n_items]
                 _outlier_logit(logits, padded_items, ways, kind, constant[r, b])
-                _softmax(logits, p, padded_items)
+                _softmax(logits, p, scratch, padded_items)
                 if step < steps:
                     of_loss = ce[r], co[r, b], ma[r, b], w[r, b]
                     _marginal_terms(p, weight, of_loss, marginal)
-                    _slopes(logits, p, target, weight, marginal, of_loss, ways, kind)
+                    _slopes(logits, p, target, weight, marginal, of_loss, n_support, ways, kind)
                     for j in range(ways):
                         row = first + j
                         along, total_slope = _chain(logits, j, product, row, scale[row], a)
@@ -232,17 +234,21 @@ def _aligned(rows, columns, dtype):
 
 
 @helper
-def _gather(support, labels, query, x, norm, c, ways):
+def _gather(support, labels, query, x, norm, c, ways, row):
     """Unit items into the slabs x, their lengths into norm, class means of the support into c."""
-    dimension = support.shape[1]
+    dimension, lanes = support.shape[1], VECTOR_BYTES // x.itemsize
     c[:] = 0
     for i in range(len(support)):
+        for d in range(dimension):
+            row[0, d] = support[i, d]
+        norm[i] = _normalise(row, x, i, len(norm))
         if labels[i] < ways:  # else it is an example of no class
-            for d in range(dimension):
-                c[labels[i], d] += support[i, d]
-        norm[i] = _normalise(support[i], x, i, len(norm))
+            for d in range(0, row.shape[1], lanes):
+                store(c, labels[i], d, load(c, labels[i], d) + load(row, 0, d))
     for i in range(len(query)):
-        norm[len(support) + i] = _normalise(query[i], x, len(support) + i, len(norm))
+        for d in range(dimension):
+            row[0, d] = query[i, d]
+        norm[len(support) + i] = _normalise(row, x, len(support) + i, len(norm))
     for j in range(ways):
         shots = 0
         for i in range(len(labels)):
@@ -251,14 +257,18 @@ def _gather(support, labels, query, x, norm, c, ways):
 
 
 @helper
-def _normalise(source, x, i, n_items):
-    inverse = _inverse_norm(source)
-    width = x.shape[1]
-    for start in range(0, len(source), width):
-        target = x[start // width * n_items + i]
-        for d in range(min(width, len(source) - start)):
-            target[d] = source[start + d] * inverse
-    return source.dtype.type(1) / inverse
+def _normalise(row, x, i, n_items):
+    """One item at unit length into its places in the slabs; returns its length."""
+    real, width, lanes = x.dtype.type, x.shape[1], VECTOR_BYTES // x.itemsize
+    squares = fill(row, 0)
+    for d in range(0, row.shape[1], lanes):
+        squares = squares + load(row, 0, d) * load(row, 0, d)
+    length = max(real(math.sqrt(total(squares))), real(FLOOR))
+    inverse = real(1) / length
+    for slab in range(row.shape[1] // width):
+        for d in range(0, width, lanes):
+            store(x, slab * n_items + i, d, load(row, 0, slab * width + d) * inverse)
+    return length
 
 
 @helper
@@ -319,21 +329,30 @@ def _outlier_logit(l, n_items, ways, kind, constant):
 
 
 @helper
-def _softmax(l, p, n_items):
-    """Logits [K, M] to probabilities p; log p takes the logits' place. Rows are padded to whole vectors."""
-    for i in range(0, n_items, VECTOR_BYTES // l.itemsize):
+def _softmax(l, p, scratch, n_items):
+    """Logits [K, M] to probabilities p; log p takes the logits' place. Rows are padded to whole vectors.
+
+    Several short loops, in each of which the processor can work on many vectors at once, are faster than one long loop.
+    """
+    lanes = VECTOR_BYTES // l.itemsize
+    for i in range(0, n_items, lanes):
         top = load(l, 0, i)
         for k in range(1, len(l)):
             top = max(top, load(l, k, i))
-        whole = fill(l, 0)
-        for k in range(len(l)):
-            e = exp(load(l, k, i) - top)
-            store(p, k, i, e)
-            whole = whole + e
-        inverse, top = fill(l, 1) / whole, top + log(whole)
-        for k in range(len(l)):
-            store(p, k, i, load(p, k, i) * inverse)
-            store(l, k, i, load(l, k, i) - top)
+        store(scratch, 0, i, top)
+    for k in range(len(l)):
+        for i in range(0, n_items, lanes):
+            store(p, k, i, exp(load(l, k, i) - load(scratch, 0, i)))
+    for i in range(0, n_items, lanes):
+        whole = load(p, 0, i)
+        for k in range(1, len(l)):
+            whole = whole + load(p, k, i)
+        store(scratch, 0, i, load(scratch, 0, i) + log(whole))
+        store(scratch, 1, i, fill(l, 1) / whole)
+    for k in range(len(l)):
+        for i in range(0, n_items, lanes):
+            store(p, k, i, load(p, k, i) * load(scratch, 1, i))
+            store(l, k, i, load(l, k, i) - load(scratch, 0, i))
 
 
 @helper
@@ -347,28 +366,30 @@ def _marginal_terms(p, weight, of_loss, marginal):
         for i in range(0, p.shape[1], VECTOR_BYTES // p.itemsize):
             mean = mean + load(p, k, i) * load(weight, FROM_QUERIES, i)
         m = w[k] * total(mean)
-        marginal[k] = ma[k] * w[k] * (real(math.log(m + floor)) + m / (m + floor))
+        marginal[k] = ma[k] * w[k] * (log(m + floor) + m / (m + floor))
 
 
 @helper
-def _slopes(l, p, target, weight, marginal, of_loss, ways, kind):
+def _slopes(l, p, target, weight, marginal, of_loss, n_support, ways, kind):
     """`InfoMax`: log p [K, M] in, dL/dlogits out in their place. Padding has no weight, so its slopes are 0."""
     real = l.dtype.type
     ce, co, _, _ = of_loss
     for i in range(0, l.shape[1], VECTOR_BYTES // l.itemsize):
-        mixed, of_true = fill(l, 0), fill(l, 0)  # sum_k p_k dL/dp_k, p of the true class
+        mixed = fill(l, 0)  # sum_k p_k dL/dp_k
         for k in range(len(l)):
-            probability = load(p, k, i)
             slope = marginal[k] - co[k] - load(l, k, i) * co[k]  # dL/dp times the number of queries
             store(l, k, i, slope)
-            mixed = mixed + probability * slope
-            of_true = of_true + probability * load(target, k, i)
+            mixed = mixed + load(p, k, i) * slope
         from_queries = load(weight, FROM_QUERIES, i)
-        strength = load(weight, FROM_EXAMPLE, i) * ce * of_true / (of_true + real(FLOOR))
         for k in range(len(l)):
-            probability = load(p, k, i)
-            of_query = from_queries * probability * (load(l, k, i) - mixed)
-            store(l, k, i, of_query + strength * (probability - load(target, k, i)))
+            store(l, k, i, from_queries * load(p, k, i) * (load(l, k, i) - mixed))
+        if i < n_support:
+            of_true = fill(l, 0)
+            for k in range(len(l)):
+                of_true = of_true + load(p, k, i) * load(target, k, i)
+            strength = load(weight, FROM_EXAMPLE, i) * ce * of_true / (of_true + real(FLOOR))
+            for k in range(len(l)):
+                store(l, k, i, load(l, k, i) + strength * (load(p, k, i) - load(target, k, i)))
         if kind == MINUS_MEAN:
             shared = load(l, ways, i) * real(1 / ways)
             for j in range(ways):
