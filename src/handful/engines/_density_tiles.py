@@ -13,18 +13,11 @@ from numba import types
 from numba.core import cgutils
 from numba.core.extending import intrinsic
 
-from handful.engines._tiles import COLS, VECTOR_BYTES, _add_product, _Matrix, _sums
+from handful.engines._tiles import COLS, add_product
+from handful.engines._vectors import VECTOR_BYTES, Matrix, everywhere, sums
 
 PANEL = 2  # vectors of columns
 HEIGHT = 4 if VECTOR_BYTES == 32 else 8  # rows of a tile: 8 x 2 sums fit 32 registers, 4 x 2 fit 16
-
-
-def _everywhere(builder, vector, scalar):
-    """A vector with the scalar in each lane."""
-    undefined = ir.Constant(vector, ir.Undefined)
-    index = ir.IntType(32)
-    one = builder.insert_element(undefined, scalar, ir.Constant(index, 0))
-    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(index, vector.count), [0] * vector.count))
 
 
 @intrinsic
@@ -34,21 +27,21 @@ def product_tile(typing, a, i, count, x, start, out, d):
     def generate(context, builder, signature, arguments):
         a, i, count, x, start, out, d = arguments
         kinds = signature.args
-        a, x, out = (_Matrix(context, builder, kinds[k], v) for k, v in ((0, a), (3, x), (5, out)))
+        a, x, out = (Matrix(context, builder, kinds[k], v) for k, v in ((0, a), (3, x), (5, out)))
         offsets = [ir.Constant(d.type, v * x.vector.count) for v in range(PANEL)]
-        sums = _sums(builder, x.vector, HEIGHT, PANEL)
+        cells = sums(builder, x.vector, HEIGHT, PANEL)
         a_rows = [a.start(i, k) for k in range(HEIGHT)]
         with cgutils.for_range(builder, count) as loop:
             row = x.start(builder.add(start, loop.index))
             of_x = [x.load(builder.add(row, offset), x.vector) for offset in offsets]
             for k in range(HEIGHT):
-                weight = _everywhere(builder, x.vector, a.load(builder.add(a_rows[k], loop.index), a.scalar))
+                weight = everywhere(builder, a.load(builder.add(a_rows[k], loop.index), a.scalar))
                 for v in range(PANEL):
-                    _add_product(builder, sums[k][v], of_x[v], weight)
+                    add_product(builder, cells[k][v], of_x[v], weight)
         for k in range(HEIGHT):
             row = builder.add(out.start(i, k), d)
             for v in range(PANEL):
-                out.store(builder.load(sums[k][v]), builder.add(row, offsets[v]))
+                out.store(builder.load(cells[k][v]), builder.add(row, offsets[v]))
         return context.get_dummy_value()
 
     return types.void(a, i, count, x, start, out, d), generate
@@ -62,19 +55,19 @@ def gather_tile(typing, weights, rows, first, last, x, d, out, i):
         weights, rows, first, last, x, d, out, i = arguments
         kinds = signature.args
         weights, rows, x, out = (
-            _Matrix(context, builder, kinds[k], v) for k, v in ((0, weights), (1, rows), (4, x), (6, out))
+            Matrix(context, builder, kinds[k], v) for k, v in ((0, weights), (1, rows), (4, x), (6, out))
         )
         offsets = [ir.Constant(d.type, v * x.vector.count) for v in range(COLS)]
-        sums = _sums(builder, x.vector, 1, COLS)[0]
+        (cells,) = sums(builder, x.vector, 1, COLS)
         one = ir.Constant(first.type, 1)
         with cgutils.for_range_slice(builder, first, last, one, inc=True) as (t, _):
             row = builder.add(x.start(rows.load(t, rows.scalar)), d)
-            weight = _everywhere(builder, x.vector, weights.load(t, weights.scalar))
+            weight = everywhere(builder, weights.load(t, weights.scalar))
             for v in range(COLS):
-                _add_product(builder, sums[v], x.load(builder.add(row, offsets[v]), x.vector), weight)
+                add_product(builder, cells[v], x.load(builder.add(row, offsets[v]), x.vector), weight)
         row = builder.add(out.start(i), d)
         for v in range(COLS):
-            out.store(builder.load(sums[v]), builder.add(row, offsets[v]))
+            out.store(builder.load(cells[v]), builder.add(row, offsets[v]))
         return context.get_dummy_value()
 
     return types.void(weights, rows, first, last, x, d, out, i), generate
@@ -86,7 +79,7 @@ def exchange(typing, keys, i, j):
 
     def generate(context, builder, signature, arguments):
         keys, i, j = arguments
-        keys = _Matrix(context, builder, signature.args[0], keys)
+        keys = Matrix(context, builder, signature.args[0], keys)
         for low, high in _vectors(builder, keys, i, j):
             _exchange(builder, keys, low, high)
         return context.get_dummy_value()
@@ -100,7 +93,7 @@ def exchange_pairs(typing, keys, values, i, j):
 
     def generate(context, builder, signature, arguments):
         keys, values, i, j = arguments
-        keys, values = (_Matrix(context, builder, signature.args[k], v) for k, v in ((0, keys), (1, values)))
+        keys, values = (Matrix(context, builder, signature.args[k], v) for k, v in ((0, keys), (1, values)))
         for low, high in _vectors(builder, keys, i, j):
             is_ordered = _exchange(builder, keys, low, high)
             a, b = values.load(low, values.vector), values.load(high, values.vector)

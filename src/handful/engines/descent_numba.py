@@ -1,9 +1,10 @@
 """The fused kernel of `handful.engines.descent`: one task at a time, with its features in the cache (extra `fast`).
 
 It does the same arithmetic as `descent`, in the same order of steps, compiled by numba and cached on disk. It is fast
-for three reasons. The features of a task are copied once into a padded, normalised block that fits the second-level
+for four reasons. The features of a task are copied once into a padded, normalised block that fits the second-level
 cache, and each step reads them only twice (cosines, gradient). Logits are stored as [class, item], so that the softmax
-and its slopes run over items in vectors. Nothing is allocated inside the loop.
+and its slopes run over items in vectors. Nothing is allocated inside the loop. Descents of the same tasks under several
+losses run side by side: the features are read once for all of them.
 
 The caller distributes tasks over plain Python threads (the compiled code releases the GIL). The threading layer of
 numba is never started, because it would reset the number of threads of torch.
@@ -12,6 +13,7 @@ numba is never started, because it would reset the number of threads of torch.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +23,8 @@ except ImportError as error:  # pragma: no cover
     raise ImportError("the fused kernel needs numba: pip install 'handful[fast]'") from error
 
 from handful.core.arrays import FLOOR
-from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, exp, log, sum_tile, tile_ways
+from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, sum_tile, tile_ways
+from handful.engines._vectors import exp, fill, load, log, root, store, total
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
 
 # Helpers are always inlined. Otherwise the compiler would inline only what it has just compiled, and not what comes
@@ -32,143 +35,189 @@ entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 
 
+TRANSPOSED_BYTES = 128 << 10  # items up to this size are kept twice, as rows and as columns
+FROM_QUERIES, FROM_EXAMPLE = 0, 1  # rows of `weight`
+
+
 def descend(
-    support, labels, query, head: InfoMax, *, ways, temperature, steps, learning_rate, learn, refine
-) -> Descent:
-    """Do what `handful.engines.descent.descend` does, for NumPy arrays and an `InfoMax` head."""
+    support, labels, query, heads: Sequence[InfoMax], *, ways, temperature, steps, learning_rate, learn, refine
+) -> list[Descent]:
+    """Do what `handful.engines.descent.descend_all` does, for NumPy arrays and `InfoMax` heads of one kind."""
     support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)
     batch, n_support, dimension = support.shape
+    runs, n_query = len(heads), query.shape[1]
     dtype = support.dtype
-    kind = NO_OUTLIER if head.outlier is None else MINUS_MEAN if isinstance(head.outlier, str) else CONSTANT
+    kind = _kind(heads[0])
     outputs = ways + (kind != NO_OUTLIER)
 
-    def rows(x, *shape):
+    def rows(values, *shape):
         # numba compiles once more for a view, and for columns first, which np.array makes of a broadcast row
-        return np.array(np.broadcast_to(np.asarray(x, dtype), (batch, *shape)), order="C")
+        return np.stack([np.broadcast_to(np.asarray(x, dtype), (batch, *shape)) for x in values])
 
     def out(*shape):
-        return np.empty((batch, *shape), dtype)
+        return np.empty((runs, batch, *shape), dtype)
 
-    n_query = query.shape[1]
-    end = Descent(
+    ends = (
         out(ways, dimension), out(ways), out(ways), out(n_support, ways), out(n_query, ways), out(n_query, outputs),
         out(ways, dimension) if refine else out(0, 0), out(n_query, ways) if refine else out(0, 0),
     )  # fmt: skip
     _descend(
         support, labels, query, (0,) * tile_ways(ways), ways,
-        float(temperature), steps, float(learning_rate), tuple(name in learn for name in PARAMETERS),
-        kind, rows(head.outlier if kind == CONSTANT else 0.0), float(head.ce),
-        rows(head.co, outputs), rows(head.ma, outputs), rows(head.w, outputs),
-        end.prototypes, end.eta, end.delta, end.support_logits, end.query_logits,
-        end.query_probabilities, end.refined, end.refined_logits,
+        float(temperature), steps, float(learning_rate), tuple(name in learn for name in PARAMETERS), refine,
+        kind, rows([h.outlier if kind == CONSTANT else 0.0 for h in heads]), np.array([h.ce for h in heads], dtype),
+        rows([h.co for h in heads], outputs), rows([h.ma for h in heads], outputs), rows([h.w for h in heads], outputs),
+        *ends,
     )  # fmt: skip
-    if not refine:
-        end.refined = end.refined_logits = None
-    return end
+    found = ends if refine else (*ends[:-2], [None] * runs, [None] * runs)
+    return [Descent(*of_run) for of_run in zip(*found, strict=True)]
+
+
+def _kind(head: InfoMax) -> int:
+    return NO_OUTLIER if head.outlier is None else MINUS_MEAN if isinstance(head.outlier, str) else CONSTANT
+
+
+def warm(ways: int, dtype: str) -> None:
+    """Compile the kernel for this number of classes, or load it from the cache."""
+    support, query = np.ones((1, ways, 1), dtype), np.ones((1, 1, 1), dtype)
+    head = InfoMax(np.zeros(ways), np.zeros(ways), np.ones(ways))
+    options = {"ways": ways, "temperature": 1.0, "steps": 0, "learning_rate": 0.0, "learn": (), "refine": False}
+    descend(support, np.arange(ways)[None], query, [head], **options)
 
 
 @entry
 def _descend(
-    support, labels, query, tile, ways, temperature, steps, learning_rate, learn,
+    support, labels, query, tile, ways, temperature, steps, learning_rate, learn, refine,
     kind, constant, ce, co, ma, w,
     out_c, out_eta, out_delta, out_support, out_query, out_p, out_refined, out_refined_logits,
 ):  # fmt: skip
     dtype, real = support.dtype, support.dtype.type
     n_support, dimension = support.shape[1], support.shape[2]
     n_query = query.shape[1]
-    n_items = n_support + n_query
-    width = COLS * (VECTOR_BYTES // support.itemsize)  # features in a tile
+    n_items, runs = n_support + n_query, len(out_c)
     lanes = VECTOR_BYTES // support.itemsize
-    padded_items = (n_items + lanes - 1) // lanes * lanes
-    padded_d = (dimension + width - 1) // width * width
+    width = COLS * lanes  # features in a tile, and in a slab
+    slabs = (dimension + width - 1) // width
+    transposed = n_items * slabs * width * support.itemsize <= TRANSPOSED_BYTES
+    multiple = width if transposed else max(lanes, ROWS)
+    padded_items = (n_items + multiple - 1) // multiple * multiple
     padded_ways = (ways + len(tile) - 1) // len(tile) * len(tile)
     outputs = ways if kind == NO_OUTLIER else ways + 1
 
-    x = _aligned(padded_items, padded_d, dtype)  # unit items
-    c = _aligned(padded_ways, padded_d, dtype)
-    pull = _aligned(padded_ways, padded_d, dtype)
-    c_m, c_v = _aligned(padded_ways, padded_d, dtype), _aligned(padded_ways, padded_d, dtype)
-    cosine = _aligned(padded_ways, padded_items, dtype)
-    a = _aligned(padded_ways, padded_items, dtype)
+    # The prototypes of run r are the rows from r * padded_ways on.
+    x = _aligned(slabs * padded_items, width, dtype)  # unit items
+    columns = _aligned(slabs * width if transposed else 0, padded_items, dtype)
+    c = _aligned(runs * padded_ways, slabs * width, dtype)
+    pull = _aligned(runs * padded_ways, slabs * width, dtype)
+    c_m, c_v = _aligned(runs * padded_ways, slabs * width, dtype), _aligned(runs * padded_ways, slabs * width, dtype)
+    product = _aligned(runs * padded_ways, padded_items, dtype)  # of items and prototypes
+    a = _aligned(runs * padded_ways, padded_items, dtype)
     logits = _aligned(outputs, padded_items, dtype)
     p = _aligned(outputs, padded_items, dtype)
-    scratch = _aligned(2, padded_items, dtype)
+    target = _aligned(outputs, padded_items, dtype)  # 1 at the class of an example
+    weight = _aligned(2, padded_items, dtype)
     norm = np.empty(padded_items, dtype)
-    small = np.empty((10, outputs), dtype)
+    small = np.empty((10, runs * padded_ways), dtype)
     inverse_norm, scale, eta, delta, grad_eta, grad_delta = small[0], small[1], small[2], small[3], small[4], small[5]
-    small_adam = small[6:10]
+    marginal = np.empty(outputs, dtype)
     tau = real(temperature)
 
     for b in range(support.shape[0]):
         _gather(support[b], labels[b], query[b], x, norm, c, ways)
+        if transposed:
+            _transpose(x, columns)
+        _weights(labels[b], target, weight, n_items, ways)
         c_m[:] = 0
         c_v[:] = 0
         small[:] = 0
-        for step in range(steps + 1):
-            _cosines(x, c, cosine, tile)
-            for j in range(ways):
+        for r in range(runs):
+            for j in range(r * padded_ways, r * padded_ways + ways):
+                c[j] = c[j - r * padded_ways]
                 inverse_norm[j] = _inverse_norm(c[j])
-                scale[j] = tau * real(math.exp(eta[j]))
-                _affine(cosine[j], inverse_norm[j], scale[j], tau * delta[j], logits[j])
-            _outlier_logit(logits, n_items, ways, kind, constant[b])
-            if step == steps:
+        for step in range(steps + 2):
+            if transposed:
+                _cosines_by_columns(columns, c, product, tile)
+            else:
+                _cosines(x, c, product, tile)
+            for r in range(runs):
+                first = r * padded_ways
+                for j in range(ways):
+                    row = first + j
+                    scale[row] = tau * real(math.exp(eta[row]))
+                    _affine(product, row, scale[row] * inverse_norm[row], tau * delta[row], logits, j)
+                if step > steps:
+                    for j in range(ways):
+                        out_refined_logits[r, b, :, j] = logits[j, n_support:n_items]
+                    continue
+                if step == steps:
+                    for j in range(ways):
+                        out_eta[r, b, j] = eta[first + j]
+                        out_delta[r, b, j] = delta[first + j]
+                        out_c[r, b, j] = c[first + j, :dimension]
+                        out_support[r, b, :, j] = logits[j, :n_support]
+                        out_query[r, b, :, j] = logits[j, n_support:n_items]
+                _outlier_logit(logits, padded_items, ways, kind, constant[r, b])
+                _softmax(logits, p, padded_items)
+                if step < steps:
+                    of_loss = ce[r], co[r, b], ma[r, b], w[r, b]
+                    _marginal_terms(p, weight, of_loss, marginal)
+                    _slopes(logits, p, target, weight, marginal, of_loss, ways, kind)
+                    for j in range(ways):
+                        row = first + j
+                        along, total_slope = _chain(logits, j, product, row, scale[row], a)
+                        grad_eta[row], grad_delta[row] = along * inverse_norm[row], tau * total_slope
+                    continue
+                for k in range(outputs):
+                    out_p[r, b, :, k] = p[k, n_support:n_items]
+                for j in range(ways):  # c' = sum p z / sum p, while the items are still in cache
+                    grad_eta[first + j] = _weigh(p[j], norm, a[first + j], n_items)
+            if step > steps or (step == steps and not refine):
                 break
-            _softmax(logits, p, scratch, n_items)
-            weights = real(ce), co[b], ma[b], w[b]
-            _slopes(logits, p, scratch[0], labels[b], n_support, n_items, ways, kind, weights)
-            for j in range(ways):
-                grad_eta[j], grad_delta[j] = _chain(logits[j], cosine[j], scale[j], a[j], n_items)
-                grad_delta[j] *= tau
+            if step == steps:
+                _weighted_sums(a, x, c, tile)
+                for r in range(runs):
+                    for j in range(ways):
+                        row = r * padded_ways + j
+                        for d in range(c.shape[1]):
+                            c[row, d] /= grad_eta[row]
+                        inverse_norm[row] = _inverse_norm(c[row])
+                        out_refined[r, b, j] = c[row, :dimension]
+                continue
             rate = real(learning_rate / (1 - BETA1 ** (step + 1)))
             unbias = real((1 - BETA2 ** (step + 1)) ** -0.5)
             if learn[0]:
                 _weighted_sums(a, x, pull, tile)
-                for j in range(ways):
-                    _through_cosine(pull[j], c[j], grad_eta[j], inverse_norm[j])
-                    _adam(c[j], pull[j], c_m[j], c_v[j], rate, unbias)
+                for row in range(len(c)):
+                    inverse_norm[row] = _move(c, pull, c_m, c_v, row, grad_eta[row], inverse_norm[row], rate, unbias)
             if learn[1]:
-                _adam(eta[:ways], grad_eta, small_adam[0], small_adam[1], rate, unbias)
+                _adam(eta, grad_eta, small[6], small[7], rate, unbias)
             if learn[2]:
-                _adam(delta[:ways], grad_delta, small_adam[2], small_adam[3], rate, unbias)
-        for j in range(ways):
-            out_eta[b, j] = eta[j]
-            out_delta[b, j] = delta[j]
-            out_c[b, j] = c[j, :dimension]
-            out_support[b, :, j] = logits[j, :n_support]
-            out_query[b, :, j] = logits[j, n_support:n_items]
-        _softmax(logits, p, scratch, n_items)
-        for k in range(outputs):
-            out_p[b, :, k] = p[k, n_support:n_items]
-        if out_refined.shape[1]:  # c' = sum p z / sum p, while the items are still in cache
-            total = grad_eta
-            for j in range(ways):
-                total[j] = _weigh(p[j], norm, a[j], n_items)
-            _weighted_sums(a, x, pull, tile)
-            for j in range(ways):
-                for d in range(padded_d):
-                    pull[j, d] /= total[j]
-                out_refined[b, j] = pull[j, :dimension]
-            _cosines(x, pull, cosine, tile)
-            for j in range(ways):
-                _affine(cosine[j], _inverse_norm(pull[j]), scale[j], tau * delta[j], logits[j])
-                out_refined_logits[b, :, j] = logits[j, n_support:n_items]
+                _adam(delta, grad_delta, small[8], small[9], rate, unbias)
 
 
 @helper
-def _cosines(x, c, cosine, tile):
-    """Products of all items with all prototypes, [N, M]."""
-    for i in range(0, len(x), ROWS):
+def _cosines(x, c, product, tile):
+    """Products of all items with all prototypes, [N, M]; x may be stored in slabs."""
+    for i in range(0, product.shape[1], ROWS):
         for j in range(0, len(c), len(tile)):
-            dot_tile(x, i, c, j, cosine, tile)
+            dot_tile(x, i, c, j, product, tile)
+
+
+@helper
+def _cosines_by_columns(columns, c, product, tile):
+    """As `_cosines`, of items stored as columns [D, M]: sums need not be taken across a vector."""
+    for i in range(0, product.shape[1], COLS * (VECTOR_BYTES // columns.itemsize)):
+        for j in range(0, len(c), len(tile)):
+            sum_tile(c, j, columns, 0, i, product, i, tile)
 
 
 @helper
 def _weighted_sums(a, x, pull, tile):
-    """Items summed with the weights a, [N, D]."""
-    for d in range(0, x.shape[1], COLS * (VECTOR_BYTES // x.itemsize)):
-        for j in range(0, len(a), len(tile)):
-            sum_tile(a, j, x, d, pull, tile)
+    """Items summed with the weights a, [N, D]; x may be stored in slabs."""
+    for row in range(0, len(x), a.shape[1]):
+        for d in range(0, x.shape[1], COLS * (VECTOR_BYTES // x.itemsize)):
+            for j in range(0, len(a), len(tile)):
+                sum_tile(a, j, x, row, d, pull, row // a.shape[1] * x.shape[1] + d, tile)
 
 
 @helper
@@ -178,6 +227,7 @@ def _weigh(p, norm, a, n_items):
     for i in range(n_items):
         a[i] = p[i] * norm[i]
         total += p[i]
+    a[n_items:] = 0
     return total
 
 
@@ -192,16 +242,16 @@ def _aligned(rows, columns, dtype):
 
 @helper
 def _gather(support, labels, query, x, norm, c, ways):
-    """Unit items into x, their lengths into norm, class means of the support into c."""
+    """Unit items into the slabs x, their lengths into norm, class means of the support into c."""
     dimension = support.shape[1]
     c[:] = 0
     for i in range(len(support)):
         if labels[i] < ways:  # else it is an example of no class
             for d in range(dimension):
                 c[labels[i], d] += support[i, d]
-        norm[i] = _normalise(support[i], x[i])
+        norm[i] = _normalise(support[i], x, i, len(norm))
     for i in range(len(query)):
-        norm[len(support) + i] = _normalise(query[i], x[len(support) + i])
+        norm[len(support) + i] = _normalise(query[i], x, len(support) + i, len(norm))
     for j in range(ways):
         shots = 0
         for i in range(len(labels)):
@@ -210,11 +260,42 @@ def _gather(support, labels, query, x, norm, c, ways):
 
 
 @helper
-def _normalise(source, target):
+def _normalise(source, x, i, n_items):
     inverse = _inverse_norm(source)
-    for d in range(len(source)):
-        target[d] = source[d] * inverse
+    width = x.shape[1]
+    for start in range(0, len(source), width):
+        target = x[start // width * n_items + i]
+        for d in range(min(width, len(source) - start)):
+            target[d] = source[start + d] * inverse
     return source.dtype.type(1) / inverse
+
+
+@helper
+def _transpose(x, columns):
+    n_items, width = columns.shape[1], x.shape[1]
+    for d in range(len(columns)):
+        first = d // width * n_items
+        for i in range(n_items):
+            columns[d, i] = x[first + i, d % width]
+
+
+@helper
+def _weights(labels, target, weight, n_items, ways):
+    """What the slopes need to know of each item: its class, its part in the means over queries and over examples."""
+    real = weight.dtype.type
+    n_support = len(labels)
+    target[:] = 0
+    weight[:] = 0
+    examples = 0  # of the classes; those of no class weigh as `infomax.example_weights` says
+    for i in range(n_support):
+        examples += labels[i] < ways
+    of_no_class = min(real(1), real(examples) / real(ways * max(1, n_support - examples)))
+    whole = real(examples) + of_no_class * real(n_support - examples)
+    for i in range(n_support):
+        target[labels[i], i] = 1
+        weight[FROM_EXAMPLE, i] = (of_no_class if labels[i] == ways else real(1)) / whole
+    for i in range(n_support, n_items):
+        weight[FROM_QUERIES, i] = real(1) / real(n_items - n_support)
 
 
 @helper
@@ -227,10 +308,9 @@ def _inverse_norm(v):
 
 
 @helper
-def _affine(cosine, inverse_norm, scale, shift, logits):
-    for i in range(len(cosine)):
-        cosine[i] *= inverse_norm
-        logits[i] = scale * cosine[i] + shift
+def _affine(product, row, factor, shift, logits, j):
+    for i in range(0, product.shape[1], VECTOR_BYTES // product.itemsize):
+        store(logits, j, i, load(product, row, i) * factor + shift)
 
 
 @helper
@@ -240,92 +320,101 @@ def _outlier_logit(l, n_items, ways, kind, constant):
         l[ways] = constant
     elif kind == MINUS_MEAN:
         share = l.dtype.type(-1 / ways)
-        l[ways] = 0
-        for j in range(ways):
-            for i in range(n_items):
-                l[ways, i] += share * l[j, i]
+        for i in range(0, n_items, VECTOR_BYTES // l.itemsize):
+            mean = load(l, 0, i) * share
+            for j in range(1, ways):
+                mean = mean + load(l, j, i) * share
+            store(l, ways, i, mean)
 
 
 @helper
-def _softmax(l, p, scratch, n_items):
-    """Logits [K, M] to probabilities p; log p takes the logits' place."""
+def _softmax(l, p, n_items):
+    """Logits [K, M] to probabilities p; log p takes the logits' place. Rows are padded to whole vectors."""
+    for i in range(0, n_items, VECTOR_BYTES // l.itemsize):
+        top = load(l, 0, i)
+        for k in range(1, len(l)):
+            top = max(top, load(l, k, i))
+        whole = fill(l, 0)
+        for k in range(len(l)):
+            e = exp(load(l, k, i) - top)
+            store(p, k, i, e)
+            whole = whole + e
+        inverse, top = fill(l, 1) / whole, top + log(whole)
+        for k in range(len(l)):
+            store(p, k, i, load(p, k, i) * inverse)
+            store(l, k, i, load(l, k, i) - top)
+
+
+@helper
+def _marginal_terms(p, weight, of_loss, marginal):
+    """What the marginal entropy adds to dL/dp of each query."""
+    real = p.dtype.type
+    _, _, ma, w = of_loss
+    floor = real(FLOOR)
+    for k in range(len(p)):
+        mean = fill(p, 0)
+        for i in range(0, p.shape[1], VECTOR_BYTES // p.itemsize):
+            mean = mean + load(p, k, i) * load(weight, FROM_QUERIES, i)
+        m = w[k] * total(mean)
+        marginal[k] = ma[k] * w[k] * (real(math.log(m + floor)) + m / (m + floor))
+
+
+@helper
+def _slopes(l, p, target, weight, marginal, of_loss, ways, kind):
+    """`InfoMax`: log p [K, M] in, dL/dlogits out in their place. Padding has no weight, so its slopes are 0."""
     real = l.dtype.type
-    top, total = scratch[0], scratch[1]
-    top[:] = l[0]
-    for k in range(1, len(l)):
-        for i in range(n_items):
-            top[i] = max(top[i], l[k, i])
-    total[:] = 0
-    for k in range(len(l)):
-        for i in range(n_items):
-            l[k, i] -= top[i]
-            p[k, i] = exp(l[k, i])
-            total[i] += p[k, i]
-    for i in range(n_items):
-        top[i] = log(total[i])
-        total[i] = real(1) / total[i]
-    for k in range(len(l)):
-        for i in range(n_items):
-            l[k, i] -= top[i]
-            p[k, i] *= total[i]
+    ce, co, _, _ = of_loss
+    for i in range(0, l.shape[1], VECTOR_BYTES // l.itemsize):
+        mixed, of_true = fill(l, 0), fill(l, 0)  # sum_k p_k dL/dp_k, p of the true class
+        for k in range(len(l)):
+            probability = load(p, k, i)
+            slope = marginal[k] - co[k] - load(l, k, i) * co[k]  # dL/dp times the number of queries
+            store(l, k, i, slope)
+            mixed = mixed + probability * slope
+            of_true = of_true + probability * load(target, k, i)
+        from_queries = load(weight, FROM_QUERIES, i)
+        strength = load(weight, FROM_EXAMPLE, i) * ce * of_true / (of_true + real(FLOOR))
+        for k in range(len(l)):
+            probability = load(p, k, i)
+            of_query = from_queries * probability * (load(l, k, i) - mixed)
+            store(l, k, i, of_query + strength * (probability - load(target, k, i)))
+        if kind == MINUS_MEAN:
+            shared = load(l, ways, i) * real(1 / ways)
+            for j in range(ways):
+                store(l, j, i, load(l, j, i) - shared)
 
 
 @helper
-def _slopes(l, p, mixed, labels, n_support, n_items, ways, kind, weights):
-    """`InfoMax`: log p [K, M] in, dL/dlogits out in their place."""
-    real = l.dtype.type
-    ce, co, ma, w = weights
-    floor, one, n_query, outputs = real(FLOOR), real(1), real(max(1, n_items - n_support)), len(l)
-    for k in range(outputs):
-        share = real(0)
-        for i in range(n_support, n_items):
-            share += p[k, i]
-        m = w[k] * share / n_query
-        of_marginal = ma[k] * w[k] * (real(math.log(m + floor)) + m / (m + floor))
-        for i in range(n_support, n_items):
-            l[k, i] = (of_marginal - co[k] * (l[k, i] + one)) / n_query  # dL/dp
-    mixed[:] = 0  # sum_k p_k dL/dp_k
-    for k in range(outputs):
-        for i in range(n_support, n_items):
-            mixed[i] += p[k, i] * l[k, i]
-    for k in range(outputs):
-        for i in range(n_support, n_items):
-            l[k, i] = p[k, i] * (l[k, i] - mixed[i])
-    examples = 0  # of the classes; those of no class weigh as `infomax.example_weights` says
-    for i in range(n_support):
-        examples += labels[i] < ways
-    of_no_class = min(one, real(examples) / real(ways * max(1, n_support - examples)))
-    total = real(examples) + of_no_class * real(n_support - examples)
-    for i in range(n_support):
-        of_true = p[labels[i], i]
-        strength = ce / total * of_true / (of_true + floor)
-        if labels[i] == ways:
-            strength *= of_no_class
-        for k in range(outputs):
-            l[k, i] = strength * p[k, i]
-        l[labels[i], i] -= strength
-    if kind == MINUS_MEAN:
-        for j in range(ways):
-            for i in range(n_items):
-                l[j, i] -= l[ways, i] / real(ways)
+def _chain(slope, j, product, row, scale, a):
+    """a = scale * slope; returns sum a product (dL/d eta times the prototype's length) and sum slope."""
+    along, whole = fill(a, 0), fill(a, 0)
+    for i in range(0, a.shape[1], VECTOR_BYTES // a.itemsize):
+        of_item = load(slope, j, i)
+        whole = whole + of_item
+        of_item = of_item * scale
+        store(a, row, i, of_item)
+        along = along + of_item * load(product, row, i)
+    return total(along), total(whole)
 
 
 @helper
-def _chain(slope, cosine, scale, a, n_items):
-    """a = scale * slope; returns sum a cos (dL/d eta) and sum slope."""
-    real = slope.dtype.type
-    along, total = real(0), real(0)
-    for i in range(n_items):
-        a[i] = scale * slope[i]
-        along += a[i] * cosine[i]
-        total += slope[i]
-    return along, total
-
-
-@helper
-def _through_cosine(pull, c, grad_eta, inverse_norm):
-    for d in range(len(c)):
-        pull[d] = (pull[d] - grad_eta * inverse_norm * c[d]) * inverse_norm
+def _move(c, pull, m, v, row, grad_eta, inverse_norm, rate, unbias):
+    """One step of Adam for a prototype, its gradient taken through the cosine; returns one over its new length."""
+    real = c.dtype.type
+    beta1, beta2, epsilon, one = real(BETA1), real(BETA2), real(ADAM_EPSILON), real(1)
+    squares = fill(c, 0)
+    along = grad_eta * inverse_norm
+    for d in range(0, c.shape[1], VECTOR_BYTES // c.itemsize):
+        prototype = load(c, row, d)
+        g = (load(pull, row, d) - prototype * along) * inverse_norm
+        first = load(m, row, d) * beta1 + g * (one - beta1)
+        second = load(v, row, d) * beta2 + g * g * (one - beta2)
+        prototype = prototype - first * rate / (root(second) * unbias + epsilon)
+        store(m, row, d, first)
+        store(v, row, d, second)
+        store(c, row, d, prototype)
+        squares = squares + prototype * prototype
+    return one / max(real(math.sqrt(total(squares))), real(FLOOR))
 
 
 @helper

@@ -40,7 +40,7 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, softmax, with_unknown
 from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf
-from handful.engines.descent import descend, logits_to
+from handful.engines.descent import descend_all, logits_to
 from handful.engines.infomax import BACKENDS, PARAMETERS, DescentEnd, InfoMax
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -160,19 +160,13 @@ def eol(
     Solution
         Class probabilities, outlier scores, and what scores new items.
     """
-    xp = array_namespace(support)
-    ways = class_count(labels)
-    head, balanced = loss_head(labels, ways, outlier_share, b, marginal_weight, lambda_ce, lambda_co, lambda_ma)
-    end = descend(
-        *with_unknown(support, labels, unknown), query, head, ways=ways,
-        temperature=temperature, steps=steps, learning_rate=learning_rate,
-        learn=learn, refine=True, history=history, backend=backend,
-    )  # fmt: skip
-    p = end.query_probabilities  # [B, Q, N + 1]
-    known = xp.sum(p[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
     share = outlier_share if b is None else share_of(b)
-    state = state_of(end, balanced)
-    return Solution(known * softmax(end.refined_logits), p[..., ways], state, share, steps, end.history)
+    (solution,) = eol_at_shares(
+        support, labels, query, unknown, shares=[share], balances=None if b is None else [b],
+        marginal_weight=marginal_weight, learn=learn, temperature=temperature, steps=steps, learning_rate=learning_rate,
+        lambda_ce=lambda_ce, lambda_co=lambda_co, lambda_ma=lambda_ma, history=history, backend=backend,
+    )  # fmt: skip
+    return solution
 
 
 def eol_at_shares(
@@ -182,25 +176,53 @@ def eol_at_shares(
     unknown: Array | None = None,
     *,
     shares: Sequence[Any],
-    **parameters: Any,
+    balances: Sequence[Any] | None = None,
+    marginal_weight: str = "ways",
+    learn: tuple[str, ...] = PARAMETERS,
+    temperature: float = 10.0,
+    steps: int = 50,
+    learning_rate: float = 0.01,
+    lambda_ce: float = 1.0,
+    lambda_co: float = 1.0,
+    lambda_ma: float = 1.0,
+    history: bool = False,
+    backend: str = "auto",
 ) -> list[Solution]:
-    """Solve the same tasks by `eol` once for each of several shares of unknowns.
+    """Solve the same tasks as `eol` does, for several shares of unknowns at once.
 
     Parameters
     ----------
     support, labels, query, unknown : array
         As in `eol`.
     shares : sequence of float or array [B]
-        The shares, each of them as `outlier_share` of `eol`.
-    **parameters
-        Other parameters of `eol`.
+        The shares, each of them as `outlier_share` of `eol`, but none of them "auto".
+    balances : sequence of float or array [B], optional
+        The b of each share, if they are known.
+    marginal_weight, learn, temperature, steps, learning_rate, lambda_ce, lambda_co, lambda_ma, history, backend
+        As in `eol`.
 
     Returns
     -------
     list of Solution
         One for each share.
     """
-    return [eol(support, labels, query, unknown, outlier_share=share, **parameters) for share in shares]
+    xp = array_namespace(support)
+    ways = class_count(labels)
+    weights = marginal_weight, lambda_ce, lambda_co, lambda_ma
+    runs = zip(shares, balances or [None] * len(shares), strict=True)
+    heads, balanced = zip(*(loss_head(labels, ways, share, b, *weights) for share, b in runs), strict=True)
+    ends = descend_all(
+        *with_unknown(support, labels, unknown), query, heads, ways=ways,
+        temperature=temperature, steps=steps, learning_rate=learning_rate,
+        learn=learn, refine=True, history=history, backend=backend,
+    )  # fmt: skip
+    solutions = []
+    for end, share, b in zip(ends, shares, balanced, strict=True):
+        p = end.query_probabilities  # [B, Q, N + 1]
+        known = xp.sum(p[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
+        classes = known * softmax(end.refined_logits)
+        solutions.append(Solution(classes, p[..., ways], state_of(end, b), share, steps, end.history))
+    return solutions
 
 
 def loss_head(

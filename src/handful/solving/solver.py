@@ -7,18 +7,18 @@ pair of methods (`handful.solving.pairs.PairSolver`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 
 from handful.core.arrays import Array, with_unknown
 from handful.core.base import HOW, Base, read_base
 from handful.core.parameters import Rule, is_auto
-from handful.core.prepare import as_dtype, prepare
+from handful.core.prepare import Prepared, as_dtype, prepare
 from handful.core.task import Task
 from handful.engines import share
 from handful.engines.growing import Growth
@@ -136,7 +136,7 @@ class MethodSolver(Solver):
         method = self._method
         steps = method.info.preparation if preparation is None else preparation
         examples, _ = with_unknown(task.support, task.labels, task.unknown)
-        prepared = prepare(examples, task.query, steps, base_mean, task.is_extreme)
+        prepared = _preparation(examples, parameters)(examples, task.query, steps, base_mean, task.is_extreme)
         examples, query = (as_dtype(x, dtype) for x in (prepared.support, prepared.query))
         n_support = task.support.shape[1]
         support, unknown = examples[:, :n_support], examples[:, n_support:]
@@ -205,6 +205,16 @@ class MethodSolver(Solver):
         order = np.argsort(np.concatenate([rest, rows]))
         probabilities, scores = (xp.concat(block, axis=1)[:, order] for block in zip(*blocks, strict=True))
         return replace(solution, probabilities=probabilities, outlier_scores=scores)
+
+
+def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[..., Prepared]:
+    """What prepares: the fused kernel, where it computes the method too."""
+    if parameters.get("backend") != "fast" or not is_numpy_array(features):
+        return prepare
+    from handful.engines import prepare_numba  # numba is imported only where it is used
+
+    fused: Callable[..., Prepared] = prepare_numba.prepare
+    return fused
 
 
 def needed_base(solver: Solver, base: Any, dimension: int) -> Base:

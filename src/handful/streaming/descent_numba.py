@@ -97,7 +97,7 @@ def _sums(
             for i in range(n):
                 l[j, i] = scale[j] * (cosine[j, i] * per_length[i]) + shift[j]
         _outlier_logit(l, n, ways, kind, real(constant))
-        _softmax(l, p, scratch, n)  # l holds log p from here on
+        _softmax(l, p, n)  # l holds log p from here on
         for k in range(outputs):
             out_p[k] += _sum(p[k], n)
         if what == MEAN:
