@@ -19,7 +19,7 @@ help:
 	@echo "make docs    build docs/methods.md, its pictures, the README's table, the stubs and the map of imports anew"
 	@echo "make lint    ruff, mypy and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
-	@echo "make bench   the speed benchmarks (minutes); EXTRAS=all compares with torch"
+	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"
 	@echo "make wheel-smoke  build the wheel, install it elsewhere without extras, and use it"
 	@echo "make pythons      the tests of the solver on the other versions of Python that are on this machine"
 	@echo "make clean   remove the virtual environments and what was built"
@@ -57,9 +57,12 @@ pythons:
 
 bench: $(READY)
 	$(FULL)/bin/python benchmarks/speed.py
+	$(FULL)/bin/python benchmarks/first_call.py
+	$(FULL)/bin/python benchmarks/scaling.py
 	$(FULL)/bin/python benchmarks/methods.py
 	$(FULL)/bin/python benchmarks/end_to_end.py
 	$(FULL)/bin/python benchmarks/embed.py
+	$(FULL)/bin/python benchmarks/summary.py
 
 $(PLAIN)/ready: pyproject.toml
 	$(PYTHON) -m venv $(PLAIN)

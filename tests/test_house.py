@@ -21,7 +21,7 @@ ARROWS = {
     "utils": "",
     "core": "utils",
     "backbones": "features utils",
-    "engines": "core",
+    "engines": "core utils",
     "features": "core utils",
     "report": "core utils",
     "methods": "core engines",
@@ -32,8 +32,8 @@ ARROWS = {
     "training": "backbones core features methods solving utils",
     "label": "backbones core estimators features methods report solving streaming utils",
     "cluster": "backbones bench core features streaming utils",
-    "workbench": "backbones core features label solving utils",
-    "cli": "backbones bench cluster core features label solving training utils workbench",
+    "workbench": "backbones core engines features label solving utils",
+    "cli": "backbones bench cluster core engines features label solving training utils workbench",
 }
 # These can be deleted without touching another room but their file in cli/.
 EXTRA_ROOMS = ("workbench", "cluster", "training")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from random_tasks import random_task
 
 from handful.core.arrays import class_means, one_hot, unit
-from handful.engines.descent import Adam, choose_backend, descend, loss_and_gradients
+from handful.engines.descent import Adam, descend, loss_and_gradients
 from handful.engines.infomax import PARAMETERS, InfoMax
 
 shots_of_classes = st.lists(st.integers(1, 4), min_size=1, max_size=7)
@@ -131,10 +131,6 @@ def test_a_method_may_bring_its_own_head():
     support, labels, query = random_task(np.random.default_rng(5), 2, [2, 2], 6, 32)
     end = descend(support, labels, query, head, steps=1500, learning_rate=0.05, learn=("prototypes",))
     assert np.abs(end.query_logits).max() < 0.1
-
-
-def test_a_single_small_task_never_waits_for_a_compiler():
-    assert choose_backend(1, 175, 640, 5, 50) == "array"
 
 
 def test_fast_refuses_what_it_cannot_do():

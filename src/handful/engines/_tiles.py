@@ -20,14 +20,11 @@ from handful.engines._vectors import FAST, ROWS, Matrix, everywhere, sums
 from handful.engines._vectors import VECTOR_BYTES as VECTOR_BYTES
 from handful.engines._vectors import exp as exp
 from handful.engines._vectors import log as log
+from handful.engines.compiling import MAX_TILE
+from handful.engines.compiling import tile_ways as tile_ways
 
 COLS = ROWS
-MAX_WAYS = 6  # prototypes in a tile: 4 x 6 sums, 4 loads and a spare fit 32 registers, 2 x 6 fit 16
-
-
-def tile_ways(ways: int) -> int:
-    """Prototypes per tile: the fewest tiles, and among those the least padding."""
-    return -(-ways // -(-ways // MAX_WAYS))
+MAX_WAYS = MAX_TILE
 
 
 def add_product(builder, cell, a, b):

@@ -36,13 +36,13 @@ Several shares are computed at once: arrays of logits are [B, G, N + 1, Q] for G
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from math import exp, log
 
 from array_api_compat import array_namespace, is_numpy_array
 
 from handful.core.arrays import FLOOR, Array, at_least, logsumexp, one_hot
+from handful.engines.compiling import is_ready
 from handful.engines.neighbours import Neighbours
 
 USUAL_BETA, USUAL_SPREAD = 12.0, 0.18  # the sharpness of the kernel where similarities have this spread
@@ -63,8 +63,8 @@ def uses_kernel(backend: str, query: Array) -> bool:
     Parameters
     ----------
     backend : {"auto", "array", "fast"}
-        "array" is NumPy or torch, "fast" is the fused kernel where a task has at least two queries, "auto" is "fast"
-        where the kernel is already loaded.
+        "array" is NumPy or torch, "fast" is the fused kernel where a task has at least two queries, "auto" takes the
+        kernel if it is there.
     query : array [B, Q, D]
         The pile.
 
@@ -80,8 +80,9 @@ def uses_kernel(backend: str, query: Array) -> bool:
     """
     if backend == "fast" and not is_numpy_array(query):
         raise ValueError('backend="fast" takes NumPy arrays: use backend="array"')
-    is_ready = backend == "fast" or (backend == "auto" and "handful.engines.density_numba" in sys.modules)
-    return is_ready and is_numpy_array(query) and query.shape[1] >= MIN_KERNEL_QUERIES
+    if backend == "array" or not is_numpy_array(query) or query.shape[1] < MIN_KERNEL_QUERIES:
+        return False
+    return backend == "fast" or is_ready("density", 1, str(query.dtype))
 
 
 @dataclass

@@ -23,6 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from handful.core.arrays import FLOOR
+from handful.engines._compiled import entry, helper
 from handful.engines._density_tiles import HEIGHT, PANEL, exchange, exchange_pairs, gather_tile, product_tile
 from handful.engines._tiles import COLS, ROWS, dot_tile
 from handful.engines._vectors import VECTOR_BYTES, exp, fill, load, log, root, store, total
@@ -38,7 +39,7 @@ from handful.engines.density import (
     USUAL_SPREAD,
     Densities,
 )
-from handful.engines.descent_numba import _aligned, entry, helper
+from handful.engines.descent_numba import _aligned
 from handful.engines.neighbours import Neighbours
 from handful.engines.share_statistics import Measured, best_of_weights
 

@@ -20,16 +20,13 @@ The code runs on NumPy arrays and on torch tensors (array API), batched over tas
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from pathlib import Path
 
 from array_api_compat import array_namespace, is_numpy_array
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, norms, one_hot, unit
+from handful.engines.compiling import is_ready
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
 
 
@@ -74,7 +71,7 @@ def descend(
     history : bool
         Whether to keep the loss before each step and after the last.
     backend : {"auto", "array", "fast"}
-        "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+        "array" is NumPy or torch, "fast" is the fused kernel; "auto" takes the kernel if it is there.
 
     Returns
     -------
@@ -124,7 +121,8 @@ def descend_all(
     fused = [head for head in heads if isinstance(head, InfoMax)]
     needs_arrays = history or not is_numpy_array(support) or len(fused) < len(heads)
     if backend == "auto":
-        backend = "array" if needs_arrays else choose_backend(*_sizes(support, query), ways, steps)
+        is_there = not needs_arrays and is_ready("descent", ways, str(support.dtype))
+        backend = "fast" if is_there else "array"
     if backend == "array":
         onehot = one_hot(labels, ways, like=support)
         ends = [
@@ -146,26 +144,6 @@ def descend_all(
         support, labels, query, fused, ways=ways,
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
     )  # fmt: skip
-
-
-def choose_backend(batch: int, items: int, dimension: int, ways: int, steps: int) -> str:
-    """Return "fast" where the fused kernel saves more time than loading or compiling it costs.
-
-    The array engine does about 1e10 multiply-adds per second. Compiling the kernel takes about ten seconds, loading it
-    from numba's cache on disk half a second. A loaded kernel costs nothing more.
-    """
-    if find_spec("numba") is None or batch < 2:
-        return "array"
-    if "handful.engines.descent_numba" in sys.modules:
-        return "fast"
-    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
-    compiled = any(cache.rglob("descent_numba._descend*.nbi"))
-    seconds = 2 * batch * items * dimension * ways * steps / 1e10
-    return "fast" if seconds > (1 if compiled else 15) else "array"
-
-
-def _sizes(support: Array, query: Array) -> tuple[int, int, int]:
-    return support.shape[0], support.shape[1] + query.shape[1], support.shape[2]
 
 
 def _descend(

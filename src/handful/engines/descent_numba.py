@@ -17,20 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-try:
-    from numba import njit
-except ImportError as error:  # pragma: no cover
-    raise ImportError("the fused kernel needs numba: pip install 'handful[fast]'") from error
-
 from handful.core.arrays import FLOOR
+from handful.engines._compiled import entry, helper
 from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, sum_tile, tile_ways
 from handful.engines._vectors import exp, fill, load, log, root, store, total
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, InfoMax
-
-# Helpers are always inlined. Otherwise the compiler would inline only what it has just compiled, and not what comes
-# from the cache, and the last bits of a result would depend on whether the machine has run this before.
-helper = njit(fastmath=True, error_model="numpy", nogil=True, forceinline=True)
-entry = njit(fastmath=True, error_model="numpy", nogil=True, cache=True)
 
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit
 

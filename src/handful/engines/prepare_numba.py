@@ -13,8 +13,9 @@ import numpy as np
 from handful.core.arrays import FLOOR
 from handful.core.prepare import POWERS, Prepared, all_steps, is_extreme, learn
 from handful.core.prepare import prepare as prepare_arrays
+from handful.engines._compiled import entry, helper
 from handful.engines._vectors import VECTOR_BYTES, fill, load, magnitude, power, root, store, total, with_sign
-from handful.engines.descent_numba import _aligned, entry, helper
+from handful.engines.descent_numba import _aligned
 
 KINDS = ("task", "base", "none", "l2", "power", "signed")
 TASK, BASE, L2, POWER = (KINDS.index(kind) for kind in ("task", "base", "l2", "power"))

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
-from handful.core.prepare import prepare
+from handful.core.prepare import Prepared, prepare
+from handful.engines.compiling import is_ready
 from handful.engines.density import Densities, Kernels, densities, kernels, uses_kernel
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.posterior import current
@@ -107,8 +108,18 @@ def of_task(
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
     ways = class_count(labels)
     support, labels = with_unknown(support, labels, unknown)
-    prepared = prepare(support, query, PREPARATION)
+    prepared = _prepared(support, query, backend)
     return smooth_and_estimate(prepared.support, labels, prepared.query, ways, NEIGHBOURS, backend)[1]
+
+
+def _prepared(support: Array, query: Array, backend: str) -> Prepared:
+    is_there = backend == "fast" or is_ready("prepare", 1, str(query.dtype))
+    if not is_there or not uses_kernel(backend, query):
+        return prepare(support, query, PREPARATION)
+    from handful.engines import prepare_numba  # numba is imported only where it is used
+
+    fused: Prepared = prepare_numba.prepare(support, query, PREPARATION)
+    return fused
 
 
 def sample(n: int, size: int) -> np.ndarray:

@@ -149,6 +149,8 @@ class Method:
     grow : callable, optional
         `grow(growth, **parameters)` solves a task whose pile has grown, from the earlier solution. Without it all
         items are solved again.
+    kernels : tuple of str
+        The fused kernels that it is solved by with backend="fast": names of `handful.engines.compiling.KERNELS`.
     """
 
     info: Info
@@ -159,6 +161,7 @@ class Method:
     estimates_share: bool = False
     max_queries: float = inf
     grow: Callable[..., Solution] | None = None
+    kernels: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -93,6 +93,7 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
 
 @register(
     INFO,
+    kernels=("prepare", "descent"),
     rules=RULES,
     score_new=score_new,
 )

@@ -75,6 +75,7 @@ def score_new(
 
 @register(
     INFO,
+    kernels=("prepare", "descent", "density"),
     score_new=score_new,
     chunk_factor=1 / 2,
     estimates_share=True,

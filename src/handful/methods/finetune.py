@@ -35,6 +35,7 @@ INFO = Info(
 
 @register(
     INFO,
+    kernels=("prepare", "descent"),
     score_new=score_new,
     chunk_factor=4,
     rules={

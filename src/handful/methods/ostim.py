@@ -55,6 +55,7 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
 
 @register(
     INFO,
+    kernels=("prepare", "descent"),
     score_new=score_new,
     rules={
         "temperature": Number(0),

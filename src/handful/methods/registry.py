@@ -35,6 +35,7 @@ def register(
     estimates_share: bool = False,
     max_queries: float = inf,
     grow: Callable[..., Solution] | None = None,
+    kernels: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register the decorated function as a method.
 
@@ -42,7 +43,7 @@ def register(
     ----------
     info : Info or str
         What the method is, or its name alone: it is then taken for inductive, with scores that rank.
-    rules, score_new, chunk_factor, estimates_share, max_queries, grow
+    rules, score_new, chunk_factor, estimates_share, max_queries, grow, kernels
         See `handful.methods.contract.Method`.
 
     Examples
@@ -57,7 +58,9 @@ def register(
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
         if grow is not None and facts.score != "probability":  # its threshold would have to follow the pile
             raise ValueError(f"{name!r} cannot grow, as its score is a rank: leave out grow=")
-        METHODS[name] = Method(facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, grow)
+        METHODS[name] = Method(
+            facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, grow, kernels
+        )
         return solve
 
     return decorate

@@ -50,6 +50,7 @@ def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
 
 @register(
     INFO,
+    kernels=("prepare", "descent"),
     score_new=score_new,
     rules={
         "temperature": Number(0),

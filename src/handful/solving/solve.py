@@ -23,7 +23,6 @@ from handful.core.base import Base
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.core.prepare import parse
 from handful.core.task import LargePile, Task
-from handful.engines.descent import choose_backend
 from handful.engines.share import of_task as share_of_unknowns
 from handful.methods.contract import Solution
 from handful.solving.lookup import get_solver
@@ -174,8 +173,6 @@ def solve_task(
             solver.name, solver.method, task, pile, steps, base_mean, dtype, parameters, threads, streaming, ranks
         )
     else:
-        if parameters.get("backend") == AUTO:
-            parameters["backend"] = _backend(task, parameters)
         solution = _solve_chunks(solver, task, steps, base_mean, dtype, parameters, threads)
         if ranks:
             solution.outlier_share, solution.share_interval = _estimate(task, threads)
@@ -334,16 +331,6 @@ def _is_each_task(solver: Solver, name: str, value: Any) -> bool:
 def versions() -> dict[str, str]:
     """What a result was made with."""
     return {"handful": __version__, "numpy": np.__version__, "python": platform.python_version()}
-
-
-def _backend(task: Task, parameters: Mapping[str, Any]) -> str:
-    """Which engine descends: the fused kernel where it saves time."""
-    if not is_numpy_array(task.support) or not task.query.shape[1] or parameters.get("history"):
-        return "array"
-    items = task.support.shape[1] + task.unknown.shape[1] + task.query.shape[1]
-    return choose_backend(
-        task.batch, items, task.query.shape[2], task.ways, parameters.get("steps", parameters.get("passes"))
-    )
 
 
 def _is_large(task: Task, parameters: Mapping[str, Any]) -> bool:

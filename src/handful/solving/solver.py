@@ -17,10 +17,11 @@ from array_api_compat import array_namespace, is_numpy_array
 
 from handful.core.arrays import Array, with_unknown
 from handful.core.base import HOW, Base, read_base
-from handful.core.parameters import Rule, is_auto
+from handful.core.parameters import AUTO, Rule, is_auto
 from handful.core.prepare import Prepared, as_dtype, prepare
 from handful.core.task import Task
 from handful.engines import share
+from handful.engines.compiling import chosen_backend
 from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
@@ -132,7 +133,19 @@ class MethodSolver(Solver):
     def run(
         self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
     ) -> Solution:
-        """Prepare and solve a batch of tasks."""
+        """Prepare and solve a batch of tasks, by the fused kernels if they are there."""
+        if parameters.get("backend") != AUTO:
+            return self._run(task, preparation, base_mean, dtype, parameters)
+        fits = is_numpy_array(task.support) and task.query.shape[1] and not parameters.get("history")
+        names = self._method.kernels
+        if names and self._needs_estimate(parameters) and "density" not in names:
+            names = (*names, "density")
+        with chosen_backend(names if fits else (), task.ways, dtype) as backend:
+            return self._run(task, preparation, base_mean, dtype, {**parameters, "backend": backend})
+
+    def _run(
+        self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
+    ) -> Solution:
         method = self._method
         steps = method.info.preparation if preparation is None else preparation
         examples, _ = with_unknown(task.support, task.labels, task.unknown)
@@ -141,8 +154,10 @@ class MethodSolver(Solver):
         n_support = task.support.shape[1]
         support, unknown = examples[:, :n_support], examples[:, n_support:]
         estimate = None
-        if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
-            backend = parameters.get("backend", "auto")
+        if self._needs_estimate(parameters):
+            backend = parameters.get("backend", AUTO)
+            if backend == "fast" and str(task.query.dtype) != dtype:
+                backend = AUTO  # the share is estimated in the precision of the features, maybe without a kernel
             estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend)
             parameters = {**parameters, "outlier_share": estimate.estimate}
         parameters = method.with_base(parameters, prepared.state(), support)
@@ -156,6 +171,11 @@ class MethodSolver(Solver):
             solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
         solution.state |= prepared.state()
         return solution
+
+    def _needs_estimate(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether the share of unknowns is estimated before the method is run."""
+        is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
+        return is_open and not self._method.estimates_share
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
         """Score new items."""

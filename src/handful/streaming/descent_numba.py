@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from handful.engines._compiled import entry, helper
 from handful.engines._tiles import COLS, MAX_WAYS, VECTOR_BYTES, tile_ways
 from handful.engines.descent_numba import (
     CONSTANT,
@@ -20,8 +21,6 @@ from handful.engines.descent_numba import (
     _outlier_logit,
     _softmax,
     _weighted_sums,
-    entry,
-    helper,
 )
 from handful.engines.infomax import InfoMax
 
@@ -63,6 +62,13 @@ def sums(
     if what == REFINED:
         return {"pull": pull, "p": p[:ways]}
     return {"slope": pull, "total": total} | ({"p": p} if what == PAIRS else {})
+
+
+def warm(ways: int, dtype: str) -> None:
+    """Compile the kernel for so many classes, or load it from the cache: by a tiny pile."""
+    items = np.eye(ways, dtype=dtype)
+    head = InfoMax(co=np.zeros(ways + 1), ma=np.zeros(ways + 1), w=np.ones(ways + 1), outlier=1.0)
+    sums(MEAN, items, items[0], False, head, items, items[0], items[0])
 
 
 @entry

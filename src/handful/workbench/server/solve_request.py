@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 import handful
 from handful.core.arrays import to_numpy
+from handful.engines.compiling import load_stored
 from handful.workbench.domain.refusal import Refusal, invalid
 from handful.workbench.server.bodies import TENSORS, SolveOptions, SolveRequest
 
@@ -19,6 +20,7 @@ from handful.workbench.server.bodies import TENSORS, SolveOptions, SolveRequest
 def work(requests: Connection) -> None:
     """Answer requests until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
+    load_stored()  # beside the first request
     while True:
         try:
             kind, body = requests.recv_bytes().decode(), requests.recv_bytes()
