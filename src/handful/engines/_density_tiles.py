@@ -13,8 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.core.extending import intrinsic
 
-from handful.engines._tiles import COLS, VECTOR_BYTES, _add_product
-from handful.engines._vectors import Matrix, everywhere, sums
+from handful.engines._tiles import COLS, add_product
+from handful.engines._vectors import VECTOR_BYTES, Matrix, everywhere, sums
 
 PANEL = 2  # vectors of columns
 HEIGHT = 4 if VECTOR_BYTES == 32 else 8  # rows of a tile: 8 x 2 sums fit 32 registers, 4 x 2 fit 16
@@ -37,7 +37,7 @@ def product_tile(typing, a, i, count, x, start, out, d):
             for k in range(HEIGHT):
                 weight = everywhere(builder, a.load(builder.add(a_rows[k], loop.index), a.scalar))
                 for v in range(PANEL):
-                    _add_product(builder, cells[k][v], of_x[v], weight)
+                    add_product(builder, cells[k][v], of_x[v], weight)
         for k in range(HEIGHT):
             row = builder.add(out.start(i, k), d)
             for v in range(PANEL):
@@ -58,13 +58,13 @@ def gather_tile(typing, weights, rows, first, last, x, d, out, i):
             Matrix(context, builder, kinds[k], v) for k, v in ((0, weights), (1, rows), (4, x), (6, out))
         )
         offsets = [ir.Constant(d.type, v * x.vector.count) for v in range(COLS)]
-        cells = sums(builder, x.vector, 1, COLS)[0]
+        (cells,) = sums(builder, x.vector, 1, COLS)
         one = ir.Constant(first.type, 1)
         with cgutils.for_range_slice(builder, first, last, one, inc=True) as (t, _):
             row = builder.add(x.start(rows.load(t, rows.scalar)), d)
             weight = everywhere(builder, weights.load(t, weights.scalar))
             for v in range(COLS):
-                _add_product(builder, cells[v], x.load(builder.add(row, offsets[v]), x.vector), weight)
+                add_product(builder, cells[v], x.load(builder.add(row, offsets[v]), x.vector), weight)
         row = builder.add(out.start(i), d)
         for v in range(COLS):
             out.store(builder.load(cells[v]), builder.add(row, offsets[v]))

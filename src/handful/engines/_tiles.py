@@ -27,7 +27,8 @@ COLS = ROWS
 MAX_WAYS = MAX_TILE
 
 
-def _add_product(builder, cell, a, b):
+def add_product(builder, cell, a, b):
+    """Add a b to a running sum."""
     builder.store(builder.fadd(builder.load(cell), builder.fmul(a, b, flags=FAST), flags=FAST), cell)
 
 
@@ -72,7 +73,7 @@ def dot_tile(typing, x, i, c, j, out, ways):
                 for r, start in enumerate(x_rows):
                     of_x = x.load(builder.add(start, d), x.vector)
                     for k in range(w):
-                        _add_product(builder, cells[k][r], of_x, of_c[k])
+                        add_product(builder, cells[k][r], of_x, of_c[k])
         for k in range(w):
             row = _across(builder, [builder.load(cell) for cell in cells[k]])
             out.store(row, builder.add(out.start(j, k), i))
@@ -100,7 +101,7 @@ def sum_tile(typing, a, j, x, row, d, out, to, ways):
             for k in range(w):
                 weight = everywhere(builder, a.load(builder.add(a_rows[k], loop.index), a.scalar))
                 for v in range(COLS):
-                    _add_product(builder, cells[k][v], of_x[v], weight)
+                    add_product(builder, cells[k][v], of_x[v], weight)
         for k in range(w):
             start = builder.add(out.start(j, k), to)
             for v in range(COLS):

@@ -63,8 +63,8 @@ def uses_kernel(backend: str, query: Array) -> bool:
     Parameters
     ----------
     backend : {"auto", "array", "fast"}
-        "array" is NumPy or torch, "fast" is the fused kernel where a task has at least two queries, "auto" is "fast"
-        where the kernel is already loaded.
+        "array" is NumPy or torch, "fast" is the fused kernel where a task has at least two queries, "auto" takes the
+        kernel if it is there.
     query : array [B, Q, D]
         The pile.
 
@@ -80,9 +80,9 @@ def uses_kernel(backend: str, query: Array) -> bool:
     """
     if backend == "fast" and not is_numpy_array(query):
         raise ValueError('backend="fast" takes NumPy arrays: use backend="array"')
-    if not is_numpy_array(query) or query.shape[1] < MIN_KERNEL_QUERIES:
+    if backend == "array" or not is_numpy_array(query) or query.shape[1] < MIN_KERNEL_QUERIES:
         return False
-    return backend == "fast" or (backend == "auto" and is_ready("density", 1, str(query.dtype)))
+    return backend == "fast" or is_ready("density", 1, str(query.dtype))
 
 
 @dataclass

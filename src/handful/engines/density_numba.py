@@ -25,7 +25,8 @@ import numpy as np
 from handful.core.arrays import FLOOR
 from handful.engines._compiled import entry, helper
 from handful.engines._density_tiles import HEIGHT, PANEL, exchange, exchange_pairs, gather_tile, product_tile
-from handful.engines._tiles import COLS, ROWS, VECTOR_BYTES, dot_tile, exp, log
+from handful.engines._tiles import COLS, ROWS, dot_tile
+from handful.engines._vectors import VECTOR_BYTES, exp, fill, load, log, root, store, total
 from handful.engines.density import (
     DENSITY_FLOOR,
     MAX_CLASS_WEIGHT,
@@ -130,7 +131,7 @@ def _solve(
     line = _aligned(1, max(side, items.shape[1]), dtype)
     weights, rows = np.empty((1, n_items * n_items + 1), dtype), np.empty((1, n_items * n_items + 1), np.int64)
     first = np.zeros(n_items + 1, np.int64)
-    root, kth = np.zeros(side, dtype), np.zeros(side, dtype)
+    factor, kth = np.zeros(side, dtype), np.zeros(side, dtype)
     h_panels = _aligned(width // (PANEL * lanes) * n_query, PANEL * lanes, dtype)
     e_panels = _aligned(width // (PANEL * lanes) * n_query, PANEL * lanes, dtype)
     p = _aligned(_padded(outputs * n_shares, HEIGHT), width, dtype)
@@ -139,8 +140,8 @@ def _solve(
     of_examples = _aligned(outputs, width, dtype)  # what the examples add to the products with H and with E
     density_of_examples = _aligned(outputs, width, dtype)
     inverse = _aligned(n_shares, width, dtype)
-    is_query = np.zeros(width, dtype)
-    is_query[:n_query] = 1
+    is_query = _aligned(1, width, dtype)
+    is_query[0, :n_query] = 1
     weight, target = np.zeros((outputs, n_shares), dtype), np.zeros((outputs, n_shares), dtype)
     scale, law = np.zeros(n_shares, dtype), np.zeros(n_shares)
     class_weight, class_square = np.zeros(outputs, dtype), np.zeros(outputs, dtype)
@@ -153,13 +154,13 @@ def _solve(
                 items[i, d] = x[b, i, d]
         _similarities(items, g, n_items)
         _kth_largest(g, kth, keys, n_items, k)
-        _graph(g, kth, line[0], root, weights, rows, first, out_degrees[b], n_items, k)
-        _smooth_similarities(g, t, weights, rows, first, root, n_items)
+        _graph(g, kth, line[0], factor, weights, rows, first, out_degrees[b], n_items, k)
+        _smooth_similarities(g, t, weights, rows, first, factor, n_items)
         for i in range(n_items):
             for d in range(0, items.shape[1], COLS * lanes):
                 gather_tile(weights, rows, first[i], first[i + 1], items, d, line, 0)
             for d in range(dimension):
-                out_smooth[b, i, d] = line[0, d] * root[i]
+                out_smooth[b, i, d] = line[0, d] * factor[i]
         h = g
 
         spread, squares = _spread(h, n_support, n_items)
@@ -203,10 +204,10 @@ def _solve(
             for c in range(ways):
                 for s in range(run):
                     r = c * n_shares + s
-                    of_class = of_examples[c], density_of_examples[c], class_square[c]
-                    _class_odds(p[r], toward[r], odds[r], of_class, beta, step == 0)
+                    square = class_square[c]
+                    _class_odds(p, toward, odds, r, of_examples, density_of_examples, c, square, beta, step == 0)
             for s in range(run):
-                _outlier_odds(odds[ways * n_shares + s], density_of_examples[ways], floor, step == 0)
+                _outlier_odds(odds, ways * n_shares + s, density_of_examples, ways, floor, step == 0)
             if step < 2:
                 for c in range(outputs):
                     for s in range(n_shares):
@@ -214,9 +215,9 @@ def _solve(
             for _ in range(10 if step < 2 or step == passes - 1 else 1):
                 for s in range(n_shares):
                     at = 0 if step == 0 else s
-                    _totals(odds, weight, s, at, n_shares, is_query, inverse[s])
+                    _totals(odds, weight, s, at, n_shares, is_query, inverse)
                     for c in range(outputs):
-                        mean = _dot(odds[c * n_shares + at], inverse[s]) * weight[c, s] / real(n_query)
+                        mean = _dot(odds, c * n_shares + at, inverse, s) * weight[c, s] / real(n_query)
                         weight[c, s] *= target[c, s] / max(mean, real(FLOOR))
                 _limit(weight, scale)
             if trust < 1:
@@ -226,14 +227,14 @@ def _solve(
                 _write_rows(p, codes[b], class_weight, out_p[b], n_query)
             for s in range(n_shares):
                 at = 0 if step == 0 else s
-                _totals(odds, weight, s, at, n_shares, is_query, inverse[s])
+                _totals(odds, weight, s, at, n_shares, is_query, inverse)
                 for c in range(outputs):
-                    _weigh(odds[c * n_shares + at], inverse[s], weight[c, s], p[c * n_shares + s])
+                    _weigh(odds, c * n_shares + at, inverse, s, weight[c, s], p, c * n_shares + s)
         for s in range(n_shares):
-            total = 0.0
+            of_classes = 0.0
             for c in range(ways):
-                total += weight[c, s]
-            out_excess[b, s] = math.log(weight[ways, s] / total) - law[s]
+                of_classes += weight[c, s]
+            out_excess[b, s] = math.log(weight[ways, s] / of_classes) - law[s]
             for c in range(outputs):
                 out_bias[b, s, c] = math.log(weight[c, s])
                 for j in range(n_query):
@@ -328,7 +329,7 @@ def _kth_largest(g, kth, keys, n, k):
 
 
 @helper
-def _graph(g, kth, line, root, weights, rows, first, degrees, n, k):
+def _graph(g, kth, line, factor, weights, rows, first, degrees, n, k):
     """The sparse rows of I + S / 2, with S the normalised graph; every row begins with the item itself."""
     real = g.dtype.type
     zero, one = real(0), real(1)
@@ -352,16 +353,16 @@ def _graph(g, kth, line, root, weights, rows, first, degrees, n, k):
                 rows[0, count] = j
                 count += line[j] > zero
         degrees[i] = degree
-        root[i] = one / real(math.sqrt(max(degree, real(FLOOR))))
+        factor[i] = one / real(math.sqrt(max(degree, real(FLOOR))))
     first[n] = count
     for i in range(n):
         for t in range(first[i] + 1, first[i + 1]):
-            weights[0, t] *= root[i] * root[rows[0, t]] / real(2)
+            weights[0, t] *= factor[i] * factor[rows[0, t]] / real(2)
 
 
 @helper
-def _smooth_similarities(g, t, weights, rows, first, root, n):
-    """H in place of G = x x^T: A G A^T, and both sides divided by the lengths of A x; root receives 1 / lengths."""
+def _smooth_similarities(g, t, weights, rows, first, factor, n):
+    """H in place of G = x x^T: A G A^T, and both sides divided by the lengths of A x; factor receives 1 / lengths."""
     real = g.dtype.type
     width = COLS * (VECTOR_BYTES // g.itemsize)
     for i in range(n):
@@ -374,10 +375,10 @@ def _smooth_similarities(g, t, weights, rows, first, root, n):
         for d in range(0, g.shape[1], width):
             gather_tile(weights, rows, first[i], first[i + 1], t, d, g, i)
     for i in range(n):
-        root[i] = real(1) / max(real(math.sqrt(max(g[i, i], real(0)))), real(FLOOR))
+        factor[i] = real(1) / max(real(math.sqrt(max(g[i, i], real(0)))), real(FLOOR))
     for i in range(n):
         for j in range(n):
-            g[i, j] *= root[i] * root[j]
+            g[i, j] *= factor[i] * factor[j]
 
 
 @helper
@@ -406,24 +407,23 @@ def _spread(h, n_support, n):
 def _panels(h, h_panels, e_panels, n_support, n_query, width, beta):
     """H and E between queries, in panels of columns; returns e0."""
     real = h.dtype.type
-    wide, total = h_panels.shape[1], 0.0
+    wide, whole = h_panels.shape[1], 0.0
     for panel in range(width // wide):
         low = panel * wide
         for i in range(n_query):
-            source = h[n_support + i, n_support + low : n_support + low + wide]
-            of_h, of_e = h_panels[panel * n_query + i], e_panels[panel * n_query + i]
-            for v in range(wide):
-                of_h[v] = source[v]
-            for v in range(wide):
-                of_e[v] = exp(beta * (of_h[v] - real(1)))
+            row = panel * n_query + i
+            for v in range(0, wide, VECTOR_BYTES // h.itemsize):
+                similarity = load(h, n_support + i, n_support + low + v)
+                store(h_panels, row, v, similarity)
+                store(e_panels, row, v, exp((similarity - real(1)) * beta))
         for v in range(min(wide, n_query - low)):
             e_panels[panel * n_query + low + v, v] = 0
         for i in range(n_query):
             of_e, part = e_panels[panel * n_query + i], real(0)
             for v in range(min(wide, n_query - low)):
                 part += of_e[v]
-            total += part
-    return max(total / (n_query * (n_query - 1)), DENSITY_FLOOR)
+            whole += part
+    return max(whole / (n_query * (n_query - 1)), DENSITY_FLOOR)
 
 
 @helper
@@ -531,56 +531,58 @@ def _product(p, panels, out, n_rows, n_query):
 
 
 @helper
-def _class_odds(p, toward, odds, of_class, beta, is_first):
+def _class_odds(p, toward, odds, r, of_examples, density_of_examples, c, square, beta, is_first):
     """exp(l) of a class, in place of the density: the root of the density times exp(beta cos / 2)."""
     real = p.dtype.type
-    of_examples, density_of_examples, length = of_class
-    if is_first:
-        for j in range(len(p)):
-            toward[j] = of_examples[j]
-            odds[j] = density_of_examples[j]
-    else:
-        for j in range(len(p)):
-            both = toward[j] + of_examples[j]
-            length += p[j] * (both + of_examples[j])
-            toward[j] = both
-            odds[j] += density_of_examples[j]
-    sharpness = beta / (real(2) * real(math.sqrt(max(length, real(FLOOR)))))
-    for j in range(len(p)):
-        odds[j] = real(math.sqrt(odds[j] + real(DENSITY_FLOOR))) * exp(sharpness * toward[j])
+    lanes = VECTOR_BYTES // p.itemsize
+    along = fill(p, real(0))
+    for j in range(0, p.shape[1], lanes):
+        of_class = load(of_examples, c, j)
+        both = of_class if is_first else load(toward, r, j) + of_class
+        along = along + load(p, r, j) * (both + of_class)
+        store(toward, r, j, both)
+    length = max(square + total(along), real(FLOOR))
+    sharpness = fill(p, beta / (real(2) * real(math.sqrt(length))))
+    floor = fill(p, real(DENSITY_FLOOR))
+    for j in range(0, p.shape[1], lanes):
+        density = load(density_of_examples, c, j) + floor
+        if not is_first:
+            density = density + load(odds, r, j)
+        store(odds, r, j, root(density) * exp(sharpness * load(toward, r, j)))
 
 
 @helper
-def _outlier_odds(odds, density_of_examples, floor, is_first):
-    for j in range(len(odds)):
-        odds[j] = (density_of_examples[j] if is_first else odds[j] + density_of_examples[j]) + floor
+def _outlier_odds(odds, r, density_of_examples, c, floor, is_first):
+    floor = fill(odds, floor)
+    for j in range(0, odds.shape[1], VECTOR_BYTES // odds.itemsize):
+        density = load(density_of_examples, c, j) + floor
+        store(odds, r, j, density if is_first else density + load(odds, r, j))
 
 
 @helper
 def _totals(odds, weight, s, at, n_shares, is_query, inverse):
     """1 / sum over classes of weight x odds, for each query; 0 beyond the queries."""
-    for j in range(len(inverse)):
-        inverse[j] = weight[0, s] * odds[at, j]
-    for c in range(1, len(weight)):
-        row = odds[c * n_shares + at]
-        for j in range(len(inverse)):
-            inverse[j] += weight[c, s] * row[j]
-    for j in range(len(inverse)):
-        inverse[j] = is_query[j] / inverse[j]
+    for j in range(0, odds.shape[1], VECTOR_BYTES // odds.itemsize):
+        whole = load(odds, at, j) * weight[0, s]
+        for c in range(1, len(weight)):
+            whole = whole + load(odds, c * n_shares + at, j) * weight[c, s]
+        store(inverse, s, j, load(is_query, 0, j) / whole)
 
 
 @helper
-def _dot(a, b):
-    total = a.dtype.type(0)
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
+def _dot(a, i, b, j):
+    """The product of row i of a and row j of b."""
+    along = fill(a, a.dtype.type(0))
+    for k in range(0, a.shape[1], VECTOR_BYTES // a.itemsize):
+        along = along + load(a, i, k) * load(b, j, k)
+    return total(along)
 
 
 @helper
-def _weigh(odds, inverse, weight, p):
-    for j in range(len(p)):
-        p[j] = odds[j] * inverse[j] * weight
+def _weigh(odds, r, inverse, s, weight, p, to):
+    weight = fill(p, weight)
+    for j in range(0, p.shape[1], VECTOR_BYTES // p.itemsize):
+        store(p, to, j, load(odds, r, j) * load(inverse, s, j) * weight)
 
 
 @helper

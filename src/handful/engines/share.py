@@ -18,7 +18,7 @@ from array_api_compat import is_numpy_array
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import AUTO
-from handful.core.prepare import prepare
+from handful.core.prepare import Prepared, prepare
 from handful.engines.compiling import Kernel, chosen_backend
 from handful.engines.density import Densities, Kernels, densities, kernels, uses_kernel
 from handful.engines.neighbours import Neighbours, smooth
@@ -109,13 +109,23 @@ def of_task(
     """
     ways = class_count(labels)
     if backend == AUTO:
-        fused = [Kernel.of("density", ways, str(query.dtype))] if is_numpy_array(query) else []
+        names = ("prepare", "density") if is_numpy_array(query) else ()
+        fused = [Kernel.of(name, ways, str(query.dtype)) for name in names]
         with chosen_backend(fused) as chosen:
             return of_task(support, labels, query, unknown, backend=chosen)
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
     support, labels = with_unknown(support, labels, unknown)
-    prepared = prepare(support, query, PREPARATION)
+    prepared = _prepared(support, query, backend)
     return smooth_and_estimate(prepared.support, labels, prepared.query, ways, NEIGHBOURS, backend)[1]
+
+
+def _prepared(support: Array, query: Array, backend: str) -> Prepared:
+    if not uses_kernel(backend, query):
+        return prepare(support, query, PREPARATION)
+    from handful.engines import prepare_numba  # numba is imported only where it is used
+
+    fused: Prepared = prepare_numba.prepare(support, query, PREPARATION)
+    return fused
 
 
 def sample(n: int, size: int) -> np.ndarray:
