@@ -95,20 +95,23 @@ def _descend(
     padded_ways = (ways + len(tile) - 1) // len(tile) * len(tile)
     outputs = ways if kind == NO_OUTLIER else ways + 1
 
-    # The prototypes of run r are the rows from r * padded_ways on.
+    # The prototypes of run r are the rows from r * padded_ways on. Few arrays are made: each takes long to compile.
+    rows = runs * padded_ways
     x = _aligned(slabs * padded_items, width, dtype)  # unit items
     columns = _aligned(slabs * width if transposed else 0, padded_items, dtype)
-    c = _aligned(runs * padded_ways, slabs * width, dtype)
-    pull = _aligned(runs * padded_ways, slabs * width, dtype)
-    c_m, c_v = _aligned(runs * padded_ways, slabs * width, dtype), _aligned(runs * padded_ways, slabs * width, dtype)
-    product = _aligned(runs * padded_ways, padded_items, dtype)  # of items and prototypes
-    a = _aligned(runs * padded_ways, padded_items, dtype)
-    logits = _aligned(outputs, padded_items, dtype)
-    p = _aligned(outputs, padded_items, dtype)
-    target = _aligned(outputs, padded_items, dtype)  # 1 at the class of an example
-    weight = _aligned(2, padded_items, dtype)
-    scratch = _aligned(2, padded_items, dtype)
-    row_of_item = _aligned(1, slabs * width, dtype)
+    by_feature = _aligned(4 * rows + 1, slabs * width, dtype)
+    c, pull, c_m, c_v = (
+        by_feature[:rows],
+        by_feature[rows : 2 * rows],
+        by_feature[2 * rows : 3 * rows],
+        by_feature[3 * rows : 4 * rows],
+    )
+    row_of_item = by_feature[4 * rows :]
+    by_item = _aligned(2 * rows + 3 * outputs + 4, padded_items, dtype)
+    product, a = by_item[:rows], by_item[rows : 2 * rows]  # of items and prototypes; the weights of items
+    rest = by_item[2 * rows :]
+    logits, p, target = rest[:outputs], rest[outputs : 2 * outputs], rest[2 * outputs : 3 * outputs]
+    weight, scratch = rest[3 * outputs : 3 * outputs + 2], rest[3 * outputs + 2 :]
     norm = np.empty(padded_items, dtype)
     small = np.empty((10, runs * padded_ways), dtype)
     inverse_norm, scale, eta, delta, grad_eta, grad_delta = small[0], small[1], small[2], small[3], small[4], small[5]
@@ -120,12 +123,12 @@ def _descend(
         if transposed:
             _transpose(x, columns)
         _weights(labels[b], target, weight, n_items, ways)
-        c_m[:] = 0
-        c_v[:] = 0
-        small[:] = 0
+        _clear(c_m)
+        _clear(c_v)
+        _clear(small)
         for r in range(runs):
             for j in range(r * padded_ways, r * padded_ways + ways):
-                c[j] = c[j - r * padded_ways]
+                _copy(c[j - r * padded_ways], c[j])
                 inverse_norm[j] = _inverse_norm(c[j])
         for step in range(steps + 2):
             if transposed:
@@ -140,15 +143,15 @@ def _descend(
                     _affine(product, row, scale[row] * inverse_norm[row], tau * delta[row], logits, j)
                 if step > steps:
                     for j in range(ways):
-                        out_refined_logits[r, b, :, j] = logits[j, n_support:n_items]
+                        _copy(logits[j, n_support:], out_refined_logits[r, b, :, j])
                     continue
                 if step == steps:
                     for j in range(ways):
                         out_eta[r, b, j] = eta[first + j]
                         out_delta[r, b, j] = delta[first + j]
-                        out_c[r, b, j] = c[first + j, :dimension]
-                        out_support[r, b, :, j] = logits[j, :n_support]
-                        out_query[r, b, :, j] = logits[j, n_support:n_items]
+                        _copy(c[first + j], out_c[r, b, j])
+                        _copy(logits[j], out_support[r, b, :, j])
+                        _copy(logits[j, n_support:], out_query[r, b, :, j])
                 _outlier_logit(logits, padded_items, ways, kind, constant[r, b])
                 _softmax(logits, p, scratch, padded_items)
                 if step < steps:
@@ -161,7 +164,7 @@ def _descend(
                         grad_eta[row], grad_delta[row] = along * inverse_norm[row], tau * total_slope
                     continue
                 for k in range(outputs):
-                    out_p[r, b, :, k] = p[k, n_support:n_items]
+                    _copy(p[k, n_support:], out_p[r, b, :, k])
                 for j in range(ways):  # c' = sum p z / sum p, while the items are still in cache
                     grad_eta[first + j] = _weigh(p[j], norm, a[first + j], n_items)
             if step > steps or (step == steps and not refine):
@@ -174,7 +177,7 @@ def _descend(
                         for d in range(c.shape[1]):
                             c[row, d] /= grad_eta[row]
                         inverse_norm[row] = _inverse_norm(c[row])
-                        out_refined[r, b, j] = c[row, :dimension]
+                        _copy(c[row], out_refined[r, b, j])
                 continue
             rate = real(learning_rate / (1 - BETA1 ** (step + 1)))
             unbias = real((1 - BETA2 ** (step + 1)) ** -0.5)
@@ -220,7 +223,8 @@ def _weigh(p, norm, a, n_items):
     for i in range(n_items):
         a[i] = p[i] * norm[i]
         total += p[i]
-    a[n_items:] = 0
+    for i in range(n_items, len(a)):
+        a[i] = 0
     return total
 
 
@@ -234,10 +238,24 @@ def _aligned(rows, columns, dtype):
 
 
 @helper
+def _clear(x):
+    for i in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            x[i, d] = 0
+
+
+@helper
+def _copy(source, target):
+    """The first elements; an assignment of slices takes much longer to compile."""
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+@helper
 def _gather(support, labels, query, x, norm, c, ways, row):
     """Unit items into the slabs x, their lengths into norm, class means of the support into c."""
     dimension, lanes = support.shape[1], VECTOR_BYTES // x.itemsize
-    c[:] = 0
+    _clear(c)
     for i in range(len(support)):
         for d in range(dimension):
             row[0, d] = support[i, d]
@@ -285,8 +303,8 @@ def _weights(labels, target, weight, n_items, ways):
     """What the slopes need to know of each item: its class, its part in the means over queries and over examples."""
     real = weight.dtype.type
     n_support = len(labels)
-    target[:] = 0
-    weight[:] = 0
+    _clear(target)
+    _clear(weight)
     examples = 0  # of the classes; those of no class weigh as `infomax.example_weights` says
     for i in range(n_support):
         examples += labels[i] < ways

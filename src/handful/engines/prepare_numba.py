@@ -65,9 +65,10 @@ def _prepare(support, query, kinds, exponents, base, means, out_support, out_que
     n_items = n_support + query.shape[1]
     lanes = VECTOR_BYTES // support.itemsize
     padded_d = (dimension + lanes - 1) // lanes * lanes
-    x = _aligned(n_items, padded_d, dtype)
-    rows = _aligned(3, padded_d, dtype)  # a sum of some items, the mean of the task, the base mean
-    rows[2, :dimension] = base
+    whole_block = _aligned(n_items + 3, padded_d, dtype)
+    x, rows = whole_block[3:], whole_block[:3]  # rows: a sum of some items, the mean of the task, the base mean
+    for d in range(dimension):
+        rows[2, d] = base[d]
     whole = np.zeros(dimension)
     for b in range(len(support)):
         begin = mean = 0
@@ -75,11 +76,11 @@ def _prepare(support, query, kinds, exponents, base, means, out_support, out_que
             end = begin
             while end < len(kinds) and kinds[end] != TASK:
                 end += 1
-            whole[:] = 0
-            rows[0] = 0
+            for d in range(dimension):
+                whole[d] = rows[0, d] = 0
             for i in range(n_items):
                 if begin == 0:
-                    x[i, :dimension] = support[b, i] if i < n_support else query[b, i - n_support]
+                    _copy(support[b, i] if i < n_support else query[b, i - n_support], x[i], dimension)
                 else:
                     _subtract(x, i, rows, 1)
                 for s in range(begin, end):
@@ -89,16 +90,13 @@ def _prepare(support, query, kinds, exponents, base, means, out_support, out_que
                     if i % SUMMED_TOGETHER == SUMMED_TOGETHER - 1 or i == n_items - 1:
                         for d in range(dimension):
                             whole[d] += rows[0, d]
-                        rows[0] = 0
-                elif i < n_support:
-                    out_support[b, i] = x[i, :dimension]
+                            rows[0, d] = 0
                 else:
-                    out_query[b, i - n_support] = x[i, :dimension]
+                    _copy(x[i], out_support[b, i] if i < n_support else out_query[b, i - n_support], dimension)
             if end == len(kinds):
                 break
             for d in range(dimension):
-                rows[1, d] = real(whole[d] / n_items)
-            means[mean, b, 0] = rows[1, :dimension]
+                rows[1, d] = means[mean, b, 0, d] = real(whole[d] / n_items)
             mean += 1
             begin = end + 1
 
@@ -122,11 +120,18 @@ def _apply(kind, exponent, x, i, rows, dimension):
         for d in range(0, x.shape[1], lanes):
             v = max(load(x, i, d), real(0)) + real(1e-6)
             store(x, i, d, root(v) if exponent == real(0.5) else power(v, exponent))
-        x[i, dimension:] = 0  # padding must not count in a norm
+        for d in range(dimension, x.shape[1]):
+            x[i, d] = 0  # padding must not count in a norm
     elif kind == SIGNED:
         for d in range(0, x.shape[1], lanes):
             v = load(x, i, d)
             store(x, i, d, with_sign(power(magnitude(v), exponent), v))
+
+
+@helper
+def _copy(source, target, n):
+    for d in range(n):
+        target[d] = source[d]
 
 
 @helper
