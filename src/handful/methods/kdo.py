@@ -129,7 +129,6 @@ def grow(
     estimates_share=True,
     max_queries=share.MAX_QUERIES,
     grow=grow,
-    kernels=("prepare", "density"),
 )
 def kdo(
     support: Array,
