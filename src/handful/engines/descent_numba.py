@@ -43,8 +43,8 @@ def descend(
     outputs = ways + (kind != NO_OUTLIER)
 
     def rows(values, *shape):
-        # numba compiles once more for a view, and for columns first, which np.array makes of a broadcast row
-        return np.stack([np.broadcast_to(np.asarray(x, dtype), (batch, *shape)) for x in values])
+        # numba compiles once more for a view, and for columns first, which np.stack makes of broadcast rows
+        return np.ascontiguousarray(np.stack([np.broadcast_to(np.asarray(x, dtype), (batch, *shape)) for x in values]))
 
     def out(*shape):
         return np.empty((runs, batch, *shape), dtype)
