@@ -28,6 +28,7 @@ CORES = available_threads()
 METHODS = {"default": {}, "EOL, told": {"method": "eol", "outlier_share": 0.5}}
 Found = dict[str, dict[str, list[tuple[float, float]]]]  # by axis and method: seconds and MiB of every point
 USUAL = {"tasks": 64, "queries": 150, "features": 640, "classes": 5, "examples": 5, "threads": CORES}
+SMALL = {"tasks": 2, "queries": 50, "features": 16, "classes": 2, "examples": 2, "threads": CORES}
 
 
 class Axis(NamedTuple):
@@ -95,9 +96,10 @@ print(sorted(seconds)[len(seconds) // 2], max(peak() - before, 1.0))
 
 
 def measure(axis: Axis, value: int, options: dict[str, Any], warm: bool) -> tuple[float, float]:
-    of = {**USUAL, **dict(axis.other), axis.name: value}
+    of = {**(USUAL if warm else SMALL), **(dict(axis.other) if warm else {}), axis.name: value}
+    backend = "" if warm else "array"  # a quick run compiles nothing
     seconds, memory = _fresh.run(
-        POINT, json.dumps(of), json.dumps(options), "warm" if warm else "cold", HANDFUL_BACKEND=""
+        POINT, json.dumps(of), json.dumps(options), "warm" if warm else "cold", HANDFUL_BACKEND=backend
     )[1].split()
     return float(seconds), float(memory)
 
