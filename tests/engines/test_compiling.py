@@ -113,7 +113,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_the_work_to_the_array_engine(ti
     broken = Kernel.of("broken", 5, "float32")
     compiling._compiler.note([broken], 100.0)
     assert compiling.wait(60)
-    assert str(compiling._compiler.failed[broken]) == "no compiler"
+    assert str(compiling._compiler.failed[broken]) == "RuntimeError: no compiler"
     compiling._compiler.note([broken], 100.0)  # it is not tried again
     assert compiling._compiler.thread is None
     with chosen_backend([broken]) as engine:
@@ -210,18 +210,34 @@ def test_a_single_task_uses_the_kernel_once_it_is_there(monkeypatch):
     np.testing.assert_allclose(scores["auto"], scores["array"], atol=1e-3)
 
 
-@pytest.mark.parametrize("seconds", [0.2, 1.0, 2.5])
-def test_a_process_that_ends_meanwhile_does_not_wait(tmp_path, seconds):
+@pytest.mark.parametrize("seconds", [0.05, 0.5, 2.0])
+def test_a_process_that_ends_meanwhile_ends_its_compiler(tmp_path, seconds):
     program = f"""
 import time
 from handful.engines.compiling import Kernel, _compiler
 _compiler.note([Kernel.of("descent", 3, "float64")], 100.0)
 time.sleep({seconds})
-print(_compiler.thread is not None)
+print(_compiler.thread is not None, _compiler.process.pid)
 """
-    environment = os.environ | {"HANDFUL_CACHE": str(tmp_path)}
+    environment = os.environ | {"HANDFUL_CACHE": str(tmp_path), "HANDFUL_BACKEND": ""}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    was_at_work, compiler = done.stdout.split()
+    assert was_at_work == "True"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(compiler), 0)
+    assert not list(tmp_path.rglob("*.ready"))
+
+
+def test_a_stranger_s_module_beside_the_user_s_files_is_not_imported(tiny, tmp_path, monkeypatch):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "numba.py").write_text("open('here', 'w').write('a stranger was run')")
+    monkeypatch.chdir(folder)
+    compiling._compiler.note([tiny], 100.0)
+    assert compiling.wait(60)
+    assert not compiling._compiler.failed
+    assert not (folder / "here").exists()
 
 
 def test_without_numba_the_command_says_what_to_install(monkeypatch):

@@ -1,21 +1,26 @@
-"""When the fused kernels are compiled: beside the work, in a thread of their own, and only if there is enough of it.
+"""When the fused kernels are compiled: beside the work, in a process of their own, and only if there is enough of it.
 
 A kernel takes some ten seconds to compile, once on a machine. Nobody waits for that. Work begins with the array engine.
-Once it has taken a second or two in this process, a thread begins to compile, or to load what was compiled before; what
+Once it has taken a second or two in this process, another process compiles, or what was compiled before is loaded; what
 is solved after that uses the kernel. So both engines may take part in one batch. They agree to about 1e-6. Who needs
 the same last bits every time names the engine: `backend=`, or the environment variable HANDFUL_BACKEND.
+
+A thread starts the other process, waits for it, and loads what it has compiled. The compiler itself is no work for a
+thread: Python's lock would hold up both, and LLVM does not survive the end of its process while it is at work.
 
 What was compiled is kept in the cache folder of the user, and a small file beside it says which kernels are there: to
 know that, numba itself need not be imported. `handful warm` compiles everything beforehand.
 
-A process that ends in the meantime does not wait for the thread, and loses its work. Processes that want the same
-kernel take turns, so that one compiles and the others load.
+A process that ends in the meantime ends the compiler. Processes that want the same kernel take turns, so that one
+compiles and the others load.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -44,6 +49,13 @@ USUAL_TILE = 5  # of tasks of five or ten classes
 ENOUGH_TO_COMPILE, ENOUGH_TO_LOAD = 2.0, 0.2  # seconds of work with the array engine
 UNUSED_DAYS = 60  # after which kernels of other versions are removed
 VARIABLE = "HANDFUL_BACKEND"
+COMPILE = """
+import sys
+from handful.engines import compiling
+name, tile, dtype, module = sys.argv[1:]
+compiling.KERNELS[name] = module
+compiling.Kernel(name, int(tile), dtype).make()
+"""
 
 
 def tile_ways(ways: int) -> int:
@@ -100,6 +112,8 @@ class _Compiler:
     wanted: set[Kernel] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     thread: threading.Thread | None = None
+    process: subprocess.Popen[str] | None = None
+    is_ended: bool = False
 
     def note(self, kernels: Sequence[Kernel], seconds: float) -> None:
         """Work of so many seconds was done without these kernels; begin to make them once there is enough of it."""
@@ -117,23 +131,55 @@ class _Compiler:
         new = [kernel for kernel in kernels if kernel not in self.wanted | self.ready]
         self.wanted.update(new)
         self.waiting.extend(new)
-        if self.waiting and self.thread is None:
+        if self.waiting and self.thread is None and not self.is_ended:
+            atexit.unregister(self.end)
+            atexit.register(self.end)
             self.thread = threading.Thread(target=self._work, name="handful-compiler", daemon=True)
             self.thread.start()
 
     def _work(self) -> None:
         while True:
             with self.lock:
-                if not self.waiting:
+                if not self.waiting or self.is_ended:
                     self.thread = None
                     return
                 kernel = self.waiting.popleft()
             try:
-                kernel.make()
+                if not kernel.is_stored:
+                    self._compile(kernel)
+                if not self.is_ended:
+                    kernel.make()
+                    self.ready.add(kernel)
             except Exception as error:  # the array engine does the work; `handful warm` shows the error
                 self.failed[kernel] = error
-            else:
-                self.ready.add(kernel)
+
+    def _compile(self, kernel: Kernel) -> None:
+        folder = kernel_folder()
+        if folder is None:
+            raise OSError("there is no folder for compiled kernels")
+        # modules are found as here, but not in the current folder, which may be a stranger's
+        path = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))
+        command = [sys.executable, "-c", COMPILE, kernel.name, str(kernel.tile), kernel.dtype, KERNELS[kernel.name]]
+        with self.lock:
+            if self.is_ended:
+                return
+            self.process = subprocess.Popen(
+                command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            )  # fmt: skip
+        _, said = self.process.communicate()
+        if self.process.returncode and not self.is_ended:
+            raise RuntimeError((said.strip().splitlines() or ["the compiler ended without a word"])[-1])
+
+    def end(self) -> None:
+        """End the compiler, and wait until a kernel that is being loaded is there: this process ends."""
+        with self.lock:
+            self.is_ended = True
+            if self.process is not None and self.process.poll() is None:
+                self.process.kill()
+        thread = self.thread
+        if thread is not None:
+            thread.join()
 
 
 _compiler = _Compiler()
