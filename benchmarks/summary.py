@@ -1,6 +1,6 @@
 """All figures of the benchmarks on one page, put together from their reports. ::
 
-    python benchmarks/summary.py                   # at once; writes benchmarks/results/README.md
+    python benchmarks/summary.py                   # at once; writes benchmarks/results/summary.md
     python benchmarks/summary.py --quick           # the same into a temporary folder
 
 Every report of this folder, with what it found in sentences, its tables and its picture. Each says when, on what
@@ -16,7 +16,7 @@ import _report
 from _script import RESULTS, Parser
 from rich.console import Console
 
-PAGE = "README.md"
+PAGE = "summary.md"
 FIRST = ("speed", "first_call", "scaling", "large_piles", "share_cost", "methods", "end_to_end", "embed")
 
 

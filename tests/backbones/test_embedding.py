@@ -334,16 +334,28 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
     backbone = Grid("bb" if change == "fingerprint" else "aa")
     with monkeypatch.context() as patch:
         if change == "loading":
-            patch.setattr(embedding, "LOADING_VERSION", embedding.LOADING_VERSION + 1)
+            patch.setattr(embedding, "VERSION_OF_OTHERS", embedding.VERSION_OF_OTHERS + 1)  # the pile is of PNG files
         assert embed_pictures(pile, backbone).source["cached"] == 0
     assert backbone.embedded == 20
     assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
 
 
+def test_of_a_version_that_reads_jpeg_files_otherwise_only_their_features_are_computed_again(tmp_path):
+    for name in ("a.png", "b.jpg", "c.JPEG"):
+        Image.new("RGB", (40, 40), (40 * len(name), 0, 0)).save(tmp_path / name)
+    paths = sorted(tmp_path.iterdir())
+    kept = FeatureCache()
+    contents = [content_hash(path.read_bytes()) for path in paths]
+    kept.put(dict.fromkeys(contents, np.zeros(Grid().dimension, np.float32)), f"aa-{embedding.VERSION_OF_OTHERS}")
+    backbone = Grid()
+    assert embed_pictures(paths, backbone, cache=kept).source["cached"] == 1
+    assert backbone.embedded == 2
+
+
 def test_kept_features_of_another_length_are_not_used(pile):
     kept = FeatureCache()
     contents = [content_hash(path.read_bytes()) for path in pile]
-    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING_VERSION}")
+    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.VERSION_OF_OTHERS}")
     found = embed_pictures(pile, Grid(), cache=kept)
     assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(pile))

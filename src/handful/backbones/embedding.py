@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from handful.backbones.backbone import Backbone
 
 LOADING_VERSION = 2  # raise it when loading gives other pixels for the same file: cached features are wrong then
+VERSION_OF_OTHERS = 1  # of files that are not JPEG by their names: the second version reads large JPEG files otherwise
+JPEG_NAMES = (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo")
 DECODE_SCALE = (
     2  # times the input size: 12-megapixel JPEGs are decoded at 1/4, and their features keep a cosine of 0.999
 )
@@ -129,7 +131,6 @@ class _Run:
         opener: Opener | None,
     ) -> None:
         self.paths, self.backbone, self.store, self.batch, self.strict = paths, backbone, store, batch, strict
-        self.key = f"{backbone.fingerprint}-{LOADING_VERSION}"
         self.progress = progress or (lambda done, total: None)
         self.opener = opener
         self.vectors: dict[str, np.ndarray] = {}  # by content hash, as all below
@@ -147,7 +148,11 @@ class _Run:
                 self.paths, None if opener is None else lambda path: status_of(path, opener)
             )
             self.hashes = [stored_hashes.get(path) for path in self.paths]
-            self._take(self.store.get(stored_hashes.values(), self.key))
+            by_key: dict[str, list[str]] = {}
+            for path, content in stored_hashes.items():
+                by_key.setdefault(self._key(path), []).append(content)
+            for key, contents in by_key.items():
+                self._take(self.store.get(contents, key))
         todo = [i for i, content in enumerate(self.hashes) if content not in self.vectors]
         done = reported = len(self.paths) - len(todo)
         self.progress(done, len(self.paths))
@@ -176,7 +181,7 @@ class _Run:
         if content in self.vectors or content in self.waiting:
             return _Lookup(status, content, None, None)
         if self.store is not None and content != self.hashes[index]:  # the others were looked up together
-            cached = self.store.get([content], self.key).get(content)  # microseconds, little compared with reading
+            cached = self.store.get([content], self._key(path)).get(content)  # quick, compared with reading
             if self._fits(cached):
                 return _Lookup(status, content, cached, None)
         image = decode(data, path, at_least=DECODE_SCALE * max(self.backbone.input_size))
@@ -213,19 +218,26 @@ class _Run:
                 f"backbone {self.backbone.name} gave features of shape {vectors.shape} for {len(inputs)} pictures, "
                 f"not {(len(inputs), self.backbone.dimension)}: its `dimension` or `embed` is wrong"
             )
-        fresh = {}
+        fresh: dict[str, dict[str, np.ndarray]] = {}  # by key of the cache
         for (content, waiting), vector in zip(self.waiting.items(), vectors, strict=True):
             if np.isfinite(vector).all():
-                fresh[content] = vector
+                fresh.setdefault(self._key(waiting.path), {})[content] = vector
                 continue
             self.useless[content] = f"has features that are not finite with backbone {self.backbone.name}: leave it out"
             if self.strict:
                 raise BadPicture(waiting.path, self.useless[content])
-        self.vectors.update(fresh)
         self.waiting.clear()
+        for key, of_key in fresh.items():
+            self.vectors.update(of_key)
+            if self.store is not None:
+                self.store.put(of_key, key)
         if self.store is not None:
-            self.store.put(fresh, self.key)
             self.remember()
+
+    def _key(self, path: str) -> str:
+        """What the cache keeps a picture's features under, beside its content."""
+        is_jpeg = path.lower().endswith(JPEG_NAMES)
+        return f"{self.backbone.fingerprint}-{LOADING_VERSION if is_jpeg else VERSION_OF_OTHERS}"
 
     def _take(self, vectors: dict[str, np.ndarray]) -> None:
         fitting = {content: vector for content, vector in vectors.items() if self._fits(vector)}
