@@ -131,7 +131,7 @@ def row(name: str, found: dict[str, Any], span: float) -> tuple[str, ...]:
 def main() -> None:
     parser = Parser(__doc__, "about ten minutes")
     parser.add_size("--seconds", 120.0, 0.5, "how long a process with an empty cache calls")
-    parser.add_size("--seconds-of-others", 30.0, 0.2, "how long the other processes call")
+    parser.add_size("--seconds-of-others", 20.0, 0.2, "how long the other processes call")
     given = parser.parse()
     console = Console()
     span = given.seconds / 12
@@ -149,7 +149,7 @@ def main() -> None:
             rows.append(row("stored", run(given.seconds_of_others, options, cold), span))
             rows.append(row("without numba", run(given.seconds_of_others, options, cold, without=True), span))
             copy = read_only_copy(Path(folder, "site-packages"))
-            found = run(given.seconds, options, other, package=copy)
+            found = run(given.seconds / 2, options, other, package=copy)
             assert found["file"].startswith(str(copy)), found["file"]
             rows.append(row("read-only, cold", found, span))
             rows.append(row("read-only, stored", run(given.seconds_of_others, options, other, package=copy), span))
