@@ -43,7 +43,7 @@ class Axis(NamedTuple):
 
 AXES = (
     Axis("tasks", "tasks", (16, 64, 256, 1024), (2, 4)),
-    Axis("queries", "items", (1_000, 4_000, 16_000, 64_000, 256_000), (100, 200), (("tasks", 1), ("features", 384))),
+    Axis("queries", "items", (1_000, 4_000, 16_000, 64_000), (100, 200), (("tasks", 1), ("features", 384))),
     Axis("features", "features", (64, 128, 256, 512, 1024, 2048), (16, 32)),
     Axis("classes", "classes", (2, 5, 10, 20, 40), (2, 4), (("queries", 400), ("tasks", 32))),
     Axis("examples", "examples of a class", (1, 5, 20, 80), (1, 2)),
