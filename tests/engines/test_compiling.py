@@ -94,6 +94,12 @@ def test_a_kernel_that_is_there_is_used_at_once(tiny):
         assert engine == "array"
 
 
+def test_a_part_whose_kernel_is_there_uses_it_before_all_are(tiny):
+    compiling.make_now(tiny)
+    with chosen_backend([tiny, Kernel.of("broken", 5, "float32")]) as engine:
+        assert engine == "auto"
+
+
 def test_a_little_work_compiles_nothing(tiny):
     with chosen_backend([tiny]) as engine:
         assert engine == "array"

@@ -187,9 +187,10 @@ _compiler = _Compiler()
 
 @contextmanager
 def chosen_backend(kernels: Sequence[Kernel]) -> Iterator[str]:
-    """The engine for the work inside: "fast" if these kernels are there, else "array".
+    """The engine for the work inside: "fast" if these kernels are there, "array" if none is, "auto" between.
 
-    The time that the work takes without them is counted, and decides when they are compiled.
+    "auto" leaves it to each part of the work whether its kernel is there. The time that the work takes without all of
+    them is counted, and decides when they are compiled.
     """
     fixed = fixed_backend()
     if fixed is not None or not kernels or find_spec("numba") is None:
@@ -200,7 +201,7 @@ def chosen_backend(kernels: Sequence[Kernel]) -> Iterator[str]:
         yield "fast"
         return
     start = time.perf_counter()
-    yield "array"
+    yield "array" if len(missing) == len(kernels) else "auto"
     _compiler.note(missing, time.perf_counter() - start)
 
 
@@ -232,6 +233,11 @@ def make_now(kernel: Kernel) -> float:
         kernel.make()
         _compiler.ready.add(kernel)
     return time.perf_counter() - start
+
+
+def is_at_work() -> bool:
+    """Whether a kernel is being compiled, which takes a core."""
+    return _compiler.process is not None and _compiler.process.poll() is None
 
 
 def all_kernels(dtype: str = "float32") -> list[Kernel]:

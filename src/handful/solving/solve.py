@@ -23,6 +23,7 @@ from handful.core.base import Base
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.core.prepare import parse
 from handful.core.task import LargePile, Task
+from handful.engines.compiling import is_at_work
 from handful.engines.share import of_task as share_of_unknowns
 from handful.methods.contract import Solution
 from handful.solving.lookup import get_solver
@@ -269,7 +270,8 @@ def _solve_chunks(
     parameters: Mapping[str, Any],
     threads: int | None,
 ) -> Solution:
-    workers = threads or available_threads()
+    spare = threads is None and is_at_work()  # a core for the compiler: the sooner a kernel is there, the better
+    workers = threads or max(1, available_threads() - spare)
     slices = _chunks(task, solver.chunk_factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
@@ -278,7 +280,7 @@ def _solve_chunks(
         return solver.run(task[part], steps, base_mean, dtype, own)
 
     if workers == 1:
-        with one_blas_thread() if threads == 1 else nullcontext():
+        with one_blas_thread() if threads == 1 or spare else nullcontext():
             parts = [one(part) for part in slices]
     else:
         with ThreadPoolExecutor(workers) as pool, one_blas_thread():

@@ -21,7 +21,7 @@ from handful.core.parameters import AUTO, Rule, is_auto
 from handful.core.prepare import Prepared, as_dtype, prepare
 from handful.core.task import Task
 from handful.engines import share
-from handful.engines.compiling import Kernel, chosen_backend
+from handful.engines.compiling import Kernel, chosen_backend, is_ready
 from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
@@ -231,7 +231,9 @@ class MethodSolver(Solver):
 
 def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[..., Prepared]:
     """What prepares: the fused kernel, where it computes the method too."""
-    if parameters.get("backend") != "fast" or not is_numpy_array(features):
+    backend = parameters.get("backend")
+    is_there = backend == "fast" or (backend == AUTO and is_ready("prepare", 1, str(features.dtype)))
+    if not is_there or not is_numpy_array(features):
         return prepare
     from handful.engines import prepare_numba  # numba is imported only where it is used
 
