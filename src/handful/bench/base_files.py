@@ -23,9 +23,15 @@ class LearnBase(Protocol):
     __module__: str  # its source is part of the key under which the base is stored
 
     def __call__(
-        self, features: FeatureTable, /, *, heads: Sequence[str], progress: Callable[[int, int], object]
+        self,
+        features: FeatureTable,
+        /,
+        *,
+        heads: Sequence[str],
+        checkpoint: Path,
+        progress: Callable[[int, int], object],
     ) -> Base:
-        """Learn these heads from features of base classes."""
+        """Learn these heads from features of base classes; the file `checkpoint` keeps the state meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -102,5 +108,7 @@ def learn(
     path = Path(store.folder, f"base-{mark}.safetensors")
     if not path.exists():
         store.open()
-        learn_base(base, heads=heads, progress=partial(progress, "learning heads")).save(path)
+        checkpoint = path.with_suffix(".learning.safetensors")
+        learn_base(base, heads=heads, checkpoint=checkpoint, progress=partial(progress, "learning heads")).save(path)
+        checkpoint.unlink(missing_ok=True)
     return read_base(path)

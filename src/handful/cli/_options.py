@@ -39,6 +39,14 @@ Precision = Annotated[
     ),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes any free port.")]
+ALL_HEADS = "all"
+Heads = Annotated[
+    str,
+    typer.Option(
+        help="What methods learn from the base classes, by their names with commas between them, as in "
+        "feat,peeler,flowr; or all; or none, which needs no torch. SnaTCHer-F takes the head of feat.",
+    ),
+]
 Host = Annotated[str, typer.Option(help="The address to listen on; only addresses of this machine are allowed.")]
 
 
@@ -224,6 +232,13 @@ def parse_pixel_numbers(**options: str | None) -> dict[str, list[float]]:
 def parse_names(text: str) -> list[str]:
     """Names with commas between them; "none" is an empty list."""
     return [] if text.strip() == "none" else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def parse_heads(text: str) -> list[str]:
+    """Names of heads with commas between them; "all" is every head, "none" is no head."""
+    from handful.training.heads.table import HEADS
+
+    return list(HEADS) if text.strip() == ALL_HEADS else parse_names(text)
 
 
 def need_web(purpose: str) -> None:

@@ -10,10 +10,8 @@ from typing import Annotated
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import console_for, print_lines, progress_bars
-from handful.cli._options import Json, TableOptions, parse_names
-
-METHODS_OF_HEAD = {"feat": "FEAT, SnaTCHer-F", "peeler": "PEELER"}
+from handful.cli._console import console_for, print_lines, progress_bars, stoppable
+from handful.cli._options import ALL_HEADS, Heads, Json, TableOptions, parse_heads
 
 
 @command()
@@ -29,9 +27,13 @@ def base(
             "Default: the split val of FEATURES, or a quarter of its classes."
         ),
     ] = None,
-    heads: Annotated[
-        str, typer.Option(help="What to learn: feat (for FEAT and SnaTCHer-F), peeler; or none, which needs no torch.")
-    ] = "feat,peeler",
+    heads: Heads = ALL_HEADS,
+    order: Annotated[
+        int,
+        typer.Option(
+            min=1, max=2, help="Heads with an inner descent: 2 follows its gradient; 1 takes it as constant, faster."
+        ),
+    ] = 2,
     negatives: Annotated[int, typer.Option(min=0, help="How many of the items to keep, for POODLE.")] = 1000,
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks a head learns from, at most.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the tasks, the start and the held-out classes.")] = 0,
@@ -41,8 +43,9 @@ def base(
 ) -> None:
     """Learn what methods need to know about a backbone's base classes: their mean, learned heads, and some items.
 
-    FEAT, SnaTCHer-F, PEELER and POODLE take the file as base=, and `handful bench` takes it as --base. Some classes
-    are held out; the command prints how good a head is on them before learning (plain prototypes) and after.
+    Methods that learn from base classes take the file as base=, and `handful bench` takes it as --base. Some classes
+    are held out; the command prints how good a head is on them before and after learning. If the command is stopped,
+    the same command continues and writes the same file.
 
     Example: handful base base.parquet -o base.safetensors
     """
@@ -55,17 +58,21 @@ def base(
     base_classes = data.of_split("base") or data  # a head must not learn from novel classes that are in the file
     validation = data.of_split("val") if val is None else read(val, **table.arguments())
     console = console_for(as_json)
-    with progress_bars(console, "tasks") as progress:
+    checkpoint = output.with_name(f"{output.name}.learning")
+    with stoppable(console, "The same command continues."), progress_bars(console, "tasks") as progress:
         learned = learn_base(
             base_classes,
             validation=validation,
-            heads=parse_names(heads),
+            heads=parse_heads(heads),
             negatives=negatives,
             episodes=episodes,
+            order=order,
             seed=seed,
+            checkpoint=checkpoint,
             progress=partial(progress, "learning"),
         )
     learned.save(output)
+    checkpoint.unlink(missing_ok=True)
     about = learned.about
     if as_json:
         typer.echo(json.dumps(about | {"features": learned.dimension, "file": str(output), "mark": learned.mark}))
@@ -73,7 +80,7 @@ def base(
     for name, figures in about["heads"].items():
         before, after = figures["before"], figures["after"]
         console.print(
-            f"{METHODS_OF_HEAD[name]}: accuracy {before['accuracy']:.1f} -> {after['accuracy']:.1f}, "
+            f"{', '.join(titles(name))}: accuracy {before['accuracy']:.1f} -> {after['accuracy']:.1f}, "
             f"AUROC {before['auroc']:.1f} -> {after['auroc']:.1f} on {about['held_out']} held-out classes"
         )
     count = 0 if learned.negatives is None else len(learned.negatives)
@@ -81,3 +88,11 @@ def base(
         console,
         [f"Written: {output}, of {about['classes']} base classes, {learned.dimension} features, {count} items kept"],
     )
+
+
+def titles(head: str) -> list[str]:
+    """The titles of the methods that take a head."""
+    from handful.solving import describe, list_methods
+
+    infos = [describe(name) for name in list_methods()]
+    return [info.title.split(" (")[0] for info in infos if info.base_part == head]

@@ -21,7 +21,7 @@ from handful.cli._console import (
     skipped_rows,
     stoppable,
 )
-from handful.cli._options import Json, parse_names
+from handful.cli._options import ALL_HEADS, Heads, Json, parse_heads
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class NetworkOptions:
         str | None,
         typer.Option(help="Widths of a ResNet-12. Default: 64,160,320,640; for small drawings: 16,32,64,128."),
     ] = None
-    heads: Annotated[
-        str, typer.Option(help="What else to learn from the base classes, at the end: feat,peeler; or none.")
-    ] = "feat,peeler"
+    heads: Heads = ALL_HEADS
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ def train(
     with stoppable(console, f"The same command continues from {output}."), progress_bars(console, "steps") as progress:
         trained = pretrain(
             picture_set, output, settings, threads=machine.threads, device=machine.device,
-            save_every=machine.save_every, track=machine.track, heads=parse_names(model.heads),
+            save_every=machine.save_every, track=machine.track, heads=parse_heads(model.heads),
             command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
             on_epoch=lambda row: print_lines(console, [_epoch_in_words(row)]),
         )  # fmt: skip

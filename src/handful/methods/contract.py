@@ -56,6 +56,8 @@ class Solution:
         Whether outlier scores are probabilities that can be taken at their word, so that nothing corrects them.
     kept : dict
         What saves time when the pile grows. It is never written to disk.
+    threshold : array [B], optional
+        The outlier score above which an item is unknown, if the method decides that itself.
     """
 
     probabilities: Array
@@ -67,6 +69,7 @@ class Solution:
     share_interval: np.ndarray | None = None
     is_calibrated: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
+    threshold: Array | None = None
 
 
 @dataclass(frozen=True)

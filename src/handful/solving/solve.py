@@ -175,10 +175,12 @@ def solve_task(
         )
     else:
         solution = _solve_chunks(solver, task, steps, base_mean, dtype, parameters, threads)
-        if ranks:
+        if ranks and solution.threshold is None:
             solution.outlier_share, solution.share_interval = _estimate(task, threads)
     share = solution.outlier_share if ranks else outlier_share
-    if threshold is None:
+    if threshold is None and solution.threshold is not None and is_auto(outlier_share):
+        limits = solution.threshold
+    elif threshold is None:
         limits = decide.threshold(solution.outlier_scores, solver.info.score, share)
     else:
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
@@ -322,6 +324,7 @@ def _join(parts: list[Solution]) -> Solution:
         join([s.history for s in parts]),
         None if parts[0].share_interval is None else np.concatenate([s.share_interval for s in parts]),
         parts[0].is_calibrated,
+        threshold=join([s.threshold for s in parts]),
     )
 
 

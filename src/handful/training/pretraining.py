@@ -30,7 +30,9 @@ from handful.features import FeatureTable
 from handful.training import checkpoint
 from handful.training.checkpoint import Checkpoint
 from handful.training.datasets import PictureSet
-from handful.training.heads import HEADS, check_classes, check_heads, learn_base
+from handful.training.heads.learned_base import DEFAULT_HEADS, learn_base
+from handful.training.heads.school import check_classes
+from handful.training.heads.table import check_heads
 from handful.training.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
 from handful.training.model_card import write_card
 from handful.training.settings import AUTO, BFLOAT16, FLOAT32, Settings
@@ -44,6 +46,7 @@ MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknow
 CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
 MEAN_SAMPLE_PICTURES = 2000  # base pictures for the mean feature during training; at the end all pictures are used
 SAVE_EVERY_S = 60.0
+HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, which is the last part of a training
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def pretrain(
     device: str = AUTO,
     save_every: float = SAVE_EVERY_S,
     track: str = AUTO,
-    heads: Sequence[str] = HEADS,
+    heads: Sequence[str] = DEFAULT_HEADS,
     command: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, total: None,
     on_epoch: Callable[[dict[str, Any]], object] = lambda row: None,
@@ -241,9 +244,11 @@ def _finish(
         validation=others,
         heads=heads,
         seed=settings.seed,
+        checkpoint=folder / HEADS_CHECKPOINT,
         progress=lambda done, total: progress("heads", done, total),
     )
     base.save(files["base"])
+    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
     versions = {"handful": handful.__version__, "torch": torch.__version__, "Python": python_version()}
     data = {
         "name": pictures.name, "pictures": len(learning.pixels), "classes": learner.n_classes,

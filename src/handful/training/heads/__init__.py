@@ -1,0 +1,5 @@
+"""Heads of methods, learned on tasks of base classes: `learn_base` makes a `handful.Base` from features."""
+
+from handful.training.heads.learned_base import learn_base
+
+__all__ = ["learn_base"]

@@ -1,0 +1,111 @@
+"""What base classes teach: their mean, the heads of methods, and a sample of the items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.core.base import Base
+from handful.features import FeatureTable
+from handful.solving.solve import versions
+from handful.training.heads.learning_file import LearningFile
+from handful.training.heads.school import Progress, School
+from handful.training.heads.table import HEADS, check_heads
+from handful.utils.extras import TORCH, need
+
+DEFAULT_HEADS = tuple(HEADS)
+
+
+def learn_base(
+    features: FeatureTable,
+    *,
+    validation: FeatureTable | None = None,
+    heads: Sequence[str] = DEFAULT_HEADS,
+    negatives: int = 1000,
+    episodes: int = 20_000,
+    ways: int = 5,
+    shots: Sequence[int] = (1, 5),
+    order: int = 2,
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Base:
+    """Learn from base classes what methods need: the mean of their features, heads, and a sample of the items.
+
+    Parameters
+    ----------
+    features : FeatureTable
+        Features of the base classes, with labels.
+    validation : FeatureTable, optional
+        Classes to hold out instead of base classes. Best are classes on which the backbone was not trained.
+    heads : sequence of str
+        Names of heads, as `handful base --help` lists them; an empty sequence needs no torch.
+    negatives : int
+        The largest number of items to keep.
+    episodes : int
+        The largest number of tasks from which a head learns.
+    ways, shots : int, sequence of int
+        The known classes of these tasks, and the examples of each class.
+    order : {1, 2}
+        For heads with an inner descent (OOD-MAML, FROB): 2 follows the gradient through the inner steps, 1 takes their
+        gradients as constants, which is faster.
+    seed : int
+        The same seed gives the same base.
+    checkpoint : path, optional
+        A file that keeps the state. If a call is killed, the same call continues from it and ends with the same base.
+        Remove it when the base is saved.
+    progress : callable, optional
+        Called with the number of tasks learned from and of all tasks, for all heads together.
+
+    Returns
+    -------
+    Base
+        Its `about` holds the accuracy and AUROC on the held-out classes, before and after learning.
+    """
+    check_heads(heads)
+    if order not in (1, 2):
+        raise ValueError(f"the order is {order}: give 1 or 2")
+    if heads:
+        features = features.labelled()
+        validation = None if validation is None else validation.labelled()
+    mean = features.mean
+    about: dict[str, Any] = {
+        "name": features.name, "classes": len(features.classes), "items": len(features), "seed": seed,
+        "episodes": episodes, "ways": ways, "shots": list(shots), "versions": dict(versions()), "heads": {},
+    }  # fmt: skip
+    learned = {}
+    if heads:
+        if any(HEADS[name].loss is not None for name in heads):
+            about["versions"]["torch"] = need("torch", "learning heads", TORCH).__version__
+        school = School(features, validation, mean, ways, shots, seed, order)
+        about |= {"held_out": school.held_out, "ways": school.ways}
+        digests = [None if table is None else _digest(table) for table in (features, validation)]
+        made_from = {"features": digests, "order": order} | {k: about[k] for k in ("seed", "episodes", "ways", "shots")}
+        file = LearningFile(None if checkpoint is None else Path(checkpoint), made_from)
+        names = list(dict.fromkeys(heads))
+        for i, name in enumerate(names):
+            if name not in file.finished:
+                report = partial(_report, progress, i, len(names), episodes)
+                file.finish(name, *school.learn(name, HEADS[name], episodes, file, report))
+            learned[name], about["heads"][name] = file.finished[name]
+    negative_rows = np.random.default_rng([seed, 1]).permutation(len(features))[: max(0, negatives)]
+    sample = features.features[negative_rows].astype(np.float32) if len(negative_rows) else None
+    return Base(mean, learned, sample, about)
+
+
+def _report(progress: Progress | None, before: int, count: int, episodes: int, done: int, total: int) -> None:
+    """Report the progress of all heads together: each counts as many tasks."""
+    if progress is not None:
+        progress(before * episodes + episodes * done // total, count * episodes)
+
+
+def _digest(table: FeatureTable) -> str:
+    """Return a digest of the features and labels."""
+    hasher = blake2b(np.ascontiguousarray(table.features).data, digest_size=16)
+    hasher.update("\0".join(map(str, table.need_labels())).encode())
+    return hasher.hexdigest()

@@ -1,0 +1,216 @@
+"""Learning on tasks that are drawn from base classes.
+
+A step draws many tasks of random base classes, scores them with the functions that the method itself uses, and follows
+the gradient of the loss. Some base classes are held out, and tasks of these choose the best step. The start is one of
+the choices: a head that learns nothing useful stays there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from handful.core.arrays import softmax, unit
+from handful.core.metrics import figures
+from handful.features import FeatureTable
+from handful.training.heads.head import Arrays, BaseItems, Head
+from handful.training.heads.learning_file import MOMENTS, LearningFile, Lesson
+from handful.training.task_rows import Drawer, Tasks
+from handful.utils.extras import TORCH, need
+
+HELD_OUT_SHARE = 0.25  # of the classes
+QUERIES = 15  # of each class in a task, if there are enough items
+OUTLIER_WAYS = 5
+EXAM_TASKS = 100  # tasks of held-out classes for each number of shots
+EXAMS = 20  # number of exams; more often at first, because a head with few classes is soon past its best
+PATIENCE_FACTOR = 4  # stop after this many times the best step, but not before an eighth of all steps
+HEAT_FACTORS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # unknowns are told best at a higher temperature than classes
+START, LEARNING = 3, 4  # streams of random numbers
+
+Progress = Callable[[int, int], object]  # called with the number of tasks learned from, and of all tasks
+
+
+class School:
+    """Tasks of base classes: most of them to learn from, some for exams.
+
+    Parameters
+    ----------
+    features : FeatureTable
+        Features of the base classes, with labels.
+    validation : FeatureTable or None
+        Classes to hold out instead of base classes.
+    mean : array [D]
+        What is subtracted from features before they are scaled to length 1.
+    ways, shots : int, sequence of int
+        The known classes of the tasks, and the examples of each class.
+    seed : int
+        The same seed gives the same heads.
+    order : int
+        1: heads with an inner descent take the gradients of its steps as constants. 2: they do not.
+    """
+
+    def __init__(
+        self,
+        features: FeatureTable,
+        validation: FeatureTable | None,
+        mean: np.ndarray,
+        ways: int,
+        shots: Sequence[int],
+        seed: int,
+        order: int = 2,
+    ):
+        self.seed, self.shots, self.order = seed, tuple(shots), order
+        codes, usable = _usable(features.need_labels(), max(self.shots))
+        items, examined = features.features, codes
+        if validation is None:
+            self.ways = _ways(ways, len(usable), None, features.name, max(shots))
+            fewest = (
+                2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1
+            )  # as many unknown classes, if possible
+            held_out_count = max(fewest, int(HELD_OUT_SHARE * len(usable)))
+            order_of_classes = np.random.default_rng([seed, 0]).permutation(usable)
+            base_classes, held_out_classes = order_of_classes[held_out_count:], order_of_classes[:held_out_count]
+        else:
+            other_codes, held_out_classes = _usable(validation.need_labels(), max(self.shots))
+            self.ways, base_classes = _ways(ways, len(usable), len(held_out_classes), features.name, max(shots)), usable
+            items = np.concatenate([items, validation.features])
+            absent = np.full(len(other_codes), -1)
+            codes, examined = np.concatenate([codes, absent]), np.concatenate([np.full(len(codes), -1), other_codes])
+        self.held_out = len(held_out_classes)
+        self.items = BaseItems(
+            unit(items.astype(np.float32, copy=False) - mean),
+            np.where(np.isin(codes, base_classes), codes, -1), base_classes, self.shots, self.ways,
+        )  # fmt: skip
+        self.drawer = Drawer(codes, base_classes, self.ways, OUTLIER_WAYS, QUERIES)
+        exam = Drawer(examined, held_out_classes, self.ways, OUTLIER_WAYS, QUERIES)
+        rng = np.random.default_rng([seed, 2])
+        self.exams = [exam.draw(rng, EXAM_TASKS, n) for n in self.shots]
+
+    def learn(
+        self, name: str, head: Head, episodes: int, file: LearningFile, progress: Progress
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Return the arrays of the best step, and the figures on the held-out classes before and after learning."""
+        steps = max(1, episodes // head.tasks_per_step) if head.loss is not None else 0
+        lesson = file.lesson_of(name)
+        if not lesson.arrays:
+            arrays = head.start(self.items, np.random.default_rng([self.seed, START]))
+            now = {key: np.asarray(value, np.float32) for key, value in arrays.items()}
+            lesson.before = lesson.best = self.examine(head, now)
+            zeros = {part: {key: np.zeros_like(value) for key, value in now.items()} for part in MOMENTS}
+            lesson.arrays = {"now": now, "best": _cooled(head, now, lesson.best), **zeros}
+        if head.loss is not None:
+            self._descend(head, lesson, steps, file, progress)
+        progress(1, 1)
+        report = {"step": lesson.best_step, "steps": lesson.step, "before": lesson.before, "after": lesson.best}
+        return lesson.arrays["best"], report
+
+    def _descend(self, head: Head, lesson: Lesson, steps: int, file: LearningFile, progress: Progress) -> None:
+        """Follow the gradient from where the lesson is, and keep the best step."""
+        torch = need("torch", "learning heads", TORCH)
+        items = torch.from_numpy(self.items.features)
+        highest, batch = head.learning_rate(self.items.dimension), head.tasks_per_step
+        arrays = {key: torch.tensor(value, requires_grad=True) for key, value in lesson.arrays["now"].items()}
+        adam = torch.optim.Adam(list(arrays.values()), lr=highest)
+        if lesson.step:
+            for key, array in arrays.items():
+                first, second = (torch.tensor(lesson.arrays[part][key]) for part in MOMENTS)
+                adam.state[array] = {"step": torch.tensor(float(lesson.step)), "exp_avg": first, "exp_avg_sq": second}
+
+        def keep() -> None:
+            """Copy the state of torch into the lesson."""
+            lesson.arrays["now"] = _copied(arrays)
+            for part, name in zip(MOMENTS, ("exp_avg", "exp_avg_sq"), strict=True):
+                lesson.arrays[part] = _copied({key: adam.state[array][name] for key, array in arrays.items()})
+
+        exam_steps = set(np.geomspace(min(5, steps), steps, EXAMS).round().astype(int).tolist())
+        while lesson.step < steps and not self._is_past_its_best(lesson, steps, exam_steps):
+            rng = np.random.default_rng([self.seed, LEARNING, lesson.step])
+            for group in adam.param_groups:
+                group["lr"] = highest * (1 + math.cos(math.pi * lesson.step / steps)) / 2
+            loss = self.loss(head, arrays, items, self.drawer.draw(rng, batch, int(rng.choice(self.shots))))
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            lesson.step += 1
+            progress(lesson.step * batch, steps * batch)
+            if lesson.step in exam_steps:
+                now = _copied(arrays)
+                result = self.examine(head, now)
+                better = result["accuracy"] + result["auroc"] > lesson.best["accuracy"] + lesson.best["auroc"]
+                if better and result["accuracy"] >= lesson.before["accuracy"]:
+                    lesson.best, lesson.best_step = result, lesson.step
+                    lesson.arrays["best"] = _cooled(head, now, result)
+            if file.is_due:
+                keep()
+                file.save()
+
+    @staticmethod
+    def _is_past_its_best(lesson: Lesson, steps: int, exam_steps: set[int]) -> bool:
+        return lesson.step in exam_steps and lesson.step >= max(PATIENCE_FACTOR * lesson.best_step, steps // 8)
+
+    def loss(self, head: Head, arrays: Mapping[str, Any], items: Any, tasks: Tasks) -> Any:
+        """Return a head's loss on tasks."""
+        assert head.loss is not None
+        score = head.score_first_order if self.order == 1 and head.score_first_order is not None else head.score
+        return head.loss(
+            score(arrays, items[tasks.support], tasks.labels, items[tasks.query]), tasks.known, tasks.truth
+        )
+
+    def examine(self, head: Head, arrays: Arrays) -> dict[str, float]:
+        """Return accuracy and AUROC, in percent, on the held-out classes, and the heat with the best AUROC."""
+        heats = (1.0,) if head.cooler is None else HEAT_FACTORS
+        results_by_heat: dict[float, list[dict[str, np.ndarray]]] = {heat: [] for heat in heats}
+        items = self.items.features
+        for tasks in self.exams:
+            logits, outlier_scores = head.score(arrays, items[tasks.support], tasks.labels, items[tasks.query])
+            for heat in heats:
+                p = softmax(logits / heat)
+                scores = -p.max(axis=-1) if outlier_scores is None else outlier_scores
+                results_by_heat[heat].append(figures(p, scores, tasks.truth))
+        means = [
+            {"heat": heat} | {name: 100 * float(np.mean([f[name] for f in results])) for name in ("accuracy", "auroc")}
+            for heat, results in results_by_heat.items()
+        ]
+        return max(means, key=lambda result: result["auroc"])
+
+
+def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, shots: int = 5) -> None:
+    """Raise ValueError if no head can be learned on these classes: before a long training, not after it."""
+    other_classes = None if others is None else len(_usable(others, shots)[1])
+    _ways(ways, len(_usable(labels, shots)[1]), other_classes, name, shots)
+
+
+def _ways(max_ways: int, usable: int, others: int | None, name: str, shots: int) -> int:
+    """Return the number of known classes of a task. At least one class must be left as unknown."""
+    ways = min(max_ways, usable // 2 - 1 if others is None else min(usable, others) - 1)
+    if ways < 2:
+        needed = (
+            "6 or more" if others is None else f"3 or more, and as many for validation, of which there are {others}"
+        )
+        raise ValueError(
+            f"{name} has {usable} classes of more than {shots} items, and a head needs {needed} to learn from: give "
+            "more base classes, or leave the heads out (--heads none)"
+        )
+    return ways
+
+
+def _usable(labels: np.ndarray, shots: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class of each item as a number, and the classes that have more than `shots` items."""
+    codes = np.unique(labels, return_inverse=True)[1]
+    return codes, np.flatnonzero(np.bincount(codes) > shots)
+
+
+def _copied(tensors: Mapping[str, Any]) -> Arrays:
+    return {key: value.detach().numpy().copy() for key, value in tensors.items()}
+
+
+def _cooled(head: Head, arrays: Arrays, measured: Mapping[str, float]) -> Arrays:
+    """Return a copy of the arrays, with the heat included in the temperature."""
+    copies = {key: value.copy() for key, value in arrays.items()}
+    if head.cooler is None:
+        return copies
+    name, sign = head.cooler
+    return copies | {name: copies[name] + np.float32(sign * np.log(measured["heat"]))}

@@ -1,0 +1,20 @@
+"""The heads that can be learned, by the name that `handful base --heads` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from handful.training.heads import feat, peeler
+from handful.training.heads.head import Head
+
+HEADS: dict[str, Head] = {
+    "feat": feat.HEAD,
+    "peeler": peeler.HEAD,
+}
+
+
+def check_heads(names: Sequence[str]) -> None:
+    """Raise ValueError listing the heads that can be learned if a name is not one of them."""
+    for name in names:
+        if name not in HEADS:
+            raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")
