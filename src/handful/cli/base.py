@@ -37,6 +37,7 @@ def base(
     negatives: Annotated[int, typer.Option(min=0, help="How many of the items to keep, for POODLE.")] = 1000,
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks a head learns from, at most.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the tasks, the start and the held-out classes.")] = 0,
+    save_every: Annotated[float, typer.Option(min=0.0, help="Seconds between two writings of the state.")] = 10.0,
     *,
     table: TableOptions,
     as_json: Json = False,
@@ -69,6 +70,7 @@ def base(
             order=order,
             seed=seed,
             checkpoint=checkpoint,
+            save_every=save_every,
             progress=partial(progress, "learning"),
         )
     learned.save(output)

@@ -13,7 +13,7 @@ import numpy as np
 from handful.core.base import Base
 from handful.features import FeatureTable
 from handful.solving.solve import versions
-from handful.training.heads.learning_file import LearningFile
+from handful.training.heads.learning_file import SAVE_EVERY_S, LearningFile
 from handful.training.heads.school import Progress, School
 from handful.training.heads.table import HEADS, check_heads
 from handful.utils.extras import TORCH, need
@@ -33,6 +33,7 @@ def learn_base(
     order: int = 2,
     seed: int = 0,
     checkpoint: str | Path | None = None,
+    save_every: float = SAVE_EVERY_S,
     progress: Progress | None = None,
 ) -> Base:
     """Learn from base classes what methods need: the mean of their features, heads, and a sample of the items.
@@ -59,6 +60,8 @@ def learn_base(
     checkpoint : path, optional
         A file that keeps the state. If a call is killed, the same call continues from it and ends with the same base.
         Remove it when the base is saved.
+    save_every : float
+        Seconds between two writings of that file.
     progress : callable, optional
         Called with the number of tasks learned from and of all tasks, for all heads together.
 
@@ -86,7 +89,7 @@ def learn_base(
         about |= {"held_out": school.held_out, "ways": school.ways}
         digests = [None if table is None else _digest(table) for table in (features, validation)]
         made_from = {"features": digests, "order": order} | {k: about[k] for k in ("seed", "episodes", "ways", "shots")}
-        file = LearningFile(None if checkpoint is None else Path(checkpoint), made_from)
+        file = LearningFile(None if checkpoint is None else Path(checkpoint), made_from, save_every)
         names = list(dict.fromkeys(heads))
         for i, name in enumerate(names):
             if name not in file.finished:

@@ -44,11 +44,13 @@ class LearningFile:
     path : Path or None
         The file.
     made_from : dict
-        What decides the result, as plain data. A file that was made from anything else is not used.
+        What decides the result, as plain data. A file that was made from anything else is refused.
+    save_every : float
+        Seconds between two writings.
     """
 
-    def __init__(self, path: Path | None, made_from: dict[str, Any]) -> None:
-        self.path, self.made_from, self.saved = path, made_from, time.monotonic()
+    def __init__(self, path: Path | None, made_from: dict[str, Any], save_every: float = SAVE_EVERY_S) -> None:
+        self.path, self.made_from, self.save_every, self.saved = path, made_from, save_every, time.monotonic()
         self.finished: dict[str, tuple[Arrays, dict[str, Any]]] = {}
         self.lesson: Lesson | None = None
         if path is not None and path.is_file():
@@ -66,8 +68,9 @@ class LearningFile:
                 self.finished[name] = _of(arrays, f"finished/{name}/"), report
             if header["lesson"] is not None:
                 parts = {part: _of(arrays, f"{part}/") for part in PARTS}
-                if any(parts[part].keys() != parts["now"].keys() for part in PARTS):
-                    raise KeyError("an array")
+                shapes = [{name: array.shape for name, array in parts[part].items()} for part in PARTS]
+                if not shapes[0] or any(others != shapes[0] for others in shapes):
+                    raise KeyError("an array of the lesson")
                 self.lesson = Lesson(**header["lesson"], arrays=parts)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{str(path)!r} is damaged ({error!r}): remove it to start again") from None
@@ -81,7 +84,7 @@ class LearningFile:
     @property
     def is_due(self) -> bool:
         """Whether the file is to be written, and the last time was long enough ago."""
-        return self.path is not None and time.monotonic() - self.saved >= SAVE_EVERY_S
+        return self.path is not None and time.monotonic() - self.saved >= self.save_every
 
     def save(self) -> None:
         """Write the file."""
