@@ -38,7 +38,8 @@ from handful.training.heads.table import HEADS
 METHODS = (
     "auto", "eol", "kdo", "eol_kdo", "oslo", "ostim", "soft_kmeans", "tim_gd", "pt_map", "bdcspn", "laplacianshot",
     "transclip", "flowr", "meta_bce", "ood_maml", "frob", "conformal", "snatcher_f", "feat", "peeler", "poodle",
-    "proser", "rpl", "relative_mahalanobis", "gda", "gda_clip", "openmax:weibull=false", "finetune", "simpleshot", "knn",
+    "proser", "rpl", "relative_mahalanobis", "gda", "gda_clip", "openmax:weibull=false", "finetune", "simpleshot",
+    "knn",
 )  # fmt: skip
 DOMAINS = ("banking77", "esc50_birdnet", "pokemon")
 FEW_EPISODES = 640  # with --quick
