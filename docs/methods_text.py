@@ -451,10 +451,10 @@ TEXT = {
         """
         Fits a mixture of Gaussians, one for each class, to examples and pile together. The examples keep their labels
         and have the weight `gamma`; each item's nearest `neighbours` in the pile vote on its class. The paper starts
-        from CLIP's texts; without them one variance for all features is safer than its diagonal, and a `shrinkage` of 0
-        gives the diagonal back. Accuracy is close to LaplacianShot's. Its outlier score, a low density of the mixture,
-        ranks unknowns better than GDA where at least half of the pile is unknown. Where few items are unknown it ranks
-        them worse than GDA, and all the more with one example of each class.
+        from CLIP's texts; without them one variance for all features is safer than its diagonal, which is a `shrinkage`
+        of 0. Accuracy is close to LaplacianShot's. Its outlier score, a low density of the mixture, ranks unknowns
+        better than GDA where at least half of the pile is unknown, and worse where few items are. Most of this
+        difference comes from centring by the task's own mean: GDA with that `preparation` comes close.
         """,
         r"""
         l_{ij} &= -\tfrac{\tau}{2D} (z_i - c_j)^\top \Sigma^{-1} (z_i - c_j), \qquad
