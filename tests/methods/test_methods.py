@@ -829,7 +829,7 @@ def fitted(name, pile):
 
 
 # Those whose items of the pile do not vote for themselves give a little other an answer to the same item as a new one.
-@pytest.mark.parametrize("name", methods(but=["laplacianshot", "kdo", "eol_kdo"]))
+@pytest.mark.parametrize("name", methods(but=["laplacianshot", "transclip", "kdo", "eol_kdo"]))
 def test_predict_on_the_pile_gives_what_fit_said_of_it(pile, name):
     X = pile[0][:24]
     model = fitted(name, pile)

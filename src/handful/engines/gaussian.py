@@ -10,6 +10,13 @@ This lambda is the oracle approximating shrinkage of Chen, Wiesel, Eldar and Her
 Covariance Estimation", 2010), as scikit-learn computes it. Where S < D, distances need no matrix of D x D (Woodbury)::
 
     z^T Sigma^-1 z = (|z|^2 - (R z)^T (c I + R R^T)^-1 R z) / (lambda mu),    c = S lambda mu / (1 - lambda)
+
+`Gaussian.fit_ridge` has another estimate, the empirical Bayes one of Kubokawa and Srivastava ("Estimation of the
+Precision Matrix of a Singular Wishart Distribution and its Application in High-Dimensional Data", 2008)::
+
+    Sigma = (R^T R + c I) / D,    c = tr R^T R / (S - 1)
+
+Its distances are those of the same equation, with c / D in the place of lambda mu.
 """
 
 from __future__ import annotations
@@ -34,9 +41,9 @@ class Gaussian:
     residuals : array [B, S, D]
         The examples less their means, R.
     floor : array [B, 1, 1]
-        lambda mu, the variance in directions in which no example differs from its mean.
+        lambda mu or c / D, the variance in directions in which no example differs from its mean.
     ridge : array [B, 1, 1]
-        c of the equation above.
+        c of the equations above.
     """
 
     residuals: Array
@@ -85,6 +92,36 @@ class Gaussian:
             mu, weight = xp.where(is_flat, spread, mu), xp.where(is_flat, most, weight)
         floor = at_least(weight * mu, FLOOR)
         return cls(residuals, floor, n * floor / (1 - weight))
+
+    @classmethod
+    def fit_ridge(cls, residuals: Array, spread: Array) -> Gaussian:
+        """Fit it to the examples less their means, with the ridge of Kubokawa and Srivastava.
+
+        Parameters
+        ----------
+        residuals : array [B, S, D]
+            The examples less their means.
+        spread : array [B, 1, 1]
+            The variance where all residuals are 0, as with one example of each class. Then Sigma is this times I.
+
+        Returns
+        -------
+        Gaussian
+            The covariance of each task.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> gaussian = Gaussian.fit_ridge(np.array([[[1.0, 0.0], [-1.0, 0.0]]]), np.ones((1, 1, 1)))  # c is 2
+        >>> gaussian.distances(np.array([[[2.0, 0.0], [0.0, 2.0]]]), np.zeros((1, 1, 2)))  # 4 / (4 / 2), 4 / (2 / 2)
+        array([[[2.],
+                [4.]]])
+        """
+        xp = array_namespace(residuals)
+        n, d = residuals.shape[-2:]
+        floor = xp.sum(residuals * residuals, axis=(1, 2))[:, None, None] / (max(n - 1, 1) * d)
+        floor = at_least(xp.where(floor <= MIN_PART * spread, spread, floor), FLOOR)
+        return cls(residuals, floor, d * floor)
 
     def distances(self, items: Array, means: Array) -> Array:
         """Squared Mahalanobis distances of items [B, M, D] to means [B, N, D]: [B, M, N]."""

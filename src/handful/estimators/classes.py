@@ -9,6 +9,7 @@ EOLKDO = estimator_class("eol_kdo")
 FEAT = estimator_class("feat")
 Finetune = estimator_class("finetune")
 GDA = estimator_class("gda")
+GDACLIP = estimator_class("gda_clip")
 IForest = estimator_class("iforest")
 KDO = estimator_class("kdo")
 KNN = estimator_class("knn")
@@ -28,6 +29,7 @@ SimpleShot = estimator_class("simpleshot")
 SnaTCHerF = estimator_class("snatcher_f")
 SoftKMeans = estimator_class("soft_kmeans")
 TIMGD = estimator_class("tim_gd")
+TransCLIP = estimator_class("transclip")
 
 __all__ = [
     "BDCSPN",
@@ -36,6 +38,7 @@ __all__ = [
     "EOLKDO",
     "FEAT",
     "GDA",
+    "GDACLIP",
     "KDO",
     "KNN",
     "OCSVM",
@@ -56,4 +59,5 @@ __all__ = [
     "SimpleShot",
     "SnaTCHerF",
     "SoftKMeans",
+    "TransCLIP",
 ]

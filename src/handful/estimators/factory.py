@@ -29,6 +29,7 @@ ROUNDING = "single precision: a few 1e-7 where 1e-7 is asked, on some processors
 EXPECTED_OF_METHOD = {
     "eol_kdo": dict.fromkeys(ORDER_CHECKS, ROUNDING),
     "gda": dict.fromkeys(ORDER_CHECKS, ROUNDING),
+    "gda_clip": dict.fromkeys(ORDER_CHECKS, ROUNDING),
     "kdo": {
         "check_classifiers_train": "without a pile it calls 3 of the 200 examples themselves unknown",
         **dict.fromkeys(ORDER_CHECKS, ROUNDING),
@@ -37,6 +38,7 @@ EXPECTED_OF_METHOD = {
     "pt_map": {"check_classifiers_train": "its power step cuts off negative features; embeddings have none"},
     "relative_mahalanobis": dict.fromkeys(ORDER_CHECKS, ROUNDING),
     "soft_kmeans": dict.fromkeys(ORDER_CHECKS, ROUNDING),
+    "transclip": dict.fromkeys(ORDER_CHECKS, ROUNDING),
 }
 
 

@@ -66,10 +66,16 @@ def gda(support: Array, labels: Array, query: Array, *, shrinkage: float | None 
 
 def class_distances(support: Array, labels: Array, query: Array, shrinkage: float | None) -> Array:
     """Squared Mahalanobis distances of the queries to the classes, [B, Q, N]."""
+    means, residuals, spread = around_means(support, labels)
+    return Gaussian.fit(residuals, shrinkage, spread).distances(query, means)
+
+
+def around_means(support: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """The class means [B, N, D], the examples less their means [B, S, D], and half of the variance of all [B, 1, 1]."""
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)
     means = class_means(support, onehot)
     around = support - xp.mean(support, axis=1, keepdims=True)
     spread = xp.mean(around * around, axis=(1, 2))[:, None, None] / 2
     spread = xp.where(spread > FLOOR, spread, xp.ones_like(spread))  # all examples are one point
-    return Gaussian.fit(support - onehot @ means, shrinkage, spread).distances(query, means)
+    return means, support - onehot @ means, spread

@@ -51,7 +51,7 @@ def _relative_distances(items: Array, pile: Array) -> Array:
     return distances
 
 
-def _graph(distances: Array, k: int) -> Array:
+def neighbour_graph(distances: Array, k: int) -> Array:
     """W [B, M, Q]: 1 at the k smallest values of each row, the first among equals. It overwrites `distances`.
 
     This takes k passes over each row. A sort would spend most of its time on the order of all other values.
@@ -68,7 +68,7 @@ def _graph(distances: Array, k: int) -> Array:
     return distances
 
 
-def _votes(w: Array, y: Array) -> Array:
+def sum_votes(w: Array, y: Array) -> Array:
     """W Y: the sum of the neighbours' rows, [B, M, Q] and [B, Q, N] to [B, M, N]."""
     return products(w, array_namespace(y).matrix_transpose(y))
 
@@ -80,8 +80,8 @@ def score_new(
     a = squared_distances(items, state["prototypes"])
     y = softmax(-a)
     if state["pile"].shape[1]:
-        w = _graph(_relative_distances(items, state["pile"]), neighbours)
-        y = softmax(-a + strength * _votes(w, state["assignments"]))
+        w = neighbour_graph(_relative_distances(items, state["pile"]), neighbours)
+        y = softmax(-a + strength * sum_votes(w, state["assignments"]))
     return y, maxprob(y)
 
 
@@ -133,13 +133,13 @@ def laplacianshot(
     if query.shape[1] > 1:
         distances, item = _relative_distances(query, query), xp.arange(query.shape[1])
         distances[:, item, item] = xp.inf  # no item is its own neighbour
-        w = _graph(distances, min(neighbours, query.shape[1] - 1))
-        votes = strength * _votes(w, y)
+        w = neighbour_graph(distances, min(neighbours, query.shape[1] - 1))
+        votes = strength * sum_votes(w, y)
         energy = active = None
         for i in range(rounds):
             next_y = softmax(-a + votes)
             y = next_y if active is None else xp.where(active[:, None, None], next_y, y)  # a settled task stays
-            votes = strength * _votes(w, y)
+            votes = strength * sum_votes(w, y)
             next_energy = xp.sum(y * (xp.log(at_least(y, 1e-20)) + a - votes), axis=(1, 2))
             if i > 1:
                 settled = xp.abs(next_energy - energy) <= ENERGY_TOLERANCE * xp.abs(energy)
