@@ -322,6 +322,29 @@ TEXT = {
             \qquad \text{over } g, W_1, W_2 \text{, on tasks of base classes}
         """,
     ),
+    "frob": Words(
+        "Few-shot robust rejection at a learned boundary",
+        """
+        Generates samples at the boundary of each class and trains a classifier with one output more, rejection, which
+        should get them and your examples of no class, if you have any. Offsets, radius and step sizes of the boundary
+        were learned on tasks of base classes, so a few gradient `steps` suffice. It needs a `base` with that head. Of
+        the inductive methods it gives probabilities of unknown, not only a rank, though for piles that are unknown by
+        half, as the tasks were from which it learned. Classes and ranking gain about a point over SimpleShot and kNN.
+        The paper generates pictures and trains a whole network.
+        """,
+        r"""
+        x_{jm} &= \mathrm{L2} \left( \mathrm{L2}(c_j) + \tfrac{\rho}{\sqrt{D}}\, g_m \right), \qquad
+            m = 1 \ldots M \\
+        l_{ij} &= \tau \cos(z_i, w_j), \qquad l_{i0} = r + \tau\, v \cdot z_i, \qquad
+            P_i = \mathrm{softmax}(l_{i1} \ldots l_{iN}, l_{i0}) \\
+        \mathrm{loss} &= -\mathrm{mean}_S\, \log P_{iy} - \lambda_b\, \mathrm{mean}_{jm}\, \log P_0(x_{jm})
+            - \lambda_e\, \mathrm{mean}_u\, \log P_0(u) \qquad \text{by gradient steps over } w, v, r \\
+        w_j &= c_j, \quad v = 0, \quad r = \tau\, \theta\, \frac{m}{\sqrt{m + (1 - m) / s}} + \log N \qquad
+            \text{at the start, with } s \text{ examples per class} \\
+        p_{ij} &= P_{ij}, \qquad o_i = P_{i0}, \qquad g, \rho, \tau, \lambda_b, m, \theta \text{ and the step sizes
+            learned on tasks of base classes}
+        """,
+    ),
     "rpl": Words(
         "Reciprocal Point Learning",
         """
