@@ -125,7 +125,7 @@ class Base:
     def __repr__(self) -> str:
         """Holds the mark, as keys of stored results are made of it."""
         classes = f"{self.about['classes']} classes, " if "classes" in self.about else ""
-        heads = " and ".join(self.heads) or "no heads"
+        heads = " and ".join(sorted(self.heads)) or "no heads"  # a file has them in its own order
         count = "no" if self.negatives is None else len(self.negatives)
         name = self.about.get("name", "?")
         return f"<Base {name}: {classes}{self.dimension} features, {heads}, {count} negatives, {self.mark[:16]}>"

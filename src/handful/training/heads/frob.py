@@ -17,7 +17,7 @@ QUANTILE = 0.99  # of the base items of a class, which lie inside the initial ra
 MIN_COSINE = 0.1  # of an item that sets the radius
 THRESHOLD = 0.6  # initial threshold, in units of the expected cosine
 RATES = {"prototypes": 0.05, "rejection": 0.05, "reject": 0.05}  # initial step sizes
-LEARNING_RATE = 0.01
+LEARNING_RATE = 0.03
 
 
 def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
