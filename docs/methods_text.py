@@ -330,7 +330,7 @@ TEXT = {
         were learned on tasks of base classes, so a few gradient `steps` suffice. It needs a `base` with that head. Of
         the inductive methods it gives probabilities of unknown, not only a rank, though for piles that are unknown by
         half, as the tasks were from which it learned. Classes and ranking gain about a point over SimpleShot and kNN.
-        The paper generates pictures and trains a whole network.
+        The paper works on pictures and trains networks; here features are fixed.
         """,
         r"""
         x_{jm} &= \mathrm{L2} \left( \mathrm{L2}(c_j) + \tfrac{\rho}{\sqrt{D}}\, g_m \right), \qquad

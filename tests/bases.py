@@ -30,7 +30,7 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "threshold": np.array([0.6]),
         "log_rate_prototypes": np.log([0.1]),
         "log_rate_rejection": np.log([0.05]),
-        "log_rate_reject": np.log([0.2]),
+        "log_rate_bias": np.log([0.2]),
     }
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension

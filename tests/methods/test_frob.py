@@ -88,7 +88,7 @@ def trained_by_autograd(task, arrays, steps, lambda_boundary, unknown=None, lamb
     m = np.exp(arrays["log_cosine"][0])
     expected = m / np.sqrt(m + (1 - m) * ways / len(labels))
     state = [w, torch.zeros(D, dtype=w.dtype), torch.tensor(tau * arrays["threshold"][0] * expected + np.log(ways))]
-    rates = [np.exp(arrays[f"log_rate_{name}"][0]) for name in ("prototypes", "rejection", "reject")]
+    rates = [np.exp(arrays[f"log_rate_{name}"][0]) for name in ("prototypes", "rejection", "bias")]
 
     def log_p(x, w, v, r):
         cosines = (x / x.norm(dim=1, keepdim=True)) @ (w / w.norm(dim=1, keepdim=True)).T
@@ -119,7 +119,7 @@ def test_the_steps_are_those_of_autograd_on_the_loss(task, weight, count):
         w, v, r = trained_by_autograd([x[i] for x in task], arrays, 6, weight, given, 0.4)
         np.testing.assert_allclose(state["prototypes"][i], w, atol=1e-10)
         np.testing.assert_allclose(state["rejection"][i, 0], v, atol=1e-10)
-        np.testing.assert_allclose(state["reject"][i, 0], r, atol=1e-10)
+        np.testing.assert_allclose(state["bias"][i, 0], r, atol=1e-10)
     assert np.abs(state["rejection"]).max() > 0.01
 
 
@@ -138,11 +138,11 @@ def test_the_slopes_are_those_of_autograd():
     cosines = x @ torch.nn.functional.normalize(w, dim=-1).mT
     l = torch.cat([tau * cosines, tau * x @ v.mT + r[..., None]], -1)
     wanted = torch.autograd.grad(-(targets * torch.log_softmax(l, -1)).sum(), (w, v, r))
-    state = {"prototypes": a, "rejection": b, "reject": r.detach()}
+    state = {"prototypes": a, "rejection": b, "bias": r.detach()}
     found = slopes(state, Items(x, targets).products(), targets, arrays)
     torch.testing.assert_close(found["prototypes"] @ x, wanted[0])
     torch.testing.assert_close(found["rejection"] @ x, wanted[1])
-    torch.testing.assert_close(found["reject"], wanted[2])
+    torch.testing.assert_close(found["bias"], wanted[2])
 
 
 def test_products_are_the_same_whether_items_or_features_are_more():
@@ -181,7 +181,7 @@ def clusters(likeness):
 @pytest.mark.parametrize(("likeness", "tolerance"), [(0.0, 0.01), (0.6, 0.05)])
 def test_exposure_rejects_the_cluster_of_the_examples_of_no_class_and_not_the_known(likeness, tolerance):
     support, labels, query, unknown = clusters(likeness)
-    arrays = head(threshold=0.2, log_lambda=np.log(1e-9), log_rate_reject=np.log(1e-9))
+    arrays = head(threshold=0.2, log_lambda=np.log(1e-9), log_rate_bias=np.log(1e-9))
     before, none, after = (
         frob.frob(support, labels, query, u, base=arrays, steps=30).outlier_scores[0]
         for u in (None, unknown[:, :0], unknown)

@@ -38,7 +38,7 @@ HEADS = {  # axes of the arrays of the heads that are learned here: D features, 
     "peeler": {"inner": "D H", "outer": "H D", "log_precision": "D"},
     "frob": {
         "offsets": "M D", "log_radius": "1", "log_tau": "1", "log_lambda": "1", "log_cosine": "1", "threshold": "1",
-        "log_rate_prototypes": "1", "log_rate_rejection": "1", "log_rate_reject": "1",
+        "log_rate_prototypes": "1", "log_rate_rejection": "1", "log_rate_bias": "1",
     },
 }  # fmt: skip
 HOW = "`handful base FEATURES -o base.safetensors` makes one from features of the backbone's training classes"

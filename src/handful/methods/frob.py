@@ -1,25 +1,28 @@
 """FROB: boundary samples around the classes, and a rejection that is trained against them. Inductive, open-set.
 
 Dionelis, Yaghoobi, Tsaftaris: "FROB: Few-shot ROBust Model for Classification and Out-of-Distribution Detection", 2021.
-A generator gives samples at the boundary of each class. They are examples of no class, as are the outliers that a user
-has, if there are any (few-shot outlier exposure). With c_j the class means of the examples z_i, M offsets g_m and a
-radius rho that were learned on base classes::
+Samples are generated at the boundary of each class and serve as outliers, beside the few real ones (u) that a user may
+have. With c_j the class means of the examples z_i, of length 1::
 
-    x_jm = L2( L2(c_j) + rho g_m )                                  boundary samples of class j
-    l_ij = tau cos(z_i, w_j),    l_i0 = r + tau <v, z_i>            classes and rejection, p_i = softmax(l_i) over N + 1
-    loss = -mean_S log p_iy - lambda_b mean_jm log P(0 | x_jm) - lambda_e mean_U log P(0 | u)
+    x_jm = L2( L2(c_j) + rho / sqrt(D) g_m ),    m = 1 .. M         boundary samples of class j
+    l_ij = tau cos(z_i, w_j),    l_i0 = r + tau <v, z_i>            classes and rejection; P = softmax(l) over N + 1
+    loss = -mean_S log P(y_i | z_i) - lambda_b mean_jm log P(0 | x_jm) - lambda_e mean_u log P(0 | u)
 
-Gradient steps with learned step sizes minimise the loss over w (start: class means), v (start: 0) and r (start:
-learned). With A_ij the slope of the loss by l_ij and ^ for L2-normalised, over all items::
+A few gradient steps minimise the loss. The start, with s examples per class, is SimpleShot with a constant rejection::
 
-    dL/dw_j = tau sum_i A_ij (^z_i - cos(z_i, w_j) ^w_j) / |w_j|,    dL/dv = tau sum_i A_i0 ^z_i,    dL/dr = sum_i A_i0
+    w_j = c_j,    v = 0,    r = tau theta m / sqrt(m + (1 - m) / s) + log N
 
-    p_ij = P(class j and known | q_i),    outlier score o_i = P(0 | q_i)
+If two items of a class have the cosine m, the fraction is that of an item to the mean of s others. With A_ij the slope
+of the loss by l_ij, times the weight of item i, and ^ for L2-normalised, the gradients over all items are::
 
-g, rho, tau, lambda_b, the start of r and the step sizes are learned on tasks of base classes with unknowns, through the
-steps, so that p is right for queries that are no examples. Simplified: the paper generates pictures with a network
-that is trained for each set of normal classes, and trains the whole classifier; here both work on fixed features. The
-linear rejection <v, z> is ours.
+    dL/dw_j = tau sum_i A_ij (z_i - cos(z_i, w_j) ^w_j) / |w_j|,    dL/dv = tau sum_i A_i0 z_i,    dL/dr = sum_i A_i0
+
+All of them are sums of items, and so are w and v: the steps move their coefficients, and take inner products from one
+Gram matrix. In the end p_ij = P(j | q_i) and the outlier score is o_i = P(0 | q_i).
+
+g, rho, tau, lambda_b, theta, m and the three step sizes are learned on tasks of base classes with unknowns, through the
+steps. Simplified: the paper works on pictures and trains networks; here features are fixed, and the generator is a set
+of offsets. The form of the losses and the linear rejection <v, z> are ours.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ INFO = Info(
     ),
     new_items="by the trained prototypes and the rejection",
     needs="base",
-    state={"prototypes": "1 N D", "rejection": "1 1 D", "reject": "1 1"},
+    state={"prototypes": "1 N D", "rejection": "1 1 D", "bias": "1 1"},
     base_part="frob",
 )
 
@@ -109,7 +112,7 @@ def items_of(
     return Items(xp.concat([support, *outside], axis=1), xp.concat([known, rejected], axis=1))
 
 
-def reject_start(examples: int, ways: int, base: Mapping[str, Array]) -> Array:
+def bias_start(examples: int, ways: int, base: Mapping[str, Array]) -> Array:
     """r before the first step, [1]."""
     xp = array_namespace(base["threshold"])
     m, shots = xp.exp(base["log_cosine"]), examples / ways
@@ -132,17 +135,17 @@ def slopes(
     """The gradient of the loss by w [B, N, n] and v [B, 1, n], as coefficients of the items, and by r [B, 1]."""
     xp = array_namespace(targets)
     w, tau = state["prototypes"], xp.exp(base["log_tau"])
-    products = products_of(w)
-    lengths = xp.sqrt(at_least(xp.sum(products * w, axis=-1, keepdims=True), FLOOR))
-    cosines = products / lengths
-    rejection = tau * products_of(state["rejection"]) + state["reject"][..., None]
+    inner = products_of(w)  # <w_j, x_i>
+    lengths = xp.sqrt(at_least(xp.sum(inner * w, axis=-1, keepdims=True), FLOOR))
+    cosines = inner / lengths
+    rejection = tau * products_of(state["rejection"]) + state["bias"][..., None]
     p = constant(softmax(xp.matrix_transpose(xp.concat([tau * cosines, rejection], axis=1))))
     a = xp.matrix_transpose(xp.sum(targets, axis=-1, keepdims=True) * p - targets)  # dL/dl, [B, N + 1, n]
     along = xp.sum(a[:, :-1] * cosines, axis=-1, keepdims=True)
     return {
         "prototypes": tau * (a[:, :-1] - along * w / lengths) / lengths,
         "rejection": tau * a[:, -1:],
-        "reject": xp.sum(a[:, -1:], axis=-1),
+        "bias": xp.sum(a[:, -1:], axis=-1),
     }
 
 
@@ -167,7 +170,7 @@ def train(
     w = xp.concat([start, zeros], axis=-1)
     state = {
         "prototypes": w, "rejection": xp.zeros_like(w[:, :1]),
-        "reject": xp.zeros_like(w[:, :1, 0]) + reject_start(support.shape[1], onehot.shape[-1], base),
+        "bias": xp.zeros_like(w[:, :1, 0]) + bias_start(support.shape[1], onehot.shape[-1], base),
     }  # fmt: skip
     rates = {name: xp.exp(base[f"log_rate_{name}"]) for name in state}
     products_of = items.products()
@@ -183,7 +186,7 @@ def logits(state: Mapping[str, Array], items: Array, base: Mapping[str, Array]) 
     weights = xp.concat([unit(state["prototypes"]), state["rejection"]], axis=1)
     cosines = products(items, weights) / at_least(norms(items), FLOOR)
     l = xp.exp(base["log_tau"]) * cosines
-    return xp.concat([l[..., :-1], l[..., -1:] + state["reject"][..., None]], axis=-1)
+    return xp.concat([l[..., :-1], l[..., -1:] + state["bias"][..., None]], axis=-1)
 
 
 def score_new(state: dict[str, Array], items: Array, *, base: Any = None, **_: Any) -> tuple[Array, Array]:

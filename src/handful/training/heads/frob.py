@@ -16,7 +16,7 @@ SAMPLES = 16  # boundary samples of a class, M
 QUANTILE = 0.99  # of the base items of a class, which lie inside the initial radius
 MIN_COSINE = 0.1  # of an item that sets the radius
 THRESHOLD = 0.6  # initial threshold, in units of the expected cosine
-RATES = {"prototypes": 0.05, "rejection": 0.05, "reject": 0.05}  # initial step sizes
+RATES = {"prototypes": 0.05, "rejection": 0.05, "bias": 0.05}  # initial step sizes
 LEARNING_RATE = 0.03
 
 
