@@ -325,12 +325,13 @@ TEXT = {
     "frob": Words(
         "Few-shot robust rejection at a learned boundary",
         """
-        Generates samples at the boundary of each class and trains a classifier with one output more, rejection, which
-        should get them and your examples of no class, if you have any. Offsets, radius and step sizes of the boundary
-        were learned on tasks of base classes, so a few gradient `steps` suffice. It needs a `base` with that head. Of
-        the inductive methods it gives probabilities of unknown, not only a rank, though for piles that are unknown by
-        half, as the tasks were from which it learned. Classes and ranking gain about a point over SimpleShot and kNN.
-        The paper works on pictures and trains networks; here features are fixed.
+        Places samples around each class and trains a classifier with one more output, rejection, that should get these
+        samples, and your examples of no class if you give any. Where the samples lie and how large the `steps` are was
+        learned on tasks of base classes; it needs a `base` with that head. The samples come to lie far out, along
+        directions in which classes spread. Classes and ranking gain about a point over SimpleShot and kNN on features
+        of a backbone; with tens of features the ranking gets worse. It gives a probability of unknown, which fits
+        piles that are unknown by half, as its tasks were. The paper works on pictures and trains networks; here
+        features are fixed.
         """,
         r"""
         x_{jm} &= \mathrm{L2} \left( \mathrm{L2}(c_j) + \tfrac{\rho}{\sqrt{D}}\, g_m \right), \qquad
