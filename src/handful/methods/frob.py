@@ -10,18 +10,18 @@ have. With c_j the class means of the examples z_i, of length 1::
 
 A few gradient steps minimise the loss. The start, with s examples per class, is SimpleShot with a constant rejection::
 
-    w_j = c_j,    v = 0,    r = tau theta m / sqrt(m + (1 - m) / s) + log N
+    w_j = c_j,    v = 0,    r = tau theta kappa / sqrt(kappa + (1 - kappa) / s) + log N
 
-If two items of a class have the cosine m, the fraction is that of an item to the mean of s others. With A_ij the slope
-of the loss by l_ij, times the weight of item i, and ^ for L2-normalised, the gradients over all items are::
+If two items of a class have the cosine kappa, the fraction is the cosine of an item to the mean of s others. With A_ij
+the slope of the loss by l_ij, and ^ for L2-normalised, the gradients over all items are::
 
     dL/dw_j = tau sum_i A_ij (z_i - cos(z_i, w_j) ^w_j) / |w_j|,    dL/dv = tau sum_i A_i0 z_i,    dL/dr = sum_i A_i0
 
 All of them are sums of items, and so are w and v: the steps move their coefficients, and take inner products from one
 Gram matrix. In the end p_ij = P(j | q_i) and the outlier score is o_i = P(0 | q_i).
 
-g, rho, tau, lambda_b, theta, m and the three step sizes are learned on tasks of base classes with unknowns, through the
-steps. Simplified: the paper works on pictures and trains networks; here features are fixed, and the generator is a set
+g, rho, tau, lambda_b, theta, kappa and the three step sizes are learned on tasks of base classes with unknowns, through
+the steps. Simplified: the paper works on pictures and trains networks; here features are fixed, and the generator is a set
 of offsets. The form of the losses and the linear rejection <v, z> are ours.
 """
 
@@ -115,8 +115,10 @@ def items_of(
 def bias_start(examples: int, ways: int, base: Mapping[str, Array]) -> Array:
     """r before the first step, [1]."""
     xp = array_namespace(base["threshold"])
-    m, shots = xp.exp(base["log_cosine"]), examples / ways
-    expected_cosine = m / xp.sqrt(m + (1 - m) / shots)  # of an item to the mean of the examples of its class
+    kappa, shots = xp.exp(base["log_cosine"]), examples / ways
+    expected_cosine = kappa / xp.sqrt(
+        kappa + (1 - kappa) / shots
+    )  # of an item to the mean of the examples of its class
     return xp.exp(base["log_tau"]) * base["threshold"] * expected_cosine + log(ways)
 
 
