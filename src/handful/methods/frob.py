@@ -21,8 +21,8 @@ All of them are sums of items, and so are w and v: the steps move their coeffici
 Gram matrix. In the end p_ij = P(j | q_i) and the outlier score is o_i = P(0 | q_i).
 
 g, rho, tau, lambda_b, theta, kappa and the three step sizes are learned on tasks of base classes with unknowns, through
-the steps. Simplified: the paper works on pictures and trains networks; here features are fixed, and the generator is a set
-of offsets. The form of the losses and the linear rejection <v, z> are ours.
+the steps. Simplified: the paper works on pictures and trains networks; here features are fixed, and the generator is a
+set of offsets. The form of the losses and the linear rejection <v, z> are ours.
 """
 
 from __future__ import annotations
