@@ -325,13 +325,12 @@ TEXT = {
     "frob": Words(
         "Few-shot robust rejection at a learned boundary",
         """
-        Places samples around each class and trains a classifier with one more output, rejection, that should get these
-        samples, and your examples of no class if you give any. Where the samples lie and how large the `steps` are was
-        learned on tasks of base classes; it needs a `base` with that head. The samples come to lie far out, along
-        directions in which classes spread. On features of a backbone it ranks unknowns about a point better than kNN,
-        and classes come out as by SimpleShot or a little better; with tens of features the ranking gets worse. It gives
-        a probability of unknown, which fits piles that are unknown by half, as its tasks were. The paper trains
-        networks on pictures.
+        Places samples around each class and trains one more output, rejection, on these samples and on your examples of
+        no class, if there are any. Where the samples lie and how large the `steps` are was learned on tasks of base
+        classes; it needs a `base` with that head. The samples come to lie far out, along directions in which classes
+        spread. With a backbone it ranks unknowns about a point better than kNN, and classes come out as by SimpleShot
+        or a little better; with tens of features the ranking gets worse. It gives a probability of unknown, which fits
+        piles that are unknown by half, as its tasks were. The paper trains networks on pictures.
         """,
         r"""
         x_{jm} &= \mathrm{L2} \left( \mathrm{L2}(c_j) + \tfrac{\rho}{\sqrt{D}}\, g_m \right), \qquad
