@@ -329,8 +329,8 @@ TEXT = {
         no class, if there are any. Where the samples lie and how large the `steps` are was learned on tasks of base
         classes; it needs a `base` with that head. The samples come to lie far out, along directions in which classes
         spread. With a backbone it ranks unknowns about a point better than kNN, and classes come out as by SimpleShot
-        or a little better; with tens of features the ranking gets worse. It gives a probability of unknown, which fits
-        piles that are unknown by half, as its tasks were. The paper trains networks on pictures.
+        or a little better; on a table of 16 features the ranking got worse. It gives a probability of unknown, learned
+        from tasks that are unknown by half. The paper trains networks on pictures.
         """,
         r"""
         x_{jm} &= \mathrm{L2} \left( \mathrm{L2}(c_j) + \tfrac{\rho}{\sqrt{D}}\, g_m \right), \qquad
