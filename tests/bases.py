@@ -21,9 +21,20 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "outer": strength * rng.normal(size=(4, dimension)),
         "log_precision": 1 + strength * rng.normal(size=dimension),
     }
+    frob = {
+        "offsets": rng.normal(size=(4, dimension)),
+        "log_radius": np.log([2.0]) + strength * rng.normal(size=1),
+        "log_tau": np.log([5.0]),
+        "log_lambda": np.log([0.7]),
+        "log_cosine": np.log([0.4]),
+        "threshold": np.array([0.6]),
+        "log_rate_prototypes": np.log([0.1]),
+        "log_rate_rejection": np.log([0.05]),
+        "log_rate_bias": np.log([0.2]),
+    }
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    return Base(mean, {"feat": feat, "peeler": peeler}, rng.normal(size=(negatives, dimension)), about)
+    return Base(mean, {"feat": feat, "peeler": peeler, "frob": frob}, rng.normal(size=(negatives, dimension)), about)
 
 
 def needed(name, dimension):

@@ -1,4 +1,4 @@
-"""What base classes leave behind, and the methods that need it: FEAT, SnaTCHer-F, PEELER, POODLE."""
+"""What base classes leave behind, and the methods that need it: FEAT, SnaTCHer-F, PEELER, POODLE, FROB."""
 
 import json
 import subprocess
@@ -19,8 +19,9 @@ from handful.core.base import Base, is_base, read_base
 from handful.features import FeatureTable, Protocol, write
 from handful.methods import feat, poodle
 from handful.solving import get_solver
+from handful.training.heads.table import HEADS
 
-NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle")
+NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle", "frob")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -383,7 +384,7 @@ def test_the_command_learns_tells_and_writes(tmp_path, handful):
     said = json.loads(done.stdout)
     found = read_base(tmp_path / "b.safetensors")
     assert (said["mark"], said["features"], said["held_out"]) == (found.mark, 16, 10)
-    assert set(found.heads) == {"feat", "peeler"}
+    assert set(found.heads) == set(HEADS)
     missing = handful(*command, tmp_path / "no" / "b.safetensors")
     assert missing.returncode == 1
     assert "create it first" in missing.stderr

@@ -7,6 +7,7 @@ COPOD = estimator_class("copod")
 EOL = estimator_class("eol")
 EOLKDO = estimator_class("eol_kdo")
 FEAT = estimator_class("feat")
+FROB = estimator_class("frob")
 Finetune = estimator_class("finetune")
 GDA = estimator_class("gda")
 GDACLIP = estimator_class("gda_clip")
@@ -37,6 +38,7 @@ __all__ = [
     "EOL",
     "EOLKDO",
     "FEAT",
+    "FROB",
     "GDA",
     "GDACLIP",
     "KDO",
