@@ -322,6 +322,25 @@ TEXT = {
             \qquad \text{over } g, W_1, W_2 \text{, on tasks of base classes}
         """,
     ),
+    "flowr": Words(
+        "Bayesian embeddings for few-shot open-world recognition",
+        """
+        Takes each class for a Gaussian in a linear embedding. The mean of a class is itself drawn from a Gaussian, which
+        was learned on base classes, so a class of few examples keeps the doubt that it deserves, and a class that
+        nobody has seen has a distribution too. The prior of a new class grows with `alpha` and falls with the number of
+        examples: with one example per class more is called unknown than with five. It needs a `base` with its head.
+        With `arrivals=True` items come one after another, join classes and open new ones; the order matters, and a wrong
+        decision stays. Then `state["joined"]` is the class that each item joined.
+        """,
+        r"""
+        e &= z W, \qquad \lambda_k = 1 / s_0 + n_k / s, \qquad
+            \mu_k = \left( m_0 / s_0 + \textstyle\sum_{i \in k} e_i / s \right) / \lambda_k \\
+        p(e \mid k) &= \mathcal{N}(e; \mu_k, 1 / \lambda_k + s), \qquad
+            p(e \mid \mathrm{new}) = \mathcal{N}(e; m_0, s_0 + s) \\
+        p_{ij} &\propto n_j\, p(e_i \mid j)^{1/T}, \qquad o_i \propto \alpha\, p(e_i \mid \mathrm{new})^{1/T}, \qquad
+            \textstyle\sum_j p_{ij} + o_i = 1
+        """,
+    ),
     "rpl": Words(
         "Reciprocal Point Learning",
         """

@@ -21,9 +21,18 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "outer": strength * rng.normal(size=(4, dimension)),
         "log_precision": 1 + strength * rng.normal(size=dimension),
     }
+    flowr = {
+        "embedding": rng.normal(size=(dimension, 5)) * 2,
+        "prior_mean": strength * rng.normal(size=5),
+        "log_between": np.log(rng.uniform(2, 4, size=5)),
+        "log_within": np.log(rng.uniform(0.5, 1, size=5)),
+        "log_alpha": np.log([3.0]),
+        "log_temperature": np.log([1.5]),
+    }
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    return Base(mean, {"feat": feat, "peeler": peeler}, rng.normal(size=(negatives, dimension)), about)
+    heads = {"feat": feat, "flowr": flowr, "peeler": peeler}
+    return Base(mean, heads, rng.normal(size=(negatives, dimension)), about)
 
 
 def needed(name, dimension):

@@ -26,7 +26,7 @@ _HOMES = {
     "handful.streaming": ("Pile", "Streaming"),
     "handful.estimators": ("load", "make_estimator"),
     "handful.estimators.classes": (
-        "BDCSPN", "COPOD", "EOL", "EOLKDO", "FEAT", "Finetune", "GDA", "IForest", "KDO", "KNN", "LaplacianShot",
+        "BDCSPN", "COPOD", "EOL", "EOLKDO", "FEAT", "FLOWR", "Finetune", "GDA", "IForest", "KDO", "KNN", "LaplacianShot",
         "OCSVM", "OSLO", "OSTIM", "OpenMax", "PCA", "PEELER", "POODLE", "PROSER", "PTMAP", "RPL", "RelativeMahalanobis",
         "SimpleShot", "SnaTCHerF", "SoftKMeans", "TIMGD",
     ),

@@ -7,6 +7,7 @@ COPOD = estimator_class("copod")
 EOL = estimator_class("eol")
 EOLKDO = estimator_class("eol_kdo")
 FEAT = estimator_class("feat")
+FLOWR = estimator_class("flowr")
 Finetune = estimator_class("finetune")
 GDA = estimator_class("gda")
 IForest = estimator_class("iforest")
@@ -35,6 +36,7 @@ __all__ = [
     "EOL",
     "EOLKDO",
     "FEAT",
+    "FLOWR",
     "GDA",
     "KDO",
     "KNN",
