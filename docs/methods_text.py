@@ -325,12 +325,12 @@ TEXT = {
     "flowr": Words(
         "Bayesian embeddings for few-shot open-world recognition",
         """
-        Takes each class for a Gaussian in a linear embedding. The mean of a class is itself drawn from a Gaussian, which
-        was learned on base classes, so a class of few examples keeps the doubt that it deserves, and a class that
-        nobody has seen has a distribution too. The prior of a new class grows with `alpha` and falls with the number of
-        examples: with one example per class more is called unknown than with five. It needs a `base` with its head.
-        With `arrivals=True` items come one after another, join classes and open new ones; the order matters, and a wrong
-        decision stays. Then `state["joined"]` is the class that each item joined.
+        Takes each class for a Gaussian in a linear embedding. The mean of a class is itself drawn from a Gaussian,
+        learned on base classes. So a mean of few examples stays uncertain, and a class without examples has a
+        distribution too. The prior of a new class grows with `alpha` and falls with the number of examples: with one
+        example per class, more items are called unknown than with five. It needs a `base` with its head. With
+        `arrivals`, items come one after another, join classes and open new ones. Their order then matters, and a wrong
+        decision is never undone.
         """,
         r"""
         e &= z W, \qquad \lambda_k = 1 / s_0 + n_k / s, \qquad

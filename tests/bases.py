@@ -22,10 +22,10 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "log_precision": 1 + strength * rng.normal(size=dimension),
     }
     flowr = {
-        "embedding": rng.normal(size=(dimension, 5)) * 2,
-        "prior_mean": strength * rng.normal(size=5),
-        "log_between": np.log(rng.uniform(2, 4, size=5)),
-        "log_within": np.log(rng.uniform(0.5, 1, size=5)),
+        "embedding": 4 * np.eye(dimension, dimension + 2) + strength * rng.normal(size=(dimension, dimension + 2)),
+        "prior_mean": strength * rng.normal(size=dimension + 2),
+        "log_between": np.log(rng.uniform(0.8, 1.2, size=dimension + 2)),
+        "log_within": np.log(rng.uniform(0.2, 0.3, size=dimension + 2)),
         "log_alpha": np.log([3.0]),
         "log_temperature": np.log([1.5]),
     }

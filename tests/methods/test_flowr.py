@@ -168,6 +168,12 @@ def test_more_classes_than_there_was_room_for():
     np.testing.assert_allclose(result.state["sums"][0, 1:51], query[0], rtol=1e-6)
 
 
+def test_a_probability_is_never_above_one():
+    p = np.full((1000, 60), 1 / 59, np.float32)
+    assert p[:, 1:].sum(axis=-1).max() > 1  # as rounded
+    assert flowr.known_and_new(p, 1)[1].max() <= 1
+
+
 def test_a_tiny_example_by_hand_in_two_orders():
     """Two items at 4 and one at 0: who comes first opens the class, counts and sums end the same."""
     base = Base(np.zeros(1), {"flowr": head_of(np.eye(1), 0, 9.0, 0.25)})
@@ -206,6 +212,7 @@ def test_a_pile_that_grows_ends_as_one_that_came_at_once(sizes, arrivals):
     parts = grown(task, base, sizes, arrivals=arrivals)
     np.testing.assert_allclose(parts.probabilities, whole.probabilities, atol=1e-12)
     np.testing.assert_allclose(parts.outlier_scores, whole.outlier_scores, atol=1e-12)
+    assert parts.outlier_share == np.mean(whole.outlier_scores > 0.5)
     assert parts.state.keys() == whole.state.keys()
     for name, value in whole.state.items():
         np.testing.assert_allclose(parts.state[name], value, atol=1e-12)
@@ -307,7 +314,7 @@ def test_the_start_recovers_the_parameters_of_simulated_data(monkeypatch):
 def test_the_loss_is_the_likelihood_of_the_true_class(task):
     from handful.training.heads import flowr as learning
 
-    head, (support, labels, query) = head_64(base_for(10)), task
+    head, (support, labels, query) = head_64(base_for(10)), (unit(task[0]), task[1], unit(task[2]))
     truth = np.tile(np.r_[np.arange(8) % 3, np.full(4, -1)], (3, 1))
     found = learning.loss(learning.score(head, support, labels, query), 8, truth)
     p = np.array([item_by_item(s, l, q, head) for s, l, q in zip(support, labels, query, strict=True)])

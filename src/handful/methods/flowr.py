@@ -104,7 +104,8 @@ def log_alpha_of(base: Mapping[str, Array], alpha: float | None) -> Array:
 
 def known_and_new(p: Array, ways: int) -> Scores:
     """Split probabilities [..., K + 1] into those of the known classes [..., N], and that of all others [...]."""
-    return p[..., :ways], array_namespace(p).sum(p[..., ways:], axis=-1)
+    others = array_namespace(p).sum(p[..., ways:], axis=-1)
+    return p[..., :ways], -at_least(-others, -1.0)  # a sum of rounded numbers may be above 1
 
 
 def score_new(
@@ -231,7 +232,7 @@ def _arrived(state: dict[str, Array]) -> Solution:
 
 
 def grow(growth: Growth, *, base: Any = None, alpha: float | None = None, arrivals: bool = False) -> Solution:
-    """Solve a pile that has grown: new items arrive at the classes as they are. It needs the arrays of the head as base.
+    """Solve a pile that has grown: new items arrive at the classes as they are. `base` is the arrays of the head.
 
     With new examples or classes all items arrive again, because examples are there before the first arrival. Without
     arrivals there is nothing to go on from.
@@ -240,9 +241,12 @@ def grow(growth: Growth, *, base: Any = None, alpha: float | None = None, arriva
     has_same_examples = task.support.shape[1] == growth.n_support and task.ways == state["answers"].shape[-1] - 1
     if arrivals and has_same_examples and state["answers"].shape[1] == growth.n_query:
         own = {name: state[name] for name in INFO.state}
-        return _arrived(arrive_all(own, growth.prepared(task.query[:, growth.n_query :]), base, alpha))
-    support, query = growth.prepared(task.support), growth.prepared(task.query)
-    return flowr(support, task.labels, query, base=base, alpha=alpha, arrivals=arrivals)
+        solution = _arrived(arrive_all(own, growth.prepared(task.query[:, growth.n_query :]), base, alpha))
+    else:
+        support, query = growth.prepared(task.support), growth.prepared(task.query)
+        solution = flowr(support, task.labels, query, base=base, alpha=alpha, arrivals=arrivals)
+    solution.outlier_share = float((solution.outlier_scores > 0.5).mean())
+    return solution
 
 
 @register(
