@@ -362,6 +362,25 @@ TEXT = {
             learned on tasks of base classes}
         """,
     ),
+    "flowr": Words(
+        "Bayesian embeddings for few-shot open-world recognition",
+        """
+        Takes each class for a Gaussian in a linear embedding. The mean of a class is itself drawn from a Gaussian,
+        learned on base classes. So a mean of few examples stays uncertain, and a class without examples has a
+        distribution too. The prior of a new class grows with `alpha` and falls with the number of examples: with one
+        example per class, more items are called unknown than with five. It needs a `base` with its head. With
+        `arrivals`, items come one after another, join classes and open new ones. Their order then matters, and a wrong
+        decision is never undone.
+        """,
+        r"""
+        e &= z W, \qquad \lambda_k = 1 / s_0 + n_k / s, \qquad
+            \mu_k = \left( m_0 / s_0 + \textstyle\sum_{i \in k} e_i / s \right) / \lambda_k \\
+        p(e \mid k) &= \mathcal{N}(e; \mu_k, 1 / \lambda_k + s), \qquad
+            p(e \mid \mathrm{new}) = \mathcal{N}(e; m_0, s_0 + s) \\
+        p_{ij} &\propto n_j\, p(e_i \mid j)^{1/T}, \qquad o_i \propto \alpha\, p(e_i \mid \mathrm{new})^{1/T}, \qquad
+            \textstyle\sum_j p_{ij} + o_i = 1
+        """,
+    ),
     "rpl": Words(
         "Reciprocal Point Learning",
         """

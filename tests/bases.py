@@ -32,9 +32,18 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "log_rate_rejection": np.log([0.05]),
         "log_rate_bias": np.log([0.2]),
     }
+    flowr = {
+        "embedding": 4 * np.eye(dimension, dimension + 2) + strength * rng.normal(size=(dimension, dimension + 2)),
+        "prior_mean": strength * rng.normal(size=dimension + 2),
+        "log_between": np.log(rng.uniform(0.8, 1.2, size=dimension + 2)),
+        "log_within": np.log(rng.uniform(0.2, 0.3, size=dimension + 2)),
+        "log_alpha": np.log([3.0]),
+        "log_temperature": np.log([1.5]),
+    }
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    return Base(mean, {"feat": feat, "peeler": peeler, "frob": frob}, rng.normal(size=(negatives, dimension)), about)
+    heads = {"feat": feat, "peeler": peeler, "flowr": flowr, "frob": frob}
+    return Base(mean, heads, rng.normal(size=(negatives, dimension)), about)
 
 
 def needed(name, dimension):

@@ -26,10 +26,10 @@ _HOMES = {
     "handful.streaming": ("Pile", "Streaming"),
     "handful.estimators": ("load", "make_estimator"),
     "handful.estimators.classes": (
-        "BDCSPN", "COPOD", "Conformal", "EOL", "EOLKDO", "FEAT", "FLOWR", "FROB", "Finetune", "GDA", "GDACLIP", "IForest",
-        "KDO", "KNN", "LaplacianShot", "MetaBCE", "OCSVM", "OODMAML", "OSLO", "OSTIM", "OpenMax", "PCA", "PEELER",
-        "POODLE", "PROSER", "PTMAP", "RPL", "RelativeMahalanobis", "SimpleShot", "SnaTCHerF", "SoftKMeans", "TIMGD",
-        "TransCLIP",
+        "BDCSPN", "COPOD", "Conformal", "EOL", "EOLKDO", "FEAT", "FLOWR", "FROB", "Finetune", "GDA", "GDACLIP",
+        "IForest", "KDO", "KNN", "LaplacianShot", "MetaBCE", "OCSVM", "OODMAML", "OSLO", "OSTIM", "OpenMax", "PCA",
+        "PEELER", "POODLE", "PROSER", "PTMAP", "RPL", "RelativeMahalanobis", "SimpleShot", "SnaTCHerF", "SoftKMeans",
+        "TIMGD", "TransCLIP",
     ),
 }  # fmt: skip
 _MODULES = {name: f"handful.{name}" for name in (

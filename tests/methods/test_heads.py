@@ -21,7 +21,7 @@ from handful.methods import feat, poodle
 from handful.solving import get_solver
 from handful.training.heads.table import HEADS
 
-NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle", "frob")
+NEED_BASE = ("conformal", "feat", "flowr", "frob", "meta_bce", "ood_maml", "peeler", "poodle", "snatcher_f")
 
 
 @pytest.fixture(autouse=True, scope="module")

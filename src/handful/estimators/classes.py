@@ -7,6 +7,7 @@ COPOD = estimator_class("copod")
 EOL = estimator_class("eol")
 EOLKDO = estimator_class("eol_kdo")
 FEAT = estimator_class("feat")
+FLOWR = estimator_class("flowr")
 FROB = estimator_class("frob")
 Finetune = estimator_class("finetune")
 GDA = estimator_class("gda")
@@ -38,6 +39,7 @@ __all__ = [
     "EOL",
     "EOLKDO",
     "FEAT",
+    "FLOWR",
     "FROB",
     "GDA",
     "GDACLIP",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handful.training.heads import feat, frob, peeler
+from handful.training.heads import feat, flowr, frob, peeler
 from handful.training.heads.head import Head
 
 HEADS: dict[str, Head] = {
     "feat": feat.HEAD,
     "peeler": peeler.HEAD,
+    "flowr": flowr.HEAD,
     "frob": frob.HEAD,
 }
 

@@ -1,0 +1,334 @@
+"""FLOWR: its distributions, the prior of a new class, arrivals, and where its head starts."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from bases import base_for
+from random_tasks import random_task
+from scipy.stats import multivariate_normal, norm
+
+import handful
+from handful.core.arrays import unit
+from handful.core.base import Base
+from handful.core.task import Task
+from handful.engines.growing import Growth
+from handful.methods import flowr
+from handful.methods.registry import find_method
+
+
+def head_of(embedding, prior_mean, between, within, alpha=1.0, temperature=1.0):
+    size = np.shape(embedding)[1]
+    return {
+        "embedding": np.asarray(embedding, float), "prior_mean": np.broadcast_to(prior_mean, size).astype(float),
+        "log_between": np.log(np.broadcast_to(between, size)), "log_within": np.log(np.broadcast_to(within, size)),
+        "log_alpha": np.log([alpha]), "log_temperature": np.log([temperature]),
+    }  # fmt: skip
+
+
+def head_64(base):
+    return {name: value.astype(np.float64) for name, value in base.heads["flowr"].items()}
+
+
+def solve(task, base, **options):
+    return handful.solve(*task, method="flowr", base=base, preparation="none", dtype="float64", threads=1, **options)
+
+
+@pytest.fixture
+def task():
+    return random_task(np.random.default_rng(4), 3, [4, 5, 3], 12, 10)
+
+
+def item_by_item(support, labels, query, head, unknown=()):
+    """P(class), P(new) of each query by scipy, one class at a time."""
+    between, within = np.exp(head["log_between"]), np.exp(head["log_within"])
+    groups = [support[labels == k] for k in range(labels.max() + 1)] + [u[None] for u in unknown]
+    answers = []
+    for q in query:
+        e, joint = q @ head["embedding"], []
+        for group in [*groups, support[:0]]:
+            n = len(group)
+            variance = 1 / (1 / between + n / within)
+            mean = variance * (head["prior_mean"] / between + (group @ head["embedding"]).sum(axis=0) / within)
+            density = multivariate_normal(mean, np.diag(variance + within)).pdf(e)
+            prior = n if n else np.exp(head["log_alpha"][0])
+            joint.append(prior * density ** (1 / np.exp(head["log_temperature"][0])))
+        answers.append(np.array(joint) / sum(joint))
+    return np.array(answers)
+
+
+def test_item_by_item(task):
+    base = base_for(10)
+    result = solve(task, base)
+    for i, (support, labels, query) in enumerate(zip(*task, strict=True)):
+        p = item_by_item(support, labels, query, head_64(base))
+        np.testing.assert_allclose(result.probabilities[i], p[:, :-1], atol=1e-9)
+        np.testing.assert_allclose(result.outlier_scores[i], p[:, -1], atol=1e-9)
+    np.testing.assert_allclose(result.probabilities.sum(axis=-1) + result.outlier_scores, 1, atol=1e-12)
+
+
+def test_examples_of_no_class_are_opened_classes_of_one_item(task):
+    base, unknown = base_for(10), np.random.default_rng(9).normal(size=(3, 2, 10))
+    result = solve(task, base, unknown=unknown)
+    for i, (support, labels, query) in enumerate(zip(*task, strict=True)):
+        p = item_by_item(support, labels, query, head_64(base), unknown[i])
+        np.testing.assert_allclose(result.outlier_scores[i], p[:, 3:].sum(axis=1), atol=1e-9)
+    near = 0.1 * task[0][:1], task[1][:1], 0.1 * unknown[:1]
+    assert (solve(near, base, unknown=near[2]).outlier_scores > solve(near, base).outlier_scores).all()
+
+
+def test_the_predictive_is_the_integral_over_the_mean():
+    """In one dimension, on a grid of means: prior times likelihood of the items, times that of the next."""
+    between, within, prior_mean, items = 1.7, 0.6, 0.4, np.array([1.0, 2.5, 0.3])
+    head = head_of(np.eye(1), prior_mean, between, within)
+    mean, variance = flowr.predictive(np.array([3.0]), items.sum()[None, None], head)
+    mu = np.linspace(-20, 20, 200_001)
+    posterior = norm.pdf(mu, prior_mean, between**0.5) * np.prod(norm.pdf(items[:, None], mu, within**0.5), axis=0)
+    posterior /= posterior.sum()
+    for e in (-1.0, 0.7, 3.0):
+        marginal = (posterior * norm.pdf(e, mu, within**0.5)).sum()
+        assert norm.pdf(e, mean[0, 0], variance[0, 0] ** 0.5) == pytest.approx(marginal, rel=1e-8)
+
+
+def test_the_prior_is_that_of_the_chinese_restaurant():
+    """Items that say nothing leave n_k / (n + alpha) and alpha / (n + alpha)."""
+    base = Base(np.zeros(2), {"flowr": head_of(np.zeros((2, 1)), 0, 1e-9, 1, alpha=2.0)})
+    support, labels = np.ones((6, 2)), [0, 0, 0, 1, 1, 2]
+    result = handful.solve(support, labels, np.ones((1, 2)), method="flowr", base=base, preparation="none")
+    np.testing.assert_allclose(result.probabilities[0], np.array([3, 2, 1]) / 8, atol=1e-6)
+    np.testing.assert_allclose(result.outlier_scores[0], 2 / 8, atol=1e-6)
+    other = handful.solve(support, labels, np.ones((1, 2)), method="flowr", base=base, preparation="none", alpha=6.0)
+    np.testing.assert_allclose(other.outlier_scores[0], 6 / 12, atol=1e-6)
+
+
+def test_a_flat_prior_and_equal_shots_are_the_nearest_mean():
+    """In the metric of s."""
+    rng = np.random.default_rng(2)
+    support, labels, query = random_task(rng, 1, [3, 3, 3, 3], 200, 6)
+    within = rng.uniform(0.1, 10, size=6)
+    base = Base(np.zeros(6), {"flowr": head_of(np.eye(6), 0, 1e9, within)})
+    means = np.array([support[0][labels[0] == k].mean(axis=0) for k in range(4)])
+    distances = ((query[0][:, None] - means) ** 2 / within).sum(axis=-1)
+    result = solve((support, labels, query), base)
+    np.testing.assert_array_equal(np.argsort(-result.probabilities[0], axis=-1), np.argsort(distances, axis=-1))
+
+
+@pytest.mark.parametrize("arrivals", [False, True])
+@pytest.mark.parametrize(("alpha", "score"), [(1e-30, 0), (1e30, 1)])
+def test_alpha_decides_whether_anything_is_new(task, alpha, score, arrivals):
+    support, labels, query = task
+    result = solve((unit(support), labels, unit(query)), base_for(10), alpha=alpha, arrivals=arrivals)
+    np.testing.assert_allclose(result.outlier_scores, score, atol=1e-6)
+
+
+# ----------------------------------------------------------------------------------------------------------- arrivals
+
+
+def arrivals_by_hand(support, labels, query, head):
+    """The process for one task: lists of members, all computed again for each arrival."""
+    groups = [list(support[labels == k]) for k in range(labels.max() + 1)]
+    ways, answers, joined = len(groups), [], []
+    for q in query:
+        members = np.array([item for group in groups for item in group])
+        codes = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        p = item_by_item(members, codes, q[None], head)[0]
+        answers.append([*p[:ways], p[ways:].sum()])
+        joined.append(int(p.argmax()))
+        if joined[-1] == len(groups):
+            groups.append([])
+        groups[joined[-1]].append(q)
+    return np.array(answers), joined, groups
+
+
+def test_arrivals_are_those_of_a_plain_loop():
+    base = base_for(4)
+    task = random_task(np.random.default_rng(1), 3, [3, 2], 60, 4)
+    result = solve(task, base, arrivals=True)
+    opened = set()
+    for i, (support, labels, query) in enumerate(zip(*task, strict=True)):
+        answers, joined, groups = arrivals_by_hand(support, labels, query, head_64(base))
+        np.testing.assert_allclose(result.probabilities[i], answers[:, :-1], atol=1e-8)
+        np.testing.assert_allclose(result.outlier_scores[i], answers[:, -1], atol=1e-8)
+        np.testing.assert_array_equal(result.state["joined"][i], joined)
+        k = len(groups)
+        np.testing.assert_array_equal(result.state["counts"][i, :k], [len(group) for group in groups])
+        assert not result.state["counts"][i, k:].any()
+        sums = [np.sum(group, axis=0) @ head_64(base)["embedding"] for group in groups]
+        np.testing.assert_allclose(result.state["sums"][i, :k], sums, atol=1e-8)
+        opened.add(k)
+    assert min(opened) > 2
+    assert len(opened) > 1  # tasks of one batch open different numbers of classes
+
+
+def test_more_classes_than_there_was_room_for():
+    query = 100.0 * np.eye(50)[None]
+    base = Base(np.zeros(50), {"flowr": head_of(np.eye(50), 0, 1e4, 1e-2)})
+    result = solve((np.eye(50)[None, :1], np.zeros((1, 1), int), query), base, arrivals=True)
+    np.testing.assert_array_equal(result.state["joined"][0], np.arange(1, 51))
+    np.testing.assert_allclose(result.state["sums"][0, 1:51], query[0], rtol=1e-6)
+
+
+def test_a_probability_is_never_above_one():
+    p = np.full((1000, 60), 1 / 59, np.float32)
+    assert p[:, 1:].sum(axis=-1).max() > 1  # as rounded
+    assert flowr.known_and_new(p, 1)[1].max() <= 1
+
+
+def test_a_tiny_example_by_hand_in_two_orders():
+    """Two items at 4 and one at 0: who comes first opens the class, counts and sums end the same."""
+    base = Base(np.zeros(1), {"flowr": head_of(np.eye(1), 0, 9.0, 0.25)})
+    support, labels = np.zeros((1, 2, 1)), np.zeros((1, 2), int)
+    ends = []
+    for order in ([4.0, 0.0, 4.2], [0.0, 4.2, 4.0]):
+        result = solve((support, labels, np.array(order)[None, :, None]), base, arrivals=True)
+        np.testing.assert_array_equal(result.state["joined"][0], [0 if item == 0 else 1 for item in order])
+        ends.append(result.state)
+    for name, wanted in (("counts", [3, 2, 0, 0]), ("sums", [0, 8.2, 0, 0])):
+        for end in ends:
+            np.testing.assert_allclose(np.ravel(end[name]), wanted)
+    first = 2 * norm.pdf(4.0, 0, (1 / (1 / 9 + 2 / 0.25) + 0.25) ** 0.5)
+    new = norm.pdf(4.0, 0, (9 + 0.25) ** 0.5)
+    found = solve((support, labels, np.full((1, 1, 1), 4.0)), base, arrivals=True).outlier_scores[0, 0]
+    assert found == pytest.approx(new / (new + first), rel=1e-6)
+
+
+def grown(task, base, sizes, **parameters):
+    """The pile in several parts, by `grow`; the rest of it follows from the state."""
+    support, labels, query = task
+    arrays = head_64(base)
+    solution = flowr.flowr(support, labels, query[:, : sizes[0]], base=arrays, **parameters)
+    for before, now in pairwise(sizes):
+        whole = Task(support[0], labels[0], query[0, :now])
+        growth = Growth(whole, solution.state, support.shape[1], before, "float64")
+        solution = flowr.grow(growth, base=arrays, **parameters)
+    return solution
+
+
+@pytest.mark.parametrize("arrivals", [True, False])
+@pytest.mark.parametrize("sizes", [[59, 60], [1, 20, 45, 60], list(range(1, 61))])
+def test_a_pile_that_grows_ends_as_one_that_came_at_once(sizes, arrivals):
+    base, task = base_for(4), random_task(np.random.default_rng(1), 1, [3, 2], 60, 4)
+    whole = flowr.flowr(*task, base=head_64(base), arrivals=arrivals)
+    parts = grown(task, base, sizes, arrivals=arrivals)
+    np.testing.assert_allclose(parts.probabilities, whole.probabilities, atol=1e-12)
+    np.testing.assert_allclose(parts.outlier_scores, whole.outlier_scores, atol=1e-12)
+    assert parts.outlier_share == np.mean(whole.outlier_scores > 0.5)
+    assert parts.state.keys() == whole.state.keys()
+    for name, value in whole.state.items():
+        np.testing.assert_allclose(parts.state[name], value, atol=1e-12)
+
+
+def test_new_examples_let_all_items_arrive_again():
+    base, (support, labels, query) = base_for(4), random_task(np.random.default_rng(1), 1, [3, 2], 40, 4)
+    arrays = head_64(base)
+    before = flowr.flowr(support[:, :4], labels[:, :4], query[:, :30], base=arrays, arrivals=True)
+    growth = Growth(Task(support[0], labels[0], query[0]), before.state, 4, 30, "float64")
+    again = flowr.grow(growth, base=arrays, arrivals=True)
+    whole = flowr.flowr(support, labels, query, base=arrays, arrivals=True)
+    np.testing.assert_allclose(again.outlier_scores, whole.outlier_scores, atol=1e-12)
+
+
+def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_path):
+    support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
+    given = {"base": base_for(6), "arrivals": True}
+    X, y = np.concatenate([support, query]), np.concatenate([labels, np.full(60, -1)])
+    whole = handful.FLOWR(**given).fit(X, y)
+    parts = handful.FLOWR(**given).fit(X[:49], y[:49])
+    for i in range(49, len(X), 4):
+        parts.partial_fit(X[i : i + 4])
+    np.testing.assert_allclose(parts.outlier_scores_, whole.outlier_scores_, atol=1e-5)
+    np.testing.assert_array_equal(parts.state_["joined"], whole.state_["joined"])
+    assert whole.state_["joined"].max() >= 2  # something was opened
+    again = handful.load(whole.save(tmp_path / "m.safetensors", items=True))
+    np.testing.assert_array_equal(again.score_samples(query), whole.score_samples(query))
+    alone = handful.FLOWR(base=base_for(6)).fit(X, y)
+    assert np.abs(alone.score_samples(query) - whole.score_samples(query)).max() > 0.01
+
+
+def test_a_state_with_too_few_classes_is_refused():
+    state = {"counts": np.ones((1, 1)), "sums": np.zeros((1, 1, 5)), "answers": np.zeros((1, 0, 4))}
+    with pytest.raises(ValueError, match="has 1 classes, and 3 are known"):
+        flowr.score_new(state, np.zeros((1, 2, 10)), base=head_64(base_for(10)))
+
+
+def test_what_it_says_of_itself():
+    info = find_method("flowr").info
+    assert (info.score, info.base_part, info.preparation) == ("probability", "flowr", ("base", "l2"))
+    with pytest.raises(ValueError, match="alpha"):
+        solve(random_task(np.random.default_rng(0), 1, [2, 2], 3, 10), base_for(10), alpha=0.0)
+    with pytest.raises(ValueError, match="arrivals"):
+        solve(random_task(np.random.default_rng(0), 1, [2, 2], 3, 10), base_for(10), arrivals=2)
+
+
+# ------------------------------------------------------------------------------------------------- data of the model
+
+
+def test_on_data_of_the_model_itself_the_probability_of_a_new_class_is_calibrated():
+    """Class sizes, means and items are drawn from the model; the last item of a task is the query."""
+    rng = np.random.default_rng(0)
+    between, within, alpha, tasks, n = np.array([2.0, 0.5, 1.0]), np.array([0.5, 0.4, 0.3]), 1.5, 100_000, 6
+    head = head_of(np.eye(3), 0.2, between, within, alpha)
+    codes = np.zeros((tasks, n + 1), int)
+    for i in range(1, n + 1):  # sit down beside one of those who came before, or at a new table
+        seat = rng.uniform(0, i + alpha, size=tasks)
+        beside = codes[np.arange(tasks), np.minimum(seat.astype(int), i - 1)]
+        codes[:, i] = np.where(seat < i, beside, codes[:, :i].max(axis=1) + 1)
+    means = 0.2 + rng.normal(size=(tasks, n + 1, 3)) * between**0.5
+    items = np.take_along_axis(means, codes[..., None], axis=1) + rng.normal(size=(tasks, n + 1, 3)) * within**0.5
+    state = flowr.start(items[:, :-1], codes[:, :-1], None, head)  # tasks of few classes have empty ones at the end
+    predicted = flowr.score_new(state, items[:, -1:], base=head)[1][:, 0]
+    is_new = codes[:, -1] > codes[:, :-1].max(axis=1)
+    bins = np.minimum((predicted * 10).astype(int), 9)
+    for k in range(10):
+        assert (bins == k).sum() > 1000  # the standard error is below 1.6 points
+        assert abs(is_new[bins == k].mean() - predicted[bins == k].mean()) < 0.05
+
+
+def model_data(rng, classes=300, items=40):
+    """Features of the model: three directions differ between classes, the other five do not."""
+    between, within = np.array([4.0, 2.0, 1.0, 0, 0, 0, 0, 0]), np.array([1, 0.5, 0.25, 1, 0.5, 1, 0.5, 1.0])
+    rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    means = 0.3 + rng.normal(size=(classes, 8)) * between**0.5
+    features = (means[:, None] + rng.normal(size=(classes, items, 8)) * within**0.5) @ rotation
+    return features.reshape(-1, 8), np.repeat(np.arange(classes), items), between, within, rotation
+
+
+def test_the_start_recovers_the_parameters_of_simulated_data(monkeypatch):
+    from handful.training.heads import flowr as learning
+    from handful.training.heads.head import BaseItems
+
+    monkeypatch.setattr(learning, "SHRINKAGE", 0.0)  # without it the metric is that of s itself
+    features, codes, between, within, rotation = model_data(np.random.default_rng(5))
+    items = BaseItems(features, codes, np.arange(300), (1, 5), 5)
+    arrays = learning.start(items, np.random.default_rng(0))
+    ratio = np.exp(arrays["log_between"] - arrays["log_within"])
+    np.testing.assert_allclose(ratio[:3], np.sort(between / within)[::-1][:3], rtol=0.15)
+    assert (ratio[3:] < 0.02).all()
+    np.testing.assert_allclose(np.exp(arrays["log_within"]), 1, rtol=0.05)
+    prior_mean = arrays["prior_mean"] @ np.linalg.inv(arrays["embedding"]) @ rotation.T
+    np.testing.assert_allclose(prior_mean, 0.3, atol=0.3)
+    assert arrays["log_temperature"][0] == pytest.approx(0, abs=0.3)  # the model is true: no heat is needed
+    assert np.exp(arrays["log_alpha"][0]) == pytest.approx(5 * 5**0.5)
+
+
+def test_the_loss_is_the_likelihood_of_the_true_class(task):
+    from handful.training.heads import flowr as learning
+
+    head, (support, labels, query) = head_64(base_for(10)), (unit(task[0]), task[1], unit(task[2]))
+    truth = np.tile(np.r_[np.arange(8) % 3, np.full(4, -1)], (3, 1))
+    found = learning.loss(learning.score(head, support, labels, query), 8, truth)
+    p = np.array([item_by_item(s, l, q, head) for s, l, q in zip(support, labels, query, strict=True)])
+    known = -np.log([p[b, i, truth[b, i]] for b in range(3) for i in range(8)]).mean()
+    assert found == pytest.approx(known - np.log(p[:, 8:, -1]).mean(), rel=1e-9)
+
+
+@pytest.mark.torch
+def test_torch_gives_what_numpy_gives_with_arrivals(task):
+    import torch
+
+    support, labels, query = task
+    given = {"base": base_for(10), "dtype": "float64", "arrivals": True, "method": "flowr"}
+    a = handful.solve(*task, **given)
+    b = handful.solve(torch.tensor(support), labels, torch.tensor(query), **given)
+    np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
+    np.testing.assert_array_equal(b.state["joined"].numpy(), a.state["joined"])
