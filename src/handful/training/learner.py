@@ -133,15 +133,14 @@ class Learner:
             ]
         return torch.cat(parts).numpy()
 
-    def features(self, rows: np.ndarray, rng: np.random.Generator) -> Tensor:
-        """Return the features, float32 [n, D], of changed versions of these pictures, in evaluation mode.
+    def features(self, rows: np.ndarray) -> Tensor:
+        """Return the features, float32 [n, D], of the pictures of these rows, in evaluation mode.
 
         Gradients flow to the network. Batch normalisations use their statistics and do not change them.
         """
         self.all.eval()
-        x = augment(self._scaled(self.pixels[rows]), self.settings.augment, rng)
         with self._autocast():
-            z: Tensor = self.network((x - self.mean) / self.std)
+            z: Tensor = self.network(self._ready(self.pixels[rows]))
         return z.float()
 
     def mean_feature(self) -> np.ndarray:
