@@ -86,6 +86,19 @@ class LearningOptions:
         int, typer.Option(min=0, help="Stop after this many epochs without a better one; 0: never.")
     ] = 0
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0
+    together: Annotated[
+        str,
+        typer.Option(
+            help="A head, such as feat: after the best epoch, the network is trained together with it, and is kept "
+            "if that is better on held-out classes. none: the network is not."
+        ),
+    ] = "none"
+    together_tasks: Annotated[int, typer.Option(min=1, help="How many tasks network and head learn from together.")] = (
+        2000
+    )
+    together_rate: Annotated[
+        float, typer.Option(help="The highest learning rate of the network while it is trained with a head.")
+    ] = 1e-4
 
 
 @dataclass(frozen=True)
@@ -154,36 +167,56 @@ def train(
     settings = Settings(
         model.network, options, learning.epochs, learning.batch, learning.learning_rate, learning.weight_decay,
         learning.label_smoothing, learning.drop, augment, learning.rotations, machine.precision, data.held_out,
-        learning.patience, learning.seed,
+        learning.patience, learning.seed, learning.together, learning.together_tasks, learning.together_rate,
     )  # fmt: skip
     with stoppable(console, f"The same command continues from {output}."), progress_bars(console, "steps") as progress:
         trained = pretrain(
             picture_set, output, settings, threads=machine.threads, device=machine.device,
             save_every=machine.save_every, track=machine.track, heads=parse_heads(model.heads),
             command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
-            on_epoch=lambda row: print_lines(console, [_epoch_in_words(row)]),
+            on_epoch=lambda row: print_lines(console, [_row_in_words(row)]),
         )  # fmt: skip
     if as_json:
         document = {
             "best": trained.best, "seconds": trained.seconds, "files": absolute(trained.files),
-            "skipped": skipped_rows(skipped),
+            "skipped": skipped_rows(skipped), "together": trained.together,
         }  # fmt: skip
         typer.echo(json.dumps(document, indent=2))
         return
-    console.print(f"\nThe best epoch: {_epoch_in_words(trained.best)}", markup=False)
+    console.print(f"\nThe best epoch: {_row_in_words(trained.best)}", markup=False)
+    if trained.together is not None:
+        print_lines(console, [_joint_in_words(trained.together)])
     words = ["handful", "embed", "PICTURES/", "--backbone", str(trained.files["backbone"]), "-o", "features.parquet"]
     print_lines(console, [f"The {what}: {path}" for what, path in trained.files.items()])
     print_lines(console, [f"To embed other pictures: {shlex.join(words)}"])
 
 
-def _epoch_in_words(row: dict[str, Any]) -> str:
-    """One epoch in one line."""
+def _row_in_words(row: dict[str, Any]) -> str:
+    """One epoch, or one exam of the joint training, in one line."""
+    if "tasks" in row:
+        both = f"accuracy {row['accuracy']:.1f}, AUROC {row['auroc']:.1f}"
+        return f"together, {row['tasks']:,} tasks: loss {row['loss']:.3f}; {both}"
     figures = [
         f"{shots}-shot accuracy {row[f'accuracy_{shots}']:.1f}, AUROC {row[f'auroc_{shots}']:.1f}"
         for shots in (1, 5)
         if f"accuracy_{shots}" in row
     ]
     return "; ".join([f"epoch {row['epoch']}: loss {row['loss']:.3f}", *figures])
+
+
+def _joint_in_words(report: dict[str, Any]) -> str:
+    """What was gained by training network and head together, in one sentence."""
+    before, after = report["before"], report["after"]
+    what = f"Network and head {report['head']} trained together on {report['tasks']:,} tasks"
+    if not report["gained"]:
+        return (
+            f"{what}: nothing was gained on {report['held_out']} held-out classes (accuracy {before['accuracy']:.1f}, "
+            f"AUROC {before['auroc']:.1f} before), so the network is that of the best epoch"
+        )
+    return (
+        f"{what}: accuracy {before['accuracy']:.1f} -> {after['accuracy']:.1f}, AUROC {before['auroc']:.1f} -> "
+        f"{after['auroc']:.1f} on {report['held_out']} held-out classes, best after {report['best']:,} tasks"
+    )
 
 
 def _widths(text: str) -> list[int]:

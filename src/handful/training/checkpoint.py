@@ -15,7 +15,7 @@ from handful.utils.files import locked, write_whole
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 1
+FORMAT = 2  # 2: with the joint training of network and head
 NAME = "checkpoint.safetensors"
 LOCK = ".lock"
 
@@ -32,6 +32,8 @@ class Checkpoint:
     seconds: float = 0.0  # of training so far
     state: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)  # of the network in the best epoch
+    together: dict[str, Any] = field(default_factory=dict)  # how far the joint training is; empty before it begins
+    together_state: dict[str, Tensor] = field(default_factory=dict)
 
 
 @contextmanager
@@ -47,10 +49,11 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
     """Write a checkpoint into a folder; the file appears whole or not at all."""
     from safetensors.torch import save
 
-    names = ("made_from", "step", "history", "losses", "best", "seconds")
+    names = ("made_from", "step", "history", "losses", "best", "seconds", "together")
     about = {"format": FORMAT, "handful": handful.__version__} | {name: getattr(checkpoint, name) for name in names}
     tensors = {f"state.{name}": value for name, value in checkpoint.state.items()}
     tensors |= {f"best.{name}": value for name, value in checkpoint.weights.items()}
+    tensors |= {f"together.{name}": value for name, value in checkpoint.together_state.items()}
     write_whole(folder / NAME, save(tensors, metadata={"handful": json.dumps(about)}))
 
 
@@ -70,9 +73,9 @@ def read(folder: Path) -> Checkpoint | None:
         about.pop("handful")
         parts = {
             name: {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-            for name in ("state", "best")
+            for name in ("state", "best", "together")
         }
-        return Checkpoint(**about, state=parts["state"], weights=parts["best"])
+        return Checkpoint(**about, state=parts["state"], weights=parts["best"], together_state=parts["together"])
     except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged, or not a checkpoint of handful: remove it to start again ({error!r})"

@@ -26,6 +26,7 @@ from handful.training.settings import BFLOAT16, CLASSES, PREDICT, Settings
 
 MOMENTUM = 0.9
 WARM_UP_SHARE = 0.03  # of the steps, in which the learning rate rises to its maximum
+MEAN_SAMPLE_PICTURES = 2000  # for the mean feature during training; at the end all pictures are used
 SAMPLE_PIXELS = 5000 * 28 * 28  # pixels
 ORDER, AUGMENTATION = 1, 2  # streams of random numbers
 
@@ -49,10 +50,10 @@ class Learner:
             {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}
         )  # the number of its features depends on it
         self.network = build(settings.network, self.pixels.shape[-1], **(size | dict(settings.options)))
-        dimension = self._trial(pictures.name)
+        self.dimension = self._trial(pictures.name)
         turns = 4 if settings.rotations == CLASSES else 1
-        self.head = nn.Linear(dimension, turns * self.n_classes)
-        self.turn = nn.Linear(dimension, 4) if settings.rotations == PREDICT else None
+        self.head = nn.Linear(self.dimension, turns * self.n_classes)
+        self.turn = nn.Linear(self.dimension, 4) if settings.rotations == PREDICT else None
         self.low = settings.precision == BFLOAT16
         layout = torch.channels_last if self.low else torch.contiguous_format  # measured to be faster
         self.all = nn.ModuleDict({"network": self.network, "head": self.head})
@@ -131,6 +132,21 @@ class Learner:
                 self.network(self._ready(pixels[i : i + batch])).float().cpu() for i in range(0, len(pixels), batch)
             ]
         return torch.cat(parts).numpy()
+
+    def features(self, rows: np.ndarray) -> Tensor:
+        """Return the features, float32 [n, D], of the pictures of these rows, in evaluation mode.
+
+        Gradients flow to the network. Batch normalisations use their statistics and do not change them.
+        """
+        self.all.eval()
+        with self._autocast():
+            z: Tensor = self.network(self._ready(self.pixels[rows]))
+        return z.float()
+
+    def mean_feature(self) -> np.ndarray:
+        """Return the mean feature [D] of a sample of the pictures."""
+        sample = self.embed(self.pixels[:: max(1, len(self.pixels) // MEAN_SAMPLE_PICTURES)])
+        return np.asarray(sample.mean(axis=0, dtype=np.float64), np.float32)
 
     def state(self) -> dict[str, Tensor]:
         """Return everything on which the next step depends."""

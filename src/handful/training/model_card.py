@@ -25,6 +25,7 @@ def write_card(
     versions: Mapping[str, str],
     files: Sequence[Path],
     heads: Mapping[str, Any],
+    together: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the card as Markdown. Its figures are those of the validation classes, which chose the epoch."""
     figures = "".join(
@@ -67,6 +68,7 @@ def write_card(
         "The backbone only knows its training classes: expect worse results on other kinds of pictures.",
         "",
         *_gains(heads),
+        *_joint(together, settings),
         "## Make it again",
         "",
         f"    {command}",
@@ -88,6 +90,32 @@ def write_card(
 
 def _threads(n: int) -> str:
     return f"{n} threads" if n > 1 else "one thread"
+
+
+def _joint(together: Mapping[str, Any] | None, settings: Settings) -> list[str]:
+    """Return what was trained together with the network, and the figures before and after."""
+    if together is None:
+        return []
+    before, after = together["before"], together["after"]
+    kept = (
+        f"The step after {together['best']:,} tasks was the best one and is kept"
+        if together["gained"]
+        else "No step was better than the start, so the network is that of the best epoch"
+    )
+    return [
+        "## Trained together",
+        "",
+        f"After the best epoch, the network and the head of {together['head']} were trained together on "
+        f"{together['tasks']:,} tasks of base classes (highest learning rate of the network: "
+        f"{settings.together_rate:g}). {kept}. The figures are those of the head on tasks of {together['held_out']:,} "
+        "held-out classes, which chose the step. Before: the head had learned on fixed features.",
+        "",
+        "| | accuracy | AUROC |",
+        "|---|---|---|",
+        f"| before | {before['accuracy']:.2f} | {before['auroc']:.2f} |",
+        f"| after | {after['accuracy']:.2f} | {after['auroc']:.2f} |",
+        "",
+    ]
 
 
 def _gains(heads: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,9 @@
 """From pictures of base classes to a backbone: train, validate, keep the best epoch, write the files.
 
+If the settings name a head, it is trained together with the network after the best epoch (`joint_training`).
+
 checkpoint.safetensors      the state of the training; the same call continues from it
-history.jsonl               a row for each epoch
+history.jsonl               a row for each epoch, and for each exam of the joint training
 weights.safetensors         the weights of the network, with the names of torch
 model.onnx, model.json      the backbone: pictures to features without torch
 model.base.safetensors      the mean of the base classes, and the heads of methods that learn from them
@@ -33,9 +35,10 @@ from handful.training.datasets import PictureSet
 from handful.training.heads.learned_base import DEFAULT_HEADS, learn_base
 from handful.training.heads.school import check_classes
 from handful.training.heads.table import check_heads
+from handful.training.joint_training import Joint, train_together
 from handful.training.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
 from handful.training.model_card import write_card
-from handful.training.settings import AUTO, BFLOAT16, FLOAT32, Settings
+from handful.training.settings import AUTO, BFLOAT16, FLOAT32, NONE, Settings
 from handful.training.tracking import tracker
 from handful.training.validation import validate
 from handful.utils.extras import need
@@ -44,19 +47,23 @@ from handful.utils.threads import available_threads
 
 MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknown
 CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
-MEAN_SAMPLE_PICTURES = 2000  # base pictures for the mean feature during training; at the end all pictures are used
 SAVE_EVERY_S = 60.0
+TOGETHER = "together"  # the settings of the joint training begin with it
 HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, which is the last part of a training
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of a training: its folder, the figures of the best epoch, the training time, the files."""
+    """The result of a training: its folder, the figures of the best epoch, the training time, the files.
+
+    `together` is the report of the joint training, with figures before and after; None if there was none.
+    """
 
     folder: Path
     best: dict[str, Any]
     seconds: float
     files: dict[str, Path]
+    together: dict[str, Any] | None = None
 
 
 def pretrain(
@@ -101,7 +108,8 @@ def pretrain(
     progress : callable
         Called with the name of the stage, the steps done and the number of steps.
     on_epoch : callable
-        Called with a row of figures after each epoch.
+        Called with a row of figures after each epoch, and after each exam of the joint training; only the latter has
+        "tasks", the number of tasks learned from.
 
     Returns
     -------
@@ -117,6 +125,8 @@ def pretrain(
         raise ValueError(
             f"{pictures.name} has {len(learning.classes)} base class: two or more are needed to learn from"
         )
+    if settings.together != NONE and settings.together not in heads:
+        heads = (*heads, settings.together)  # else what it learns would be lost
     if heads:
         check_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
     mean, std = pixel_statistics(learning.pixels)
@@ -132,12 +142,24 @@ def pretrain(
     with checkpoint.locked_folder(folder), _reproducibly(threads or available_threads()):
         learner = Learner(settings, learning, mean, std, device)
         at = checkpoint.read(folder) or Checkpoint(made_from)
-        _check_same(at.made_from, made_from, folder)
+        _check_same(at, made_from, folder)
+        at.made_from = made_from
         if at.state:
             learner.restore(at.state)
         with tracker(track, folder, settings.plain()) as tracked:
             _learn(learner, at, held_out, folder, save_every, tracked, progress, on_epoch)
-        return _finish(learner, at, pictures, learning, held_out, folder, heads, command, progress)
+            joint = None
+            if settings.together != NONE:
+
+                def on_exam(row: dict[str, float]) -> None:
+                    tracked({f"together/{name}": value for name, value in row.items()}, int(row["tasks"]))
+                    on_epoch(row)
+
+                if not at.together:  # heads that were learned on other features
+                    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
+                joint = train_together(learner, at, learning, held_out, folder, save_every, progress, on_exam)
+                _write_history(at, folder)
+        return _finish(learner, at, joint, pictures, learning, held_out, folder, heads, command, progress)
 
 
 def _device(name: str) -> str:
@@ -205,14 +227,14 @@ def _is_finished(at: Checkpoint, patience: int) -> bool:
 def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float]:
     if held_out is None:
         return {}
-    sample = learner.embed(learner.pixels[:: max(1, len(learner.pixels) // MEAN_SAMPLE_PICTURES)])
     features = FeatureTable(learner.embed(held_out.pixels), held_out.labels)
-    return validate(features, sample.mean(axis=0, dtype=np.float64).astype(np.float32), learner.settings.seed)
+    return validate(features, learner.mean_feature(), learner.settings.seed)
 
 
 def _finish(
     learner: Learner,
     at: Checkpoint,
+    joint: Joint | None,
     pictures: PictureSet,
     learning: PictureSet,
     held_out: PictureSet | None,
@@ -223,8 +245,13 @@ def _finish(
 ) -> Trained:
     from safetensors.torch import save
 
-    settings = learner.settings
-    learner.network.load_state_dict(at.weights)
+    settings, best = learner.settings, at.best
+    weights = at.weights if joint is None else joint.weights
+    learner.network.load_state_dict(weights)
+    if joint is not None and joint.report["gained"]:
+        best = best | _validated(learner, held_out)  # figures of the network that is written
+    features = FeatureTable(learner.embed(learning.pixels), learning.labels, name=pictures.name)
+    others = None if held_out is None else FeatureTable(learner.embed(held_out.pixels), held_out.labels)
     network = learner.network.cpu().eval()
     mean, std = (tuple(np.round(v.flatten().tolist(), 6).tolist()) for v in (learner.mean.cpu(), learner.std.cpu()))
     preprocessing = Preprocessing(learning.pixels.shape[1:3], mean, std, pictures.interpolation, pictures.crop)
@@ -235,15 +262,14 @@ def _finish(
         "card": folder / "card.md",
     }
     about = {"network": settings.network, "channels": network.channels, "options": network.options}
-    write_whole(files["weights"], save(at.weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
+    write_whole(files["weights"], save(weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
     export_onnx(network, files["backbone"], preprocessing)
-    features = FeatureTable(learner.embed(learning.pixels), learning.labels, name=pictures.name)
-    others = None if held_out is None else FeatureTable(learner.embed(held_out.pixels), held_out.labels)
     base = learn_base(
         features,
         validation=others,
         heads=heads,
         seed=settings.seed,
+        start={settings.together: joint.arrays} if joint is not None and joint.arrays else None,
         checkpoint=folder / HEADS_CHECKPOINT,
         progress=lambda done, total: progress("heads", done, total),
     )
@@ -257,10 +283,11 @@ def _finish(
     }  # fmt: skip
     write_card(
         files["card"], settings=settings, data=data, preprocessing=asdict(preprocessing), dimension=features.dimension,
-        best=at.best, epochs=len(at.history), seconds=at.seconds, threads=torch.get_num_threads(), command=command,
+        best=best, epochs=len(at.history), seconds=at.seconds, threads=torch.get_num_threads(), command=command,
         versions=versions, files=[files["weights"], files["backbone"], files["base"]], heads=base.about["heads"],
+        together=None if joint is None else joint.report,
     )  # fmt: skip
-    return Trained(folder, at.best, at.seconds, files)
+    return Trained(folder, at.best, at.seconds, files, None if joint is None else joint.report)
 
 
 def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, PictureSet | None]:
@@ -292,11 +319,18 @@ def digest(pictures: PictureSet | None) -> str:
     return hasher.hexdigest()
 
 
-def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+def _check_same(at: Checkpoint, now: dict[str, Any], folder: Path) -> None:
+    """Raise ValueError if the checkpoint is of other settings or pictures.
+
+    A setting that an older handful did not have has its default there. The joint training is the last stage: before it
+    begins, any other one may be chosen.
+    """
+    before = at.made_from
+    settings = Settings().plain() | before["settings"]
     differences = [
-        f"{name} {before['settings'].get(name)} there and {value} here"
+        f"{name} {settings[name]} there and {value} here"
         for name, value in now["settings"].items()
-        if before["settings"].get(name) != value
+        if settings[name] != value and (at.together or not name.startswith(TOGETHER))
     ]
     differences += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
     if differences:
@@ -307,7 +341,8 @@ def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> No
 
 
 def _write_history(at: Checkpoint, folder: Path) -> None:
-    write_whole(folder / "history.jsonl", "".join(json.dumps(row) + "\n" for row in at.history).encode())
+    rows = [*at.history, *at.together.get("rows", [])]
+    write_whole(folder / "history.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 @contextmanager

@@ -7,10 +7,30 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from handful.core.parameters import Number, OneOf, Rule, check
+from handful.training.heads.table import HEADS
 
 PICTURES, DRAWINGS, NONE = "pictures", "drawings", "none"
 CLASSES, PREDICT = "classes", "predict"
 AUTO, FLOAT32, BFLOAT16 = "auto", "float32", "bfloat16"
+
+
+@dataclass(frozen=True)
+class TrainableHead:
+    """The name of a head that has a loss, or "none"."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
+        return isinstance(value, str) and value in self.names
+
+    @property
+    def names(self) -> list[str]:
+        """Names that are accepted."""
+        return [NONE, *(name for name, head in HEADS.items() if head.loss is not None)]
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.names))} (heads that learn by the gradient of a loss)"
+
+
 RULES: dict[str, Rule] = {
     "epochs": Number(1, closed=True, whole=True),
     "batch": Number(2, closed=True, whole=True),
@@ -24,6 +44,9 @@ RULES: dict[str, Rule] = {
     "rotations": OneOf((NONE, CLASSES, PREDICT)),
     "precision": OneOf((AUTO, FLOAT32, BFLOAT16)),
     "seed": Number(0, 2**31, closed=True, whole=True),
+    "together": TrainableHead(),
+    "together_tasks": Number(1, closed=True, whole=True),
+    "together_rate": Number(0),
 }
 
 
@@ -48,6 +71,13 @@ class Settings:
         The share of the base classes that is used for validation if the data set has no split "val".
     patience : int
         Training stops after this many validations without a better one. 0: never before the last epoch.
+    together : str
+        The name of a head that is trained together with the network after the best epoch; "none": the network stays as
+        it is then.
+    together_tasks : int
+        How many tasks they learn from.
+    together_rate : float
+        The highest learning rate of the network then; it falls to 0 along a cosine.
     """
 
     network: str = "resnet12"
@@ -64,6 +94,9 @@ class Settings:
     held_out: float = 0.05
     patience: int = 0
     seed: int = 0
+    together: str = NONE
+    together_tasks: int = 2000
+    together_rate: float = 1e-4
 
     def __post_init__(self) -> None:
         check({name: getattr(self, name) for name in RULES}, RULES, "the training")

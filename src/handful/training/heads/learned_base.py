@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.core.base import HEADS as AXES
 from handful.core.base import Base
 from handful.features import FeatureTable
 from handful.solving.solve import versions
@@ -17,6 +18,7 @@ from handful.training.heads.learning_file import SAVE_EVERY_S, LearningFile
 from handful.training.heads.school import Progress, School
 from handful.training.heads.table import HEADS, check_heads
 from handful.utils.extras import TORCH, need
+from handful.utils.tensor_file import check_arrays
 
 DEFAULT_HEADS = tuple(HEADS)
 
@@ -32,6 +34,7 @@ def learn_base(
     shots: Sequence[int] = (1, 5),
     order: int = 2,
     seed: int = 0,
+    start: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     checkpoint: str | Path | None = None,
     save_every: float = SAVE_EVERY_S,
     progress: Progress | None = None,
@@ -57,6 +60,9 @@ def learn_base(
         gradients as constants, which is faster.
     seed : int
         The same seed gives the same base.
+    start : mapping of str to mapping, optional
+        For a head, arrays to start from instead of its usual start, such as those that were trained together with the
+        backbone.
     checkpoint : path, optional
         A file that keeps the state. If a call is killed, the same call continues from it and ends with the same base.
         Remove it when the base is saved.
@@ -76,7 +82,8 @@ def learn_base(
     if heads:
         features = features.labelled()
         validation = None if validation is None else validation.labelled()
-    mean = features.mean
+    mean, start = features.mean, start or {}
+    _check_start(start, heads, features.dimension)
     about: dict[str, Any] = {
         "name": features.name, "classes": len(features.classes), "items": len(features), "seed": seed,
         "episodes": episodes, "ways": ways, "shots": list(shots), "versions": dict(versions()), "heads": {},
@@ -89,12 +96,14 @@ def learn_base(
         about |= {"held_out": school.held_out, "ways": school.ways}
         digests = [None if table is None else _digest(table) for table in (features, validation)]
         made_from = {"features": digests, "order": order} | {k: about[k] for k in ("seed", "episodes", "ways", "shots")}
+        if start:
+            made_from["start"] = {name: _digest_of(arrays) for name, arrays in start.items()}
         file = LearningFile(None if checkpoint is None else Path(checkpoint), made_from, save_every)
         names = list(dict.fromkeys(heads))
         for i, name in enumerate(names):
             if name not in file.finished:
                 report = partial(_report, progress, i, len(names), episodes)
-                file.finish(name, *school.learn(name, HEADS[name], episodes, file, report))
+                file.finish(name, *school.learn(name, HEADS[name], episodes, file, report, start.get(name)))
             learned[name], about["heads"][name] = file.finished[name]
     negative_rows = np.random.default_rng([seed, 1]).permutation(len(features))[: max(0, negatives)]
     sample = features.features[negative_rows].astype(np.float32) if len(negative_rows) else None
@@ -105,6 +114,28 @@ def _report(progress: Progress | None, before: int, count: int, episodes: int, d
     """Report the progress of all heads together: each counts as many tasks."""
     if progress is not None:
         progress(before * episodes + episodes * done // total, count * episodes)
+
+
+def _check_start(start: Mapping[str, Mapping[str, np.ndarray]], heads: Sequence[str], dimension: int) -> None:
+    """Raise ValueError unless these are arrays of heads that are to be learned."""
+    for name, arrays in start.items():
+        if name not in heads:
+            raise ValueError(f"there is a start for head {name!r}, which is not learned here: name it in heads too")
+        try:
+            check_arrays(arrays, AXES.get(name, {}), {"D": dimension})
+        except KeyError as missing:
+            raise ValueError(f"the start of head {name!r} has no array {missing}") from None
+        except ValueError as error:
+            raise ValueError(f"the start of head {name!r}: {error}") from None
+
+
+def _digest_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return a digest of the arrays of a head."""
+    hasher = blake2b(digest_size=16)
+    for name, array in sorted(arrays.items()):
+        hasher.update(f"{name} {array.shape};".encode())
+        hasher.update(np.ascontiguousarray(array, np.float32).data)
+    return hasher.hexdigest()
 
 
 def _digest(table: FeatureTable) -> str:

@@ -90,17 +90,26 @@ class School:
         self.exams = [exam.draw(rng, EXAM_TASKS, n) for n in self.shots]
 
     def learn(
-        self, name: str, head: Head, episodes: int, file: LearningFile, progress: Progress
+        self,
+        name: str,
+        head: Head,
+        episodes: int,
+        file: LearningFile,
+        progress: Progress,
+        start: Mapping[str, np.ndarray] | None = None,
     ) -> tuple[Arrays, dict[str, Any]]:
-        """Return the arrays of the best step, and the figures on the held-out classes before and after learning."""
+        """Return the arrays of the best step, and the figures on the held-out classes before and after learning.
+
+        `start` are arrays to learn from instead of the head's own start.
+        """
         steps = max(1, episodes // head.tasks_per_step) if head.loss is not None else 0
         lesson = file.lesson_of(name)
         if not lesson.arrays:
-            arrays = head.start(self.items, np.random.default_rng([self.seed, START]))
+            arrays = start or head.start(self.items, np.random.default_rng([self.seed, START]))
             now = {key: np.asarray(value, np.float32) for key, value in arrays.items()}
             lesson.before = lesson.best = self.examine(head, now)
             zeros = {part: {key: np.zeros_like(value) for key, value in now.items()} for part in MOMENTS}
-            lesson.arrays = {"now": now, "best": _cooled(head, now, lesson.best), **zeros}
+            lesson.arrays = {"now": now, "best": heated(head, now, lesson.best["heat"]), **zeros}
         if head.loss is not None:
             self._descend(head, lesson, steps, file, progress)
         progress(1, 1)
@@ -139,10 +148,9 @@ class School:
             if lesson.step in exam_steps:
                 now = _copied(arrays)
                 result = self.examine(head, now)
-                better = result["accuracy"] + result["auroc"] > lesson.best["accuracy"] + lesson.best["auroc"]
-                if better and result["accuracy"] >= lesson.before["accuracy"]:
+                if is_better(result, lesson.best, lesson.before):
                     lesson.best, lesson.best_step = result, lesson.step
-                    lesson.arrays["best"] = _cooled(head, now, result)
+                    lesson.arrays["best"] = heated(head, now, result["heat"])
             if file.is_due:
                 keep()
                 file.save()
@@ -159,11 +167,14 @@ class School:
             score(arrays, items[tasks.support], tasks.labels, items[tasks.query]), tasks.known, tasks.truth
         )
 
-    def examine(self, head: Head, arrays: Arrays) -> dict[str, float]:
-        """Return accuracy and AUROC, in percent, on the held-out classes, and the heat with the best AUROC."""
+    def examine(self, head: Head, arrays: Arrays, features: np.ndarray | None = None) -> dict[str, float]:
+        """Return accuracy and AUROC, in percent, on the held-out classes, and the heat with the best AUROC.
+
+        `features` are prepared features of the same items, of another network than those of the school.
+        """
         heats = (1.0,) if head.cooler is None else HEAT_FACTORS
         results_by_heat: dict[float, list[dict[str, np.ndarray]]] = {heat: [] for heat in heats}
-        items = self.items.features
+        items = self.items.features if features is None else features
         for tasks in self.exams:
             logits, outlier_scores = head.score(arrays, items[tasks.support], tasks.labels, items[tasks.query])
             for heat in heats:
@@ -192,7 +203,7 @@ def _ways(max_ways: int, usable: int, others: int | None, name: str, shots: int)
         )
         raise ValueError(
             f"{name} has {usable} classes of more than {shots} items, and a head needs {needed} to learn from: give "
-            "more base classes, or leave the heads out (--heads none)"
+            "more base classes, or leave the heads out (--heads none, and no --together)"
         )
     return ways
 
@@ -207,10 +218,16 @@ def _copied(tensors: Mapping[str, Any]) -> Arrays:
     return {key: value.detach().numpy().copy() for key, value in tensors.items()}
 
 
-def _cooled(head: Head, arrays: Arrays, measured: Mapping[str, float]) -> Arrays:
-    """Return a copy of the arrays, with the heat included in the temperature."""
+def is_better(result: Mapping[str, float], best: Mapping[str, float], before: Mapping[str, float]) -> bool:
+    """Return whether accuracy and AUROC are better in sum, and the accuracy is not worse than before learning."""
+    better = result["accuracy"] + result["auroc"] > best["accuracy"] + best["auroc"]
+    return better and result["accuracy"] >= before["accuracy"]
+
+
+def heated(head: Head, arrays: Arrays, heat: float) -> Arrays:
+    """Return a copy of the arrays whose temperature is multiplied by `heat`."""
     copies = {key: value.copy() for key, value in arrays.items()}
     if head.cooler is None:
         return copies
     name, sign = head.cooler
-    return copies | {name: copies[name] + np.float32(sign * np.log(measured["heat"]))}
+    return copies | {name: copies[name] + np.float32(sign * np.log(heat))}
