@@ -112,7 +112,8 @@ def of_task(
         names = ("prepare", "density") if is_numpy_array(query) else ()
         fused = [Kernel.of(name, ways, str(query.dtype)) for name in names]
         with chosen_backend(fused) as chosen:
-            return of_task(support, labels, query, unknown, backend=chosen)
+            whole = "array" if chosen == AUTO else chosen  # one of two kernels alone is not worth it
+            return of_task(support, labels, query, unknown, backend=whole)
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
     support, labels = with_unknown(support, labels, unknown)
     prepared = _prepared(support, query, backend)
