@@ -21,9 +21,11 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "outer": strength * rng.normal(size=(4, dimension)),
         "log_precision": 1 + strength * rng.normal(size=dimension),
     }
+    conformal = {"items": rng.normal(size=(40, dimension)), "codes": np.repeat(np.arange(5), 8)}
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    return Base(mean, {"feat": feat, "peeler": peeler}, rng.normal(size=(negatives, dimension)), about)
+    heads = {"feat": feat, "peeler": peeler, "conformal": conformal}
+    return Base(mean, heads, rng.normal(size=(negatives, dimension)), about)
 
 
 def needed(name, dimension):

@@ -26,9 +26,9 @@ _HOMES = {
     "handful.streaming": ("Pile", "Streaming"),
     "handful.estimators": ("load", "make_estimator"),
     "handful.estimators.classes": (
-        "BDCSPN", "COPOD", "EOL", "EOLKDO", "FEAT", "Finetune", "GDA", "IForest", "KDO", "KNN", "LaplacianShot",
-        "OCSVM", "OSLO", "OSTIM", "OpenMax", "PCA", "PEELER", "POODLE", "PROSER", "PTMAP", "RPL", "RelativeMahalanobis",
-        "SimpleShot", "SnaTCHerF", "SoftKMeans", "TIMGD",
+        "BDCSPN", "COPOD", "Conformal", "EOL", "EOLKDO", "FEAT", "Finetune", "GDA", "IForest", "KDO", "KNN",
+        "LaplacianShot", "OCSVM", "OSLO", "OSTIM", "OpenMax", "PCA", "PEELER", "POODLE", "PROSER", "PTMAP", "RPL",
+        "RelativeMahalanobis", "SimpleShot", "SnaTCHerF", "SoftKMeans", "TIMGD",
     ),
 }  # fmt: skip
 _MODULES = {name: f"handful.{name}" for name in (

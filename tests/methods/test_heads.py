@@ -20,7 +20,7 @@ from handful.features import FeatureTable, Protocol, write
 from handful.methods import feat, poodle
 from handful.solving import get_solver
 
-NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle")
+NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle", "conformal")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -383,7 +383,7 @@ def test_the_command_learns_tells_and_writes(tmp_path, handful):
     said = json.loads(done.stdout)
     found = read_base(tmp_path / "b.safetensors")
     assert (said["mark"], said["features"], said["held_out"]) == (found.mark, 16, 10)
-    assert set(found.heads) == {"feat", "peeler"}
+    assert set(found.heads) == {"feat", "peeler", "conformal"}
     missing = handful(*command, tmp_path / "no" / "b.safetensors")
     assert missing.returncode == 1
     assert "create it first" in missing.stderr

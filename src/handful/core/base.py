@@ -1,7 +1,8 @@
 """What a backbone's base classes leave behind for tasks of other classes: one small file beside the backbone.
 
     mean        the mean feature, which "base" preparation subtracts
-    heads       arrays learned on tasks drawn from the base classes, by the method's name: "feat", "peeler"
+    heads       arrays learned on tasks drawn from the base classes, by the method's name: "feat", "peeler";
+                "conformal" is a sample of items with their classes
     negatives   a sample of base features: items that are surely of no class of a task
 
 `handful.training.heads.learn_base` makes one from features, as `handful base` does; methods that need one take it, or
@@ -33,10 +34,12 @@ HEADER: dict[str, Rule] = {
     "format": Number(1, closed=True, whole=True), "about": Object(), "arrays": Text(many=True)
 }  # fmt: skip
 ABOUT: dict[str, Rule] = {"name": Text(), "classes": Number(0, closed=True, whole=True)}  # the rest is for people
-HEADS = {  # axes of the arrays of the heads that are learned here: D features, H hidden ones
+HEADS = {  # axes of the arrays of the heads that are learned here: D features, H hidden ones, M items
+    "conformal": {"items": "M D", "codes": "M"},
     "feat": {"attention": "D D", "output": "D D", "gain": "D", "shift": "D", "log_temperature": "1"},
     "peeler": {"inner": "D H", "outer": "H D", "log_precision": "D"},
 }
+ITEMS = {NEGATIVES: NEGATIVES, "conformal": "items"}  # arrays of items as they come, by the part that they are of
 HOW = "`handful base FEATURES -o base.safetensors` makes one from features of the backbone's training classes"
 
 

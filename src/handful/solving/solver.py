@@ -94,6 +94,10 @@ class Solver(ABC):
         """What it takes of a base: names of heads, or "negatives"."""
         return tuple(m.info.base_part for m in self.parts.values() if m.info.base_part is not None)
 
+    def decision(self, parameters: Mapping[str, Any]) -> str:
+        """How it decides itself what is unknown, in a sentence; empty if it does not."""
+        return "" if self.method is None else self.method.info.decision.format(**parameters)
+
     def defaults_by_shots(self, shots: float) -> dict[str, Any]:
         """The defaults that depend on the mean number of examples per class."""
         return defaults_by_shots(self.info, shots)
@@ -164,6 +168,7 @@ class MethodSolver(Solver):
         if unknown.shape[1] and not method.takes_unknown:
             solution.state |= margin_state(solution.outlier_scores, support, unknown, query)
             solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
+            solution.threshold = None  # it was of the scores without the margin
         solution.state |= prepared.state()
         return solution
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handful.training.heads import feat, peeler
+from handful.training.heads import conformal, feat, peeler
 from handful.training.heads.head import Head
 
 HEADS: dict[str, Head] = {
+    "conformal": conformal.HEAD,
     "feat": feat.HEAD,
     "peeler": peeler.HEAD,
 }
