@@ -24,7 +24,7 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
     conformal = {"items": rng.normal(size=(40, dimension)), "codes": np.repeat(np.arange(5), 8)}
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    heads = {"feat": feat, "peeler": peeler, "conformal": conformal}
+    heads = {"conformal": conformal, "feat": feat, "peeler": peeler}
     return Base(mean, heads, rng.normal(size=(negatives, dimension)), about)
 
 

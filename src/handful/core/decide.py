@@ -20,6 +20,7 @@ from handful.core.arrays import FLOOR, Array, sigmoid, to_numpy
 
 MIN_PILE_ITEMS = 20  # a share can be seen in a pile of this size
 MIN_PROBABILITY = 1e-7  # no answer is surer than this
+STOREY_LEVEL = 0.5  # p-values above it are of inliers, nearly all
 ROUNDING = 1e-9  # a mean may be below a precision by so much
 
 
@@ -110,7 +111,7 @@ def at_false_unknown(p_unknown: np.ndarray, rate: float) -> float:
     return float((edges[count] + edges[count + 1]) / 2)
 
 
-def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0) -> Any:
+def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0, limit: float = 1.0) -> Any:
     """The largest p-value that is called a discovery, so that at most `rate` of the discoveries should be false.
 
     Benjamini and Hochberg (1995): with p_(1) <= ... <= p_(m) in order and k the largest rank with
@@ -125,6 +126,8 @@ def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0) -> A
         The false-discovery rate: the expected part of the discoveries that are false, between 0 and 1.
     inlier_share : float or array [B]
         The part of the items that belong to the classes; 1 is always safe, `storey_share` estimates it.
+    limit : float, default 1
+        An item with a larger p-value is never a discovery: for an estimated share, the level that it was estimated at.
 
     Returns
     -------
@@ -143,13 +146,14 @@ def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0) -> A
     ordered = np.sort(p, axis=1)
     rank = np.arange(1, p.shape[1] + 1)
     is_small = ordered * (p.shape[1] * _column(inlier_share, p)) <= rate * rank + ROUNDING
+    is_small &= ordered <= limit
     count = np.max(is_small * rank, axis=1, initial=0)
     edges = np.pad(ordered, ((0, 0), (1, 0)))
     largest = edges[np.arange(len(p)), count]
     return float(largest[0]) if single else largest
 
 
-def storey_share(p_values: Any, level: float = 0.5) -> Any:
+def storey_share(p_values: Any, level: float = STOREY_LEVEL) -> Any:
     """An estimate of the share of inliers, by Storey (2002): (1 + number of p-values above `level`) / (n (1 - level)).
 
     p-values of inliers are uniform, those of outliers are small. So the p-values above the level are of inliers, which
