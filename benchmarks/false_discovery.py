@@ -155,7 +155,7 @@ def sentences(records: list[Measured], domains: dict[str, Domain]) -> list[str]:
         worst = max(mean(of, "false") - 100 * of[0].promised for of in cells)
         lines.append(
             f"{title}: the promise is broken for {counts} of {len(domains)} feature sets, all shots and shares "
-            f"together, and in {bad} of {len(cells)} cells of one feature set, shots, share and promise; the worst cell "
+            f"together, and in {bad} of {len(cells)} cells of one feature set, shots, share and promise; the worst one "
             f"is {worst:.1f} points above its promise."
         )
     return lines
@@ -180,7 +180,7 @@ def main() -> None:
         _report.show(console, section)
     notes = [
         _report.about(__doc__),
-        f"{given.halves} halves, {given.tasks} tasks of each kind. `knowns with p <= 0.1` is about 10 percent where the "
+        f"{given.halves} halves, {given.tasks} tasks of each kind. `knowns with p <= 0.1` is about 10 where the "
         "classes are like the base classes; above that, the base classes are narrower. Feature sets with * chose the "
         "constants. "
         "`python benchmarks/false_discovery.py ../shared/data/domains`.",
