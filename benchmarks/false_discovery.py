@@ -152,11 +152,13 @@ def sentences(records: list[Measured], domains: dict[str, Domain]) -> list[str]:
         counts = ", ".join(f"{len(of)} at {100 * p:g} %" for of, p in zip(broken, PROMISED, strict=True))
         cells = [rows_of(of, shots=s, share=u) for of in every for s, u in product(SHOTS, QUERIES)]
         bad = sum(map(is_broken, cells))
-        worst = max(mean(of, "false") - 100 * of[0].promised for of in cells)
+        worst = max(cells, key=lambda of: mean(of, "false") - 100 * of[0].promised)
+        first = worst[0]
         lines.append(
             f"{title}: the promise is broken for {counts} of {len(domains)} feature sets, all shots and shares "
-            f"together, and in {bad} of {len(cells)} cells of one feature set, shots, share and promise; the worst one "
-            f"is {worst:.1f} points above its promise."
+            f"together, and in {bad} of {len(cells)} cells (of one feature set, shots, share and promise). The worst cell: "
+            f"{first.domain}, {first.shots}-shot, {first.share:.0%} unknown, promised {100 * first.promised:g}, found "
+            f"{mean(worst, 'false'):.1f}."
         )
     return lines
 
@@ -164,8 +166,8 @@ def sentences(records: list[Measured], domains: dict[str, Domain]) -> list[str]:
 def main() -> None:
     parser = Parser(__doc__, "five minutes")
     parser.add_data("folder", "feature sets, as ../shared/data/domains")
-    parser.add_size("--halves", 4, 1, "random halves of the classes of each feature set")
-    parser.add_size("--tasks", 12, 3, "tasks of each half, number of shots and share of unknowns")
+    parser.add_size("--halves", 6, 1, "random halves of the classes of each feature set")
+    parser.add_size("--tasks", 16, 3, "tasks of each half, number of shots and share of unknowns")
     given = parser.parse()
     console = Console()
     paths = [] if given.folder is None else find_feature_sets(given.folder)

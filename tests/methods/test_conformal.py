@@ -14,6 +14,7 @@ from handful.core.base import Base
 from handful.core.decide import at_false_discovery, storey_share
 from handful.features import FeatureTable, write
 from handful.methods import conformal
+from handful.solving import get_solver
 
 DIMENSION = 24
 
@@ -280,8 +281,11 @@ def test_the_decision_reaches_pairs_batches_and_chunks(base, pile, monkeypatch):
     assert (paired.labels == whole.labels).all()
     strict = handful.solve(*pile, method="simpleshot+conformal", base=base, conformal_fdr=0.01)
     assert strict.threshold > paired.threshold
+    words = get_solver("simpleshot+conformal").decision(strict.made_by["parameters"])
+    assert "about 1 % at most should belong to a class" in words
     other = handful.solve(*pile, method="conformal+knn", base=base)  # the decision is that of kNN
     assert other.outlier_share_interval is not None
+    assert get_solver("conformal+knn").decision(other.made_by["parameters"]) == ""
     monkeypatch.setattr(sys.modules["handful.solving.solve"], "CHUNK_BYTES", (1, 1))
     batch = handful.solve(*(np.stack([x, x, x]) for x in pile), method="conformal", base=base)
     assert (batch.labels == whole.labels).all()
@@ -337,7 +341,7 @@ def test_label_says_how_it_was_decided_and_predict_keeps_the_threshold(base, pil
     command = ("label", "examples.parquet", "pile.parquet", "--method", "conformal", "--base", "b.safetensors", "-o")
     done = handful(*command, "out")
     assert done.returncode == 0, done.stderr
-    assert "about 10% at most should belong to a class" in " ".join(done.stdout.split())
+    assert "about 10 % at most should belong to a class" in " ".join(done.stdout.split())
     done = handful("predict", "out/model.safetensors", "pile.parquet", "-o", "again.csv")
     assert done.returncode == 0, done.stderr
     rows = [csv.DictReader(Path(name).read_text("utf-8").splitlines()) for name in ("out/labels.csv", "again.csv")]

@@ -93,7 +93,7 @@ INFO = Info(
         "support": "1 S D", "unknown": "1 U D", "means": "1 N D", "spreads": "1 N", "weight": "1", "calibration": "1 K",
     },
     decision=(
-        "Items are called unknown by their p-values: of these items, about {fdr:.0%} at most should belong to a class, "
+        "Items are called unknown by their p-values: of these items, about {fdr} at most should belong to a class, "
         "if the classes are like the base classes."
     ),
 )  # fmt: skip

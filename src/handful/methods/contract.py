@@ -107,7 +107,8 @@ class Info:
     state : mapping, optional
         Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_check`.
     decision : str, optional
-        For a method that decides itself what is unknown: how, in a sentence. `{name}` stands for a parameter.
+        For a method that decides itself what is unknown: how, in a sentence. `{name}` stands for a parameter
+        that is a share, in percent.
     """
 
     name: str

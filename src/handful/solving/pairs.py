@@ -18,7 +18,7 @@ from handful.core.task import Task
 from handful.methods.contract import Info, Method, Scores, Solution
 from handful.methods.registry import did_you_mean, find_method, method_names
 from handful.methods.scores import SCORES
-from handful.solving.solver import MethodSolver, Solver
+from handful.solving.solver import MethodSolver, Solver, decision_in_words
 
 SHARED = ("outlier_share", "base")  # parameters that both methods of a pair take under the same name
 CLASSIFIER, DETECTOR = "classifier/", "detector/"  # prefixes of their states
@@ -103,7 +103,7 @@ class PairSolver(Solver):
 
     def decision(self, parameters: Mapping[str, Any]) -> str:
         """How the detector decides itself what is unknown."""
-        return "" if self.detector is None else self.detector.info.decision.format(**self._of_detector(parameters))
+        return "" if self.detector is None else decision_in_words(self.detector, self._of_detector(parameters))
 
     def _merge(self, facts: Callable[[Method], Mapping[str, T]]) -> dict[str, T]:
         """The classifier's own, and the detector's under its name."""
