@@ -156,9 +156,9 @@ def sentences(records: list[Measured], domains: dict[str, Domain]) -> list[str]:
         first = worst[0]
         lines.append(
             f"{title}: the promise is broken for {counts} of {len(domains)} feature sets, all shots and shares "
-            f"together, and in {bad} of {len(cells)} cells (of one feature set, shots, share and promise). The worst cell: "
-            f"{first.domain}, {first.shots}-shot, {first.share:.0%} unknown, promised {100 * first.promised:g}, found "
-            f"{mean(worst, 'false'):.1f}."
+            f"together, and in {bad} of {len(cells)} cells (of one feature set, shots, share and promise). The worst "
+            f"cell: {first.domain}, {first.shots}-shot, {first.share:.0%} unknown, promised {100 * first.promised:g}, "
+            f"found {mean(worst, 'false'):.1f}."
         )
     return lines
 
