@@ -23,7 +23,7 @@ def classes(count, items, seed, near=1.0):
     """Items [C, items, D] of exchangeable classes, of different widths; near: how near to each other they are."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(count, 1, DIMENSION)) / near
-    widths = rng.uniform(0.6, 0.8, size=(count, 1, 1))
+    widths = rng.uniform(0.5, 0.9, size=(count, 1, 1))
     return (centres + widths * rng.normal(size=(count, items, DIMENSION))).astype(np.float32)
 
 
