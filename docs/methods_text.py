@@ -58,7 +58,8 @@ result = handful.solve(support, labels, query, method="snatcher_f", base="base.s
 
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
 something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. If you do
-not give that share, it is [estimated](outlier-share.md). `threshold` overrides both.
+not give that share, it is [estimated](outlier-share.md). Conformal novelty decides itself, by a false-discovery rate,
+unless you give the share. `threshold` overrides all of these.
 """.strip()
 
 PREPARATION = r"""
@@ -416,6 +417,28 @@ TEXT = {
         p_{ij} &= \mathrm{softmax}_j \left( -|q_i - c'_j|^2 / T \right), \qquad o_i = -\max_j p_{ij} \\
         \mathrm{loss} &= \mathrm{CE} \text{ on queries} \qquad
             \text{over } M, V, g, h, T \text{, on tasks of base classes}
+        """,
+    ),
+    "conformal": Words(
+        "Conformal p-values for novelty detection",
+        """
+        Gives each item a p-value: how often an item of a known class would be as far from its class mean. Distances are
+        calibrated by tasks with as many classes and shots, drawn from a sample of base items that the `base` keeps. Of
+        the items called unknown, the part `fdr` at most should belong to a class. That holds if the classes are like
+        the base classes, and as new to the backbone; few or other base classes break it. Use it where a wrong
+        "unknown" is expensive. With one example it finds few unknowns, because few are certain. Items are ranked as by
+        the nearest class mean. New items get the threshold of the pile, without a promise.
+        """,
+        r"""
+        v &= \frac{16 N v_0 + \sum_j \sum_{z \in j} |z - c_j|^2}{16 N + \sum_j (n_j - 1)}, \qquad
+            v_0 = \text{the variance within a base class}, \quad n_j = \text{examples of class } j \\
+        s_i &= \min_j \frac{|q_i - c_j|^2}{(1 + 1 / n_j)\, v}, \qquad
+            s_1, \ldots, s_n \text{ the same for held-out items of known classes in tasks of base classes} \\
+        p_i &= \frac{1 + \#\{k : s_k \ge s_i\}}{n + 1}, \qquad o_i = 1 - p_i, \qquad
+            p_{ij} = \mathrm{softmax}_j(\tau \cos(q_i, c_j)) \\
+        \hat\pi &= \min \left( 1, \left( 1 + \tfrac{1}{N} \right) \frac{1 + \#\{i : p_i > 1/2\}}{Q / 2} \right) \\
+        \text{unknown} &: p_i \le p_{(k)}, \qquad
+            k = \max \left\{ k : p_{(k)} \le \min \left( \tfrac12, \mathrm{fdr}\, \frac{k}{Q \hat\pi} \right) \right\}
         """,
     ),
     "poodle": Words(

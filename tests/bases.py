@@ -40,9 +40,10 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "log_alpha": np.log([3.0]),
         "log_temperature": np.log([1.5]),
     }
+    conformal = {"items": rng.normal(size=(40, dimension)), "codes": np.repeat(np.arange(5), 8)}
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    heads = {"feat": feat, "peeler": peeler, "flowr": flowr, "frob": frob}
+    heads = {"feat": feat, "peeler": peeler, "flowr": flowr, "frob": frob, "conformal": conformal}
     return Base(mean, heads, rng.normal(size=(negatives, dimension)), about)
 
 

@@ -89,7 +89,7 @@ def test_scores_of_class_probabilities_say_that_they_cannot():
 
 def test_a_method_that_takes_them_is_known_by_its_arguments():
     load = {name for name in handful.list_methods() if find_method(name).takes_unknown}
-    assert load == {"eol", "eol_kdo", "flowr", "frob", "kdo", "ostim"}
+    assert load == {"conformal", "eol", "eol_kdo", "flowr", "frob", "kdo", "ostim"}
 
     def own(support, labels, query, unknown=None):
         return Solution(np.ones((*query.shape[:2], 2)), np.full(query.shape[:2], float(unknown.shape[1])))

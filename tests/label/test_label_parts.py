@@ -1,5 +1,6 @@
 """A pile in parts, labelled part by part: as plain `label` labels one table, killed or not, here or on a cluster."""
 
+import csv
 import json
 import os
 import re
@@ -385,3 +386,22 @@ def test_other_columns_are_carried_along_to_the_parts_of_labels(folder, handful)
     assert_refused(
         handful("label", "examples.parquet", "parts", "-o", "out2", "--embedding", "X"), "from the column 'embedding'"
     )
+
+
+def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
+    """Conformal novelty: the false-discovery rate is of the whole pile, not of a part."""
+    from handful import Base
+
+    features, digit = digits()
+    kept = np.concatenate([np.flatnonzero(digit == k)[20:60] for k in range(10)])
+    head = {"items": features[kept], "codes": digit[kept]}
+    Base(features.mean(axis=0), {"conformal": head}).save(folder / "b.safetensors")
+    options = ("--method", "conformal", "--base", "b.safetensors")
+    done = label(handful, *options)
+    assert "at most should belong to a class" in " ".join(done.stdout.split())
+    label(handful, *options, pile="pile.parquet", out="whole")
+    by_parts = [name for table in labels_in(folder / "out") for name in table["label"].to_pylist()]
+    with open(folder / "whole" / "labels.csv", encoding="utf-8", newline="") as file:
+        whole = [row["label"] for row in csv.DictReader(file)]
+    assert by_parts == whole
+    assert 100 < whole.count("unknown") < 1900

@@ -1,7 +1,8 @@
 """What a backbone's base classes leave behind for tasks of other classes: one small file beside the backbone.
 
     mean        the mean feature, which "base" preparation subtracts
-    heads       arrays learned on tasks drawn from the base classes, by the method's name: "feat", "peeler", ...
+    heads       arrays learned on tasks drawn from the base classes, by the method's name: "feat", "peeler", ...;
+                "conformal" is a sample of items with their classes
     negatives   a sample of base features: items that are surely of no class of a task
 
 `handful.training.heads.learn_base` makes one from features, as `handful base` does; methods that need one take it, or
@@ -33,7 +34,7 @@ HEADER: dict[str, Rule] = {
     "format": Number(1, closed=True, whole=True), "about": Object(), "arrays": Text(many=True)
 }  # fmt: skip
 ABOUT: dict[str, Rule] = {"name": Text(), "classes": Number(0, closed=True, whole=True)}  # the rest is for people
-HEADS = {  # axes of the arrays of the heads: D features, H hidden ones, E embedded ones, M samples
+HEADS = {  # axes of the arrays of the heads: D features, H hidden ones, E embedded ones, M samples or items
     "feat": {"attention": "D D", "output": "D D", "gain": "D", "shift": "D", "log_temperature": "1"},
     "peeler": {"inner": "D H", "outer": "H D", "log_precision": "D"},
     "flowr": {
@@ -44,7 +45,9 @@ HEADS = {  # axes of the arrays of the heads: D features, H hidden ones, E embed
         "offsets": "M D", "log_radius": "1", "log_tau": "1", "log_lambda": "1", "log_cosine": "1", "threshold": "1",
         "log_rate_prototypes": "1", "log_rate_rejection": "1", "log_rate_bias": "1",
     },
+    "conformal": {"items": "M D", "codes": "M"},
 }  # fmt: skip
+ITEMS = {NEGATIVES: NEGATIVES, "conformal": "items"}  # arrays of items as they come, by the part that they are of
 HOW = "`handful base FEATURES -o base.safetensors` makes one from features of the backbone's training classes"
 
 

@@ -3,6 +3,7 @@
 from handful.estimators.factory import estimator_class
 
 BDCSPN = estimator_class("bdcspn")
+Conformal = estimator_class("conformal")
 COPOD = estimator_class("copod")
 EOL = estimator_class("eol")
 EOLKDO = estimator_class("eol_kdo")
@@ -55,6 +56,7 @@ __all__ = [
     "PTMAP",
     "RPL",
     "TIMGD",
+    "Conformal",
     "Finetune",
     "IForest",
     "LaplacianShot",

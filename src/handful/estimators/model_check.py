@@ -2,7 +2,8 @@
 
 A file may come from anyone. Its header is checked entry by entry, its arrays against the classes, the features and the
 axes that the method declares in its `Info`, where letters stand for: N classes, M classes and one more, D features
-as prepared, S examples, Q items of the pile, I items of both, R rounds, T examples of the classes and U of none.
+as prepared, S examples, Q items of the pile, I items of both, R rounds, K calibration scores, T examples of the
+classes and U of none.
 """
 
 from __future__ import annotations

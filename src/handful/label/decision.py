@@ -33,7 +33,7 @@ def find_threshold(
     threshold, unknown_rate, max_false_unknown : float, optional
         As `label_items` takes them.
     """
-    limit = model.threshold_
+    limit, solver = model.threshold_, get_solver(model._method)
     if unknown_rate is not None:
         limit = decide.at_share(scores, unknown_rate)
         part = percent(unknown_rate)
@@ -48,7 +48,9 @@ def find_threshold(
         decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
     elif threshold is not None:
         decision = f"An item is called unknown when its outlier score is above {threshold:g}."
-    elif get_solver(model._method).info.score == "probability":
+    elif is_auto(model.outlier_share) and solver.decision(model.parameters_):
+        decision = solver.decision(model.parameters_)
+    elif solver.info.score == "probability":
         decision = f"An item is called unknown when its outlier score is above {limit:g}."
     else:
         share = percent(share_of(model)["outlier_share"])

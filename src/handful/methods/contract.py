@@ -106,6 +106,9 @@ class Info:
         The part of the base that it takes: the name of a head, or "negatives".
     state : mapping, optional
         Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_check`.
+    decision : str, optional
+        For a method that decides itself what is unknown: how, in a sentence. `{name}` stands for a parameter
+        that is a share, in percent.
     """
 
     name: str
@@ -125,6 +128,7 @@ class Info:
     needs: str | None = None
     base_part: str | None = None
     state: Mapping[str, str] = field(default_factory=dict)
+    decision: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,9 @@ class Method:
         items are solved again.
     kernels : tuple of str
         The fused kernels that it is solved by with backend="fast": names of `handful.engines.compiling.KERNELS`.
+    decide : callable, optional
+        `decide(state, scores, **parameters)` gives `Solution.threshold` [B] from outlier scores [B, Q] of all queries,
+        for a pile that is read in pieces. A method that sets `Solution.threshold` needs it.
     """
 
     info: Info
@@ -165,6 +172,7 @@ class Method:
     max_queries: float = inf
     grow: Callable[..., Solution] | None = None
     kernels: tuple[str, ...] = ()
+    decide: Callable[..., Array] | None = None
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from handful.core.arrays import Array
 from handful.core.parameters import AUTO, Rule
 from handful.methods.contract import Info, Method, Scores, Solution
 
@@ -36,6 +37,7 @@ def register(
     max_queries: float = inf,
     grow: Callable[..., Solution] | None = None,
     kernels: tuple[str, ...] = (),
+    decide: Callable[..., Array] | None = None,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register the decorated function as a method.
 
@@ -43,7 +45,7 @@ def register(
     ----------
     info : Info or str
         What the method is, or its name alone: it is then taken for inductive, with scores that rank.
-    rules, score_new, chunk_factor, estimates_share, max_queries, grow, kernels
+    rules, score_new, chunk_factor, estimates_share, max_queries, grow, kernels, decide
         See `handful.methods.contract.Method`.
 
     Examples
@@ -59,7 +61,7 @@ def register(
         if grow is not None and facts.score != "probability":  # its threshold would have to follow the pile
             raise ValueError(f"{name!r} cannot grow, as its score is a rank: leave out grow=")
         METHODS[name] = Method(
-            facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, grow, kernels
+            facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, grow, kernels, decide
         )
         return solve
 

@@ -18,7 +18,7 @@ from handful.core.task import Task
 from handful.methods.contract import Info, Method, Scores, Solution
 from handful.methods.registry import did_you_mean, find_method, method_names
 from handful.methods.scores import SCORES
-from handful.solving.solver import MethodSolver, Solver
+from handful.solving.solver import MethodSolver, Solver, decision_in_words
 
 SHARED = ("outlier_share", "base")  # parameters that both methods of a pair take under the same name
 CLASSIFIER, DETECTOR = "classifier/", "detector/"  # prefixes of their states
@@ -81,13 +81,16 @@ class PairSolver(Solver):
         first = MethodSolver(self.classifier).run(task, preparation, base_mean, dtype, self._of_classifier(parameters))
         state = {CLASSIFIER + name: value for name, value in first.state.items()}
         if self.detector is None:
-            scores, share, interval = SCORES[self.score_name](first.probabilities), None, None
+            scores, share, interval, threshold = SCORES[self.score_name](first.probabilities), None, None, None
         else:
             own = self._of_detector(parameters)
             second = MethodSolver(self.detector).run(task, preparation, base_mean, dtype, own)
             state |= {DETECTOR + name: value for name, value in second.state.items()}
             scores, share, interval = second.outlier_scores, second.outlier_share, second.share_interval
-        return Solution(first.probabilities, scores, state, share, first.n_iter, first.history, interval)
+            threshold = second.threshold
+        return Solution(
+            first.probabilities, scores, state, share, first.n_iter, first.history, interval, threshold=threshold
+        )
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
         """Score new items by both methods."""
@@ -97,6 +100,10 @@ class PairSolver(Solver):
             return probabilities, SCORES[self.score_name](probabilities)
         own = self._of_detector(parameters)
         return probabilities, self.detector.score(_with_prefix(state, DETECTOR), items, dtype, own)[1]
+
+    def decision(self, parameters: Mapping[str, Any]) -> str:
+        """How the detector decides itself what is unknown."""
+        return "" if self.detector is None else decision_in_words(self.detector, self._of_detector(parameters))
 
     def _merge(self, facts: Callable[[Method], Mapping[str, T]]) -> dict[str, T]:
         """The classifier's own, and the detector's under its name."""

@@ -25,6 +25,7 @@ from handful.engines.compiling import Kernel, chosen_backend, is_ready
 from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
+from handful.utils.shares_in_words import percent
 
 
 class Solver(ABC):
@@ -93,6 +94,10 @@ class Solver(ABC):
     def base_parts(self) -> tuple[str, ...]:
         """What it takes of a base: names of heads, or "negatives"."""
         return tuple(m.info.base_part for m in self.parts.values() if m.info.base_part is not None)
+
+    def decision(self, parameters: Mapping[str, Any]) -> str:
+        """How it decides itself what is unknown, in a sentence; empty if it does not."""
+        return "" if self.method is None else decision_in_words(self.method, parameters)
 
     def defaults_by_shots(self, shots: float) -> dict[str, Any]:
         """The defaults that depend on the mean number of examples per class."""
@@ -164,6 +169,7 @@ class MethodSolver(Solver):
         if unknown.shape[1] and not method.takes_unknown:
             solution.state |= margin_state(solution.outlier_scores, support, unknown, query)
             solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
+            solution.threshold = None  # it was of the scores without the margin
         solution.state |= prepared.state()
         return solution
 
@@ -239,6 +245,12 @@ def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[...
 
     fused: Callable[..., Prepared] = prepare_numba.prepare
     return fused
+
+
+def decision_in_words(method: Method, parameters: Mapping[str, Any]) -> str:
+    """The sentence of a method that decides itself, with its shares in percent."""
+    shares = {name: percent(value) for name, value in parameters.items() if f"{{{name}}}" in method.info.decision}
+    return method.info.decision.format(**shares)
 
 
 def needed_base(solver: Solver, base: Any, dimension: int) -> Base:

@@ -115,7 +115,9 @@ def solve_pile(
             learned, interval = follow(passes, crew, journal, how.progress or (lambda done, total: None))
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
             solution.share_interval = interval
-            if estimate_share:
+            if method.decide is not None:
+                solution.threshold = method.decide(solution.state, solution.outlier_scores, **parameters)
+            elif estimate_share:
                 sample = _sample(crew, pile, share.MAX_QUERIES)[None]
                 estimate = share.of_task(task.support, task.labels, sample, task.unknown)
                 solution.outlier_share, solution.share_interval = estimate.estimate, estimate.interval

@@ -22,6 +22,8 @@ class BaseItems(NamedTuple):
     classes: np.ndarray  # [C], the codes that are learned from
     shots: tuple[int, ...]  # the examples of each class in the tasks
     ways: int  # the known classes of the tasks
+    raw: np.ndarray  # [n, D], as they come
+    fresh: np.ndarray  # [n], classes that the backbone did not learn: of the validation, or of all if there is none
 
     @property
     def dimension(self) -> int:

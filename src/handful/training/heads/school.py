@@ -80,9 +80,11 @@ class School:
             absent = np.full(len(other_codes), -1)
             codes, examined = np.concatenate([codes, absent]), np.concatenate([np.full(len(codes), -1), other_codes])
         self.held_out = len(held_out_classes)
+        raw = items.astype(np.float32, copy=False)
+        fresh = usable if validation is None else held_out_classes
         self.items = BaseItems(
-            unit(items.astype(np.float32, copy=False) - mean),
-            np.where(np.isin(codes, base_classes), codes, -1), base_classes, self.shots, self.ways,
+            unit(raw - mean), np.where(np.isin(codes, base_classes), codes, -1), base_classes, self.shots, self.ways,
+            raw, np.where(np.isin(examined, fresh), examined, -1),
         )  # fmt: skip
         self.drawer = Drawer(codes, base_classes, self.ways, OUTLIER_WAYS, QUERIES)
         exam = Drawer(examined, held_out_classes, self.ways, OUTLIER_WAYS, QUERIES)

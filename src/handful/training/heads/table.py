@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handful.training.heads import feat, flowr, frob, peeler
+from handful.training.heads import conformal, feat, flowr, frob, peeler
 from handful.training.heads.head import Head
 
 HEADS: dict[str, Head] = {
@@ -12,6 +12,7 @@ HEADS: dict[str, Head] = {
     "peeler": peeler.HEAD,
     "flowr": flowr.HEAD,
     "frob": frob.HEAD,
+    "conformal": conformal.HEAD,
 }
 
 
