@@ -221,9 +221,9 @@ def _copied(tensors: Mapping[str, Any]) -> Arrays:
 
 
 def is_better(result: Mapping[str, float], best: Mapping[str, float], before: Mapping[str, float]) -> bool:
-    """Return whether accuracy and AUROC are better in sum, and the accuracy is not worse than before learning."""
+    """Return whether accuracy and AUROC are better in sum, and neither is worse than before learning."""
     better = result["accuracy"] + result["auroc"] > best["accuracy"] + best["auroc"]
-    return better and result["accuracy"] >= before["accuracy"]
+    return better and all(result[name] >= before[name] for name in ("accuracy", "auroc"))
 
 
 def heated(head: Head, arrays: Arrays, heat: float) -> Arrays:
