@@ -27,8 +27,8 @@ _HOMES = {
     "handful.estimators": ("load", "make_estimator"),
     "handful.estimators.classes": (
         "BDCSPN", "COPOD", "EOL", "EOLKDO", "FEAT", "Finetune", "GDA", "IForest", "KDO", "KNN", "LaplacianShot",
-        "OCSVM", "OSLO", "OSTIM", "OpenMax", "PCA", "PEELER", "POODLE", "PROSER", "PTMAP", "RPL", "RelativeMahalanobis",
-        "SimpleShot", "SnaTCHerF", "SoftKMeans", "TIMGD",
+        "MetaBCE", "OCSVM", "OODMAML", "OSLO", "OSTIM", "OpenMax", "PCA", "PEELER", "POODLE", "PROSER", "PTMAP", "RPL",
+        "RelativeMahalanobis", "SimpleShot", "SnaTCHerF", "SoftKMeans", "TIMGD",
     ),
 }  # fmt: skip
 _MODULES = {name: f"handful.{name}" for name in (

@@ -20,7 +20,7 @@ from handful.features import FeatureTable, Protocol, write
 from handful.methods import feat, poodle
 from handful.solving import get_solver
 
-NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle")
+NEED_BASE = ("feat", "snatcher_f", "peeler", "poodle", "meta_bce", "ood_maml")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -377,13 +377,15 @@ def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp
 
 @pytest.mark.torch
 def test_the_command_learns_tells_and_writes(tmp_path, handful):
+    from handful.training.heads.table import HEADS
+
     command = ("base", write(crowded(), tmp_path / "f.npz"), "-o")
     done = handful(*command, tmp_path / "b.safetensors", "--episodes", 320, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     found = read_base(tmp_path / "b.safetensors")
     assert (said["mark"], said["features"], said["held_out"]) == (found.mark, 16, 10)
-    assert set(found.heads) == {"feat", "peeler"}
+    assert set(found.heads) == set(HEADS)
     missing = handful(*command, tmp_path / "no" / "b.safetensors")
     assert missing.returncode == 1
     assert "create it first" in missing.stderr

@@ -33,9 +33,28 @@ HEADER: dict[str, Rule] = {
     "format": Number(1, closed=True, whole=True), "about": Object(), "arrays": Text(many=True)
 }  # fmt: skip
 ABOUT: dict[str, Rule] = {"name": Text(), "classes": Number(0, closed=True, whole=True)}  # the rest is for people
-HEADS = {  # axes of the arrays of the heads that are learned here: D features, H hidden ones
+HEADS = {  # axes of the arrays of the heads that are learned here: D features, H hidden ones, rank R, M fakes
     "feat": {"attention": "D D", "output": "D D", "gain": "D", "shift": "D", "log_temperature": "1"},
     "peeler": {"inner": "D H", "outer": "H D", "log_precision": "D"},
+    "meta_bce": {
+        "down": "D R",
+        "up": "R D",
+        "inner": "D H",
+        "outer": "H D",
+        "log_scale": "1",
+        "threshold": "2",
+        "rejection": "1",
+    },
+    "ood_maml": {
+        "down": "D R",
+        "up": "R D",
+        "weight": "D",
+        "bias": "1",
+        "fakes": "M D",
+        "log_fake_steps": "M",
+        "log_rates": "2",
+        "rejection": "1",
+    },
 }
 HOW = "`handful base FEATURES -o base.safetensors` makes one from features of the backbone's training classes"
 
@@ -121,7 +140,7 @@ class Base:
     def __repr__(self) -> str:
         """Holds the mark, as keys of stored results are made of it."""
         classes = f"{self.about['classes']} classes, " if "classes" in self.about else ""
-        heads = " and ".join(self.heads) or "no heads"
+        heads = " and ".join(sorted(self.heads)) or "no heads"
         count = "no" if self.negatives is None else len(self.negatives)
         name = self.about.get("name", "?")
         return f"<Base {name}: {classes}{self.dimension} features, {heads}, {count} negatives, {self.mark[:16]}>"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handful.training.heads import feat, peeler
+from handful.training.heads import feat, meta_bce, ood_maml, peeler
 from handful.training.heads.head import Head
 
 HEADS: dict[str, Head] = {
     "feat": feat.HEAD,
     "peeler": peeler.HEAD,
+    "meta_bce": meta_bce.HEAD,
+    "ood_maml": ood_maml.HEAD,
 }
 
 
