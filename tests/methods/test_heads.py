@@ -318,7 +318,7 @@ def crowded(n_classes=40, n_items=12, seed=0, dimension=16):
 def learned(torch):
     from handful.training.heads import learn_base
 
-    return learn_base(crowded(), episodes=6000)
+    return learn_base(crowded(), heads=("feat", "peeler"), episodes=6000)
 
 
 def test_learning_helps_where_the_noise_can_be_told(learned):

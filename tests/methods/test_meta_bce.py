@@ -134,6 +134,22 @@ def test_the_start_rejects_as_many_items_as_are_unknown(name):
     assert np.mean(means) == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+def test_the_start_on_classes_without_spread_is_finite_and_right(name):
+    """Distances separate these classes perfectly, and one number of shots cannot tell t from t'."""
+    from handful.training.heads.head import BaseItems
+    from handful.training.heads.table import HEADS
+
+    features, codes = np.repeat(np.eye(12, 16), 8, axis=0).astype(np.float32), np.repeat(np.arange(12), 8)
+    items = BaseItems(features, codes, np.arange(12), (5,), 4)
+    arrays = HEADS[name].start(items, np.random.default_rng(0))
+    assert all(np.isfinite(a).all() for a in arrays.values())
+    rows, labels = np.arange(32).reshape(1, 32), np.repeat(np.arange(4), 8)[None]
+    logits, scores = HEADS[name].score(arrays, features[rows], labels, features[None])
+    np.testing.assert_array_equal(logits[0, :32].argmax(axis=1), labels[0])
+    assert scores[0, :32].max() < 0.5 < scores[0, 32:].min()
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
 def test_learning_finds_the_features_that_matter(name):
