@@ -328,9 +328,9 @@ TEXT = {
         Gives each class a one-class classifier: how likely is an item to be of this class, whatever the others are? It
         compares items and class means after a projection that all classes share and a gate on each feature that the
         class's own examples decide. Both were learned on tasks of base classes. An item that all classes reject is
-        unknown. It needs a `base` with that head. Where features are weak and base classes are many, classes and
-        unknowns gain several points; with a strong backbone and few base classes it stays at the nearest mean by
-        cosine, whose rejection ranks unknowns as well as kNN and better than doubt. The paper learns a network.
+        unknown. It needs a `base` with that head. Where features are weak, as in a table of measurements, classes and
+        unknowns gain several points; with a strong backbone it stays near the nearest mean by cosine, whose rejection
+        ranks unknowns as well as kNN and better than doubt. The paper learns a network.
         """,
         r"""
         f'(z) &= z + (z V_1) V_2, \qquad c_j = \mathrm{mean}_{i \in j}\, f'(z_i), \qquad
