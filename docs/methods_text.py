@@ -382,6 +382,49 @@ TEXT = {
             \textstyle\sum_j p_{ij} + o_i = 1
         """,
     ),
+    "meta_bce": Words(
+        "One-class meta-learning with binary cross-entropy",
+        """
+        Gives each class a one-class classifier: how likely is an item to be of this class, whatever the others are? It
+        compares items and class means after a projection that all classes share and a gate on each feature that the
+        class's own examples decide. Both were learned on tasks of base classes. An item that all classes reject is
+        unknown. It needs a `base` with that head. Where features are weak, as in a table of measurements, classes and
+        unknowns gain several points; with a strong backbone it stays near the nearest mean by cosine, whose rejection
+        ranks unknowns as well as kNN and better than doubt. The paper learns a network.
+        """,
+        r"""
+        f'(z) &= z + (z V_1) V_2, \qquad c_j = \mathrm{mean}_{i \in j}\, f'(z_i), \qquad
+            u_j = \exp \left( \tanh(c_j W_1) W_2 \right) \\
+        s_{ij} &= -\left( e^a \left( 1 - \cos(u_j \odot f'(q_i),\, u_j \odot c_j) \right) + t + t' / n_j \right),
+            \qquad p_{ij} = \sigma(s_{ij}) \\
+        o_i &= 1 - \max_j \sigma(s_{ij} - r), \qquad \text{class probabilities } \mathrm{softmax}_j\, s_{ij} \\
+        \mathrm{loss} &= \mathrm{BCE} \text{ of all } p_{ij} + \mathrm{BCE} \text{ of all } o_i
+            \qquad \text{over } V, W, a, t, t', r \text{, on tasks of base classes}
+        """,
+    ),
+    "ood_maml": Words(
+        "Out-of-distribution model-agnostic meta-learning",
+        """
+        Gives each class a linear detector, adapted to the examples of that class alone by a few gradient `steps`. They
+        have no outliers to learn from, so the method brings fake ones: learned once, then moved towards the class by
+        `adversarial_steps`, where they are hardest to tell. Start, fakes and step sizes were learned on tasks of base
+        classes through the adaptation itself. It needs a `base` with that head. With weak features it gains several
+        points over the nearest mean; with a strong backbone it is on a par with kNN, inside the noise. The paper adapts
+        a network and fakes pictures; here only a last layer is left to adapt.
+        """,
+        r"""
+        s_j(x) &= \langle w_j, x \rangle + b_j, \qquad p_j = \sigma(s_j), \qquad
+            x = \text{feature after a learned projection, } |x| = 1 \\
+        L_j(F) &= -\mathrm{mean}_{i \in j} \log p_j(x_i) - \mathrm{mean}_{f \in F} \log(1 - p_j(f)), \qquad
+            (w'_j, b'_j) = (w, b) - \alpha \nabla L_j(f) \\
+        f'_j &\leftarrow \mathrm{unit}(f'_j + \beta\, w'_j / |w'_j|), \text{ from } f, \qquad
+            (w_j, b_j) \leftarrow (w_j, b_j) - \alpha \nabla L_j(f \cup f'_j), \text{ from } (w, b) \\
+        o_i &= 1 - \max_j \sigma(s_j(q_i) - r), \qquad
+            \text{class probabilities } \mathrm{softmax}_j\, s_j(q_i) \\
+        \mathrm{loss} &= \mathrm{BCE} \text{ of all } p_j(q_i) + \mathrm{BCE} \text{ of all } o_i
+            \qquad \text{over } w, b, f, \alpha, \beta, r \text{ and the projection, on tasks of base classes}
+        """,
+    ),
     "rpl": Words(
         "Reciprocal Point Learning",
         """

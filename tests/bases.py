@@ -41,9 +41,31 @@ def base_for(dimension, seed=0, strength=0.05, negatives=30):
         "log_temperature": np.log([1.5]),
     }
     conformal = {"items": rng.normal(size=(40, dimension)), "codes": np.repeat(np.arange(5), 8)}
+    low_rank = {
+        "down": rng.normal(size=(dimension, 5)) / dimension**0.5,
+        "up": strength * rng.normal(size=(5, dimension)),
+    }
+    meta_bce = low_rank | {
+        "inner": rng.normal(size=(dimension, 4)),
+        "outer": strength * rng.normal(size=(4, dimension)),
+        "log_scale": np.log([8.0]),
+        "threshold": np.array([-5.0, -0.5]),
+        "rejection": np.array([0.3]),
+    }
+    ood_maml = low_rank | {
+        "weight": strength * rng.normal(size=dimension),
+        "bias": np.array([-1.0]),
+        "fakes": rng.normal(size=(3, dimension)),
+        "log_fake_steps": np.log([0.1, 0.2, 0.3]),
+        "log_rates": np.log([5.0, 0.1]),
+        "rejection": np.array([0.3]),
+    }
     about = {"name": "made up", "classes": 3}
     mean = strength * rng.normal(size=dimension) / dimension
-    heads = {"feat": feat, "peeler": peeler, "flowr": flowr, "frob": frob, "conformal": conformal}
+    heads = {
+        "feat": feat, "peeler": peeler, "flowr": flowr, "meta_bce": meta_bce, "ood_maml": ood_maml, "frob": frob,
+        "conformal": conformal,
+    }  # fmt: skip
     return Base(mean, heads, rng.normal(size=(negatives, dimension)), about)
 
 

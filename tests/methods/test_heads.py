@@ -319,7 +319,7 @@ def crowded(n_classes=40, n_items=12, seed=0, dimension=16):
 def learned(torch):
     from handful.training.heads import learn_base
 
-    return learn_base(crowded(), episodes=6000)
+    return learn_base(crowded(), heads=("feat", "peeler"), episodes=6000)
 
 
 def test_learning_helps_where_the_noise_can_be_told(learned):
@@ -378,6 +378,7 @@ def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp
 
 @pytest.mark.torch
 def test_the_command_learns_tells_and_writes(tmp_path, handful):
+
     command = ("base", write(crowded(), tmp_path / "f.npz"), "-o")
     done = handful(*command, tmp_path / "b.safetensors", "--episodes", 320, "--json")
     assert done.returncode == 0, done.stderr

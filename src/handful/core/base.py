@@ -34,12 +34,20 @@ HEADER: dict[str, Rule] = {
     "format": Number(1, closed=True, whole=True), "about": Object(), "arrays": Text(many=True)
 }  # fmt: skip
 ABOUT: dict[str, Rule] = {"name": Text(), "classes": Number(0, closed=True, whole=True)}  # the rest is for people
-HEADS = {  # axes of the arrays of the heads: D features, H hidden ones, E embedded ones, M samples or items
+HEADS = {  # axes of the arrays of heads: D features, H hidden units, E embedded features, rank R, M samples or items
     "feat": {"attention": "D D", "output": "D D", "gain": "D", "shift": "D", "log_temperature": "1"},
     "peeler": {"inner": "D H", "outer": "H D", "log_precision": "D"},
     "flowr": {
         "embedding": "D E", "prior_mean": "E", "log_between": "E", "log_within": "E", "log_alpha": "1",
         "log_temperature": "1",
+    },
+    "meta_bce": {
+        "down": "D R", "up": "R D", "inner": "D H", "outer": "H D", "log_scale": "1", "threshold": "2",
+        "rejection": "1",
+    },
+    "ood_maml": {
+        "down": "D R", "up": "R D", "weight": "D", "bias": "1", "fakes": "M D", "log_fake_steps": "M", "log_rates": "2",
+        "rejection": "1",
     },
     "frob": {
         "offsets": "M D", "log_radius": "1", "log_tau": "1", "log_lambda": "1", "log_cosine": "1", "threshold": "1",

@@ -17,7 +17,9 @@ IForest = estimator_class("iforest")
 KDO = estimator_class("kdo")
 KNN = estimator_class("knn")
 LaplacianShot = estimator_class("laplacianshot")
+MetaBCE = estimator_class("meta_bce")
 OCSVM = estimator_class("ocsvm")
+OODMAML = estimator_class("ood_maml")
 OpenMax = estimator_class("openmax")
 OSLO = estimator_class("oslo")
 OSTIM = estimator_class("ostim")
@@ -47,6 +49,7 @@ __all__ = [
     "KDO",
     "KNN",
     "OCSVM",
+    "OODMAML",
     "OSLO",
     "OSTIM",
     "PCA",
@@ -60,6 +63,7 @@ __all__ = [
     "Finetune",
     "IForest",
     "LaplacianShot",
+    "MetaBCE",
     "OpenMax",
     "RelativeMahalanobis",
     "SimpleShot",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from handful.training.heads import conformal, feat, flowr, frob, peeler
+from handful.training.heads import conformal, feat, flowr, frob, meta_bce, ood_maml, peeler
 from handful.training.heads.head import Head
 
 HEADS: dict[str, Head] = {
     "feat": feat.HEAD,
     "peeler": peeler.HEAD,
     "flowr": flowr.HEAD,
+    "meta_bce": meta_bce.HEAD,
+    "ood_maml": ood_maml.HEAD,
     "frob": frob.HEAD,
     "conformal": conformal.HEAD,
 }

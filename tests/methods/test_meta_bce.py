@@ -1,0 +1,167 @@
+"""Meta-BCE: one-class classifiers in a learned representation; and the loss and start that such heads share."""
+
+import numpy as np
+import pytest
+from bases import base_for
+from random_tasks import random_task
+
+import handful
+from handful.core.arrays import sigmoid, unit
+
+EXACT = {"preparation": "none", "dtype": "float64", "threads": 1}
+
+
+@pytest.fixture
+def task():
+    return random_task(np.random.default_rng(4), 3, [4, 5, 3], 12, 10)
+
+
+def arrays_of(base, head="meta_bce"):
+    return {name: value.astype(np.float64) for name, value in base.heads[head].items()}
+
+
+def test_meta_bce_item_by_item(task):
+    base = base_for(10, strength=0.5)
+    a = arrays_of(base)
+    result = handful.solve(*task, method="meta_bce", base=base, **EXACT)
+    for i, (support, labels, query) in enumerate(zip(*task, strict=True)):
+        projected = [z + (z @ a["down"]) @ a["up"] for z in support]
+        for j, q in enumerate(query):
+            q = q + (q @ a["down"]) @ a["up"]
+            logits = []
+            for k in range(3):
+                members = [z for z, y in zip(projected, labels, strict=True) if y == k]
+                c = sum(members) / len(members)
+                u = np.exp(np.tanh(c @ a["inner"]) @ a["outer"])
+                d = 1 - (u * q) @ (u * c) / np.linalg.norm(u * q) / np.linalg.norm(u * c)
+                logits.append(-(np.exp(a["log_scale"][0]) * d + a["threshold"][0] + a["threshold"][1] / len(members)))
+            s = np.array(logits)
+            p = 1 / (1 + np.exp(-(s - a["rejection"][0])))
+            np.testing.assert_allclose(result.probabilities[i, j], np.exp(s) / np.exp(s).sum(), atol=1e-9)
+            np.testing.assert_allclose(result.outlier_scores[i, j], 1 - p.max(), atol=1e-9)
+
+
+def test_without_projection_and_gates_the_nearest_cosine_decides(task):
+    """Where learning starts: the classes of SimpleShot, and the outlier ranking of the largest cosine."""
+    support, labels, query = random_task(np.random.default_rng(4), 3, [4, 4, 4], 12, 10)
+    result = handful.solve(support, labels, query, method="meta_bce", base=base_for(10, strength=0), **EXACT)
+    plain = handful.solve(support, labels, query, method="simpleshot", **EXACT)
+    np.testing.assert_array_equal(result.probabilities.argmax(-1), plain.probabilities.argmax(-1))
+    for s, y, q, o in zip(support, labels, query, result.outlier_scores, strict=True):
+        means = np.array([s[y == k].mean(axis=0) for k in range(3)])
+        np.testing.assert_array_equal(np.argsort(o), np.argsort(-(unit(q) @ unit(means).T).max(axis=1)))
+
+
+def test_items_of_zeros_are_scored(task):
+    support, labels, query = task
+    result = handful.solve(support, labels, 0 * query, method="meta_bce", base=base_for(10), **EXACT)
+    assert np.isfinite(result.probabilities).all()
+    assert np.isfinite(result.outlier_scores).all()
+
+
+# ------------------------------------------------------------------------------------------------- loss and start
+
+
+@pytest.mark.torch
+def test_the_loss_is_the_binary_cross_entropy_of_torch_with_equal_weights():
+    import torch
+    from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
+
+    from handful.training.heads.one_class import one_class_loss, pair_loss
+
+    rng = np.random.default_rng(0)
+    logits = torch.tensor(4 * rng.normal(size=(2, 6, 3)))
+    o, truth = torch.tensor(rng.uniform(0.1, 0.9, size=(2, 6))), np.array([[0, 0, 1, 2, -1, -1]] * 2)
+    pairs = {True: [], False: []}
+    queries = {True: [], False: []}
+    for b in range(2):
+        for i in range(6):
+            is_unknown = truth[b, i] < 0
+            target = torch.tensor(float(is_unknown), dtype=torch.float64)
+            queries[bool(is_unknown)].append(float(binary_cross_entropy(o[b, i], target)))
+            for j in range(3):
+                is_member = bool(truth[b, i] == j)
+                target = torch.tensor(float(is_member), dtype=torch.float64)
+                pairs[is_member].append(float(binary_cross_entropy_with_logits(logits[b, i, j], target)))
+    expected = [(np.mean(losses[True]) + np.mean(losses[False])) / 2 for losses in (pairs, queries)]
+    assert float(pair_loss(logits, truth)) == pytest.approx(expected[0])
+    assert float(one_class_loss((logits, o), 4, truth)) == pytest.approx(sum(expected))
+    assert float(pair_loss(logits.numpy(), truth)) == pytest.approx(expected[0])
+
+
+def test_the_regression_is_that_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    from handful.training.heads.meta_bce import logistic_regression
+
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=400), np.ones(400), rng.choice([0.2, 1.0], size=400)], axis=-1)
+    is_member = rng.uniform(size=400) < sigmoid(2 * x[:, 0] - 1.5 + 0.5 * x[:, 2])
+    theirs = LogisticRegression(C=1e8, fit_intercept=False, class_weight="balanced", tol=1e-10, max_iter=1000)
+    coefficients = theirs.fit(x, is_member).coef_[0]
+    np.testing.assert_allclose(logistic_regression(x, is_member), coefficients, rtol=2e-2)
+
+
+def items_of_classes(dimension=12, shots=(1, 5)):
+    """Items of 12 classes whose last features are noise."""
+    from handful.training.heads.head import BaseItems
+
+    rng = np.random.default_rng(1)
+    spread = np.where(np.arange(dimension) < 6, 0.4, 2.0)
+    centres = (np.arange(dimension) < 6) * rng.normal(size=(12, dimension))
+    features = centres[:, None] + spread * rng.normal(size=(12, 20, dimension))
+    codes = np.repeat(np.arange(12), 20)
+    return BaseItems(unit(features.reshape(-1, dimension)).astype(np.float32), codes, np.arange(12), shots, 4)
+
+
+@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+def test_the_start_rejects_as_many_items_as_are_unknown(name):
+    """On other tasks than those that set the threshold, half of which is unknown."""
+    from handful.training.heads.table import HEADS
+    from handful.training.task_rows import Drawer
+
+    items = items_of_classes()
+    head = HEADS[name]
+    arrays = {key: np.asarray(a, np.float32) for key, a in head.start(items, np.random.default_rng(0)).items()}
+    drawer = Drawer(items.codes, items.classes, 4, 4, 10)
+    means = []
+    for shots in items.shots:
+        tasks = drawer.draw(np.random.default_rng(9), 60, shots)
+        scores = head.score(arrays, items.features[tasks.support], tasks.labels, items.features[tasks.query])[1]
+        assert (scores >= 0).all()
+        assert (scores <= 1).all()
+        means.append(scores.mean())
+    assert np.mean(means) == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+def test_the_start_on_classes_without_spread_is_finite_and_right(name):
+    """Distances separate these classes perfectly, and one number of shots cannot tell t from t'."""
+    from handful.training.heads.head import BaseItems
+    from handful.training.heads.table import HEADS
+
+    features, codes = np.repeat(np.eye(12, 16), 8, axis=0).astype(np.float32), np.repeat(np.arange(12), 8)
+    items = BaseItems(features, codes, np.arange(12), (5,), 4)
+    arrays = HEADS[name].start(items, np.random.default_rng(0))
+    assert all(np.isfinite(a).all() for a in arrays.values())
+    rows, labels = np.arange(32).reshape(1, 32), np.repeat(np.arange(4), 8)[None]
+    logits, scores = HEADS[name].score(arrays, features[rows], labels, features[None])
+    np.testing.assert_array_equal(logits[0, :32].argmax(axis=1), labels[0])
+    assert scores[0, :32].max() < 0.5 < scores[0, 32:].min()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+def test_learning_finds_the_features_that_matter(name):
+    """A learned head tells classes of another draw better than its start does."""
+    from handful.features import FeatureTable
+    from handful.training.heads import learn_base
+
+    rng = np.random.default_rng(0)
+    spread = np.where(np.arange(12) < 6, 0.5, 2.0)
+    centres = (np.arange(12) < 6) * rng.normal(size=(30, 12))
+    features = (centres[:, None] + spread * rng.normal(size=(30, 12, 12))).reshape(-1, 12).astype(np.float32)
+    table = FeatureTable(features, np.repeat(np.arange(30), 12), name="noisy")
+    report = learn_base(table, heads=(name,), episodes=3000).about["heads"][name]
+    assert report["after"]["accuracy"] > report["before"]["accuracy"] + 5
+    assert report["after"]["auroc"] > report["before"]["auroc"] + 3
