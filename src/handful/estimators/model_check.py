@@ -25,7 +25,7 @@ TOLERANCE = 1e-3  # of probabilities that were computed in single precision
 PREPARE = re.compile(r"prepare\.(\d{1,3})\.(\w+)", re.ASCII)
 COUNT = Number(1, closed=True, whole=True)
 FEATURES = Number(1, 10**7, closed=True, whole=True)  # no backbone has a thousandth of it
-CODES = ("labels", "shown")  # arrays of whole numbers: classes of the examples, rows of the pile
+CODES = ("labels", "shown", "joined")  # whole numbers: classes of the examples, rows of the pile, classes of the pile
 
 
 @dataclass(frozen=True)
