@@ -31,7 +31,7 @@ def draw(results: OpenWorldResults) -> Figure:
             runs = results.of(method, context)
             blocks = range(min(len(run.seconds) for run in runs))
             along = [[figures(run, [block]) for block in blocks] for run in runs]
-            items = (np.array(blocks) + 1) * runs[0].every
+            items = np.minimum((np.array(blocks) + 1) * runs[0].every, len(runs[0].answers))
             for axes, name in zip(panels, PANELS, strict=True):
                 values = np.array([[f[name] for f in of_run] for of_run in along], float)
                 mean, half = mean_and_half_width(values, axis=0)
