@@ -77,7 +77,7 @@ def test_classes_that_a_method_opened_are_groups_of_its_unknown_items():
 
 
 def test_classes_that_were_opened_in_a_sample_do_not_speak_for_the_pile():
-    state = {"labels": np.zeros((1, 4), int), "detector/joined": np.arange(5)[None]}
+    state = {"labels": np.zeros((1, 4), int), "detector/joined": np.arange(5.0)[None]}  # floats, as a method may write
     assert joined_classes(state, 5).tolist() == [0, 1, 2, 3, 4]
     assert joined_classes(state, 6) is None
     assert joined_classes({"labels": state["labels"]}, 4) is None

@@ -200,7 +200,7 @@ def joined_classes(state: Mapping[str, Any], queries: int) -> np.ndarray | None:
     """
     for name, array in state.items():
         if name.rpartition("/")[2] == "joined" and array.shape[1] == queries:
-            return to_numpy(array[0])
+            return to_numpy(array[0]).astype(int)
     return None
 
 
