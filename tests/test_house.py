@@ -28,7 +28,7 @@ ARROWS = {
     "streaming": "core engines features methods utils",
     "solving": "core engines methods streaming utils",
     "estimators": "core engines solving utils",
-    "bench": "core engines features solving utils",
+    "bench": "core engines estimators features solving utils",
     "training": "backbones core features methods solving utils",
     "label": "backbones core estimators features methods report solving streaming utils",
     "cluster": "backbones bench core features streaming utils",

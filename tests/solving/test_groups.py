@@ -15,7 +15,15 @@ import handful as package
 from handful.features import FeatureTable, Protocol, digits, draw, read, write
 from handful.label import Job, Labelled, label_items, promote_groups
 from handful.label.comparison import compare
-from handful.solving.groups import Group, find_groups, join_groups, make_groups, split_group
+from handful.solving.groups import (
+    Group,
+    find_groups,
+    group_unknowns,
+    join_groups,
+    joined_classes,
+    make_groups,
+    split_group,
+)
 from handful.solving.promotion import lower_share
 
 
@@ -52,6 +60,27 @@ def test_clear_groups_are_found_with_their_number_and_the_largest_comes_first(si
         assert size.tolist() == sorted(size, reverse=True)
     assert np.mean(fits) > 0.97
     assert np.mean(np.array(counts) == len(sizes)) >= 0.8
+
+
+def test_classes_that_a_method_opened_are_groups_of_its_unknown_items():
+    """An item that joined a known class, or is not unknown, is in no group; a class may be a single item."""
+    rng = np.random.default_rng(0)
+    task = package.Task(rng.normal(size=(3, 6)), ["a", "b", "c"], rng.normal(size=(12, 6)))
+    joined = np.array([3, 9, 9, 0, 4, 9, 3, 2, 9, 4, 9, 5])
+    unknown = np.array([1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1], bool)
+    groups = group_unknowns(task, unknown, joined=joined)
+    assert [sorted(group.items.tolist()) for group in groups] == [[1, 2, 5, 10], [0, 6], [4], [11]]
+    assert [group.number for group in groups] == [1, 2, 3, 4]
+    assert groups[2].cohesion == 1
+    assert group_unknowns(task, unknown, joined=np.zeros(12, int)) == []
+    assert group_unknowns(task, np.zeros(12, bool), joined=joined) == []
+
+
+def test_classes_that_were_opened_in_a_sample_do_not_speak_for_the_pile():
+    state = {"labels": np.zeros((1, 4), int), "detector/joined": np.arange(5.0)[None]}  # floats, as a method may write
+    assert joined_classes(state, 5).tolist() == [0, 1, 2, 3, 4]
+    assert joined_classes(state, 6) is None
+    assert joined_classes({"labels": state["labels"]}, 4) is None
 
 
 def test_most_strangers_among_them_are_in_no_group_and_no_member_is_lost():

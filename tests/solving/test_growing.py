@@ -251,16 +251,16 @@ def test_names_may_be_strings_and_missing_ones_none(one):
 # --- what cannot be ---
 
 
-def test_a_new_class_is_refused_and_the_model_stays_as_it_was(one):
+def test_a_class_without_an_example_is_refused_and_the_model_stays_as_it_was(one):
     support, labels, pile = one
     model = fitted("kdo", support, labels, pile[:60])
     before = model.outlier_scores_
-    with pytest.raises(
-        ValueError, match=r"^77 is not among the classes that this model was fitted to, 0, 1, 2, 3, 4: "
-    ):
-        model.partial_fit(pile[60:62], [-1, 77])
-    with pytest.raises(ValueError, match=r"call fit with all items"):
+    with pytest.raises(ValueError, match=r"^classes names 5, of which there is no example"):
         model.partial_fit(pile[60:62], classes=[0, 1, 2, 3, 4, 5])
+    with pytest.raises(ValueError, match=r"^y has the label 77, and classes does not name it"):
+        model.partial_fit(pile[60:62], [-1, 77], classes=range(5))
+    with pytest.raises(ValueError, match=r"^'cat' in y is no name .* classes are numbers, such as 0: give numbers"):
+        model.partial_fit(pile[60:62], ["cat", None])
     assert model.outlier_scores_ is before
     assert len(model.items_) == 85
 
@@ -271,7 +271,11 @@ def test_a_model_that_is_not_fitted_needs_labels(one):
         handful.KDO().partial_fit(pile)
     with pytest.raises(ValueError, match="at least one labelled example"):
         handful.KDO().partial_fit(pile, np.full(len(pile), -1))
-    begun = handful.KDO().partial_fit(support, labels, classes=range(5))
+    new = handful.KDO()
+    with pytest.raises(ValueError, match="classes names 5, of which there is no example"):
+        new.partial_fit(support, labels, classes=range(6))
+    assert not hasattr(new, "classes_")
+    begun = new.partial_fit(support, labels, classes=range(5))
     np.testing.assert_array_equal(begun.outlier_scores_, handful.KDO().fit(support, labels).outlier_scores_)
 
 

@@ -218,10 +218,14 @@ def with_true_share(contender: Contender, protocol: Protocol) -> Contender:
     return contender
 
 
-def with_engine(contender: Contender) -> Contender:
-    """Return the contender with a fixed engine: the default depends on the loaded modules of a process."""
+def with_engine(contender: Contender, engine: str | None = None) -> Contender:
+    """Return the contender with a fixed engine: the default depends on the loaded modules of a process.
+
+    engine: "fast" or "array"; by default "fast" if numba is installed.
+    """
     method, parameters = get_solver(contender.method), contender.parameters
-    engine = "fast" if find_spec("numba") is not None and not parameters.get("history") else "array"
+    if engine is None:
+        engine = "fast" if find_spec("numba") is not None and not parameters.get("history") else "array"
     open_names = [name for name, default in method.defaults.items() if default == "auto" and name not in parameters]
     engines = {name: engine for name in open_names if name in method.rules and method.rules[name].accepts(engine)}
     return replace(contender, parameters={**parameters, **engines})

@@ -14,6 +14,7 @@ import typer
 from handful.cli._app import command
 from handful.cli._console import console_for, print_lines, progress_bars, stoppable
 from handful.cli._estimators import EstimatorOptions, compare_estimators
+from handful.cli._open_world import OpenWorldOptions, bench_open_world
 from handful.cli._options import ClusterOptions, Json, TableOptions
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class MachineOptions(ClusterOptions):
 
 @command()
 def bench(
-    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims, share or domains.")],
+    name: Annotated[
+        str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation, claims, share, domains or open-world.")
+    ],
     folder: Annotated[
         Path | None,
         typer.Argument(
@@ -117,6 +120,7 @@ def bench(
     table: TableOptions,
     comparison: ComparisonOptions,
     kind: TaskOptions,
+    world: OpenWorldOptions,
     estimator: EstimatorOptions,
     machine: MachineOptions,
     as_json: Json = False,
@@ -126,6 +130,9 @@ def bench(
     `share` measures methods that do not know the share of unknowns, at shares from none to five sixths. `domains
     FOLDER` solves random piles of every feature set of a folder, of all kinds and sizes. What is learned was learned
     from the other feature sets. `share FOLDER --estimators` compares estimators of the share on such piles.
+
+    `open-world` measures a process that goes on: items arrive, new classes keep appearing, and after each block of
+    items a person names some groups of unknown ones, from which the model learns.
 
     Every method sees the same tasks. Results are stored in the output folder at once: if a run is stopped, the same
     command continues, and another benchmark on the same features uses what is there. In the .csv, text that begins with
@@ -157,6 +164,11 @@ def bench(
         return
     if folder is not None:
         raise ValueError(f"only domains takes a folder, and share --estimators: {name} takes --features {folder}")
+    if name == "open-world":
+        bench_open_world(
+            data.features, data.split, data.base, comparison.methods, kind.seeds, world, table, output, as_json
+        )
+        return
     shots = _shots(name, kind.shots)
     protocol = Protocol(
         kind.ways, shots[0], kind.queries, kind.outlier_ways, kind.queries,

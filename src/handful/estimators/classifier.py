@@ -4,7 +4,8 @@
 (or None among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among strings) where
 it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
 `outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
-learned, without refitting: an item alone and the same item in a crowd get the same answer.
+learned, without refitting: an item alone and the same item in a crowd get the same answer. How a fitted model goes on,
+by `partial_fit`, `teach` and `groups_`, is in `handful.estimators.growing_pile`.
 
 >>> from sklearn.datasets import load_digits
 >>> X, digit = load_digits(return_X_y=True)
@@ -32,11 +33,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from handful.core.answers import Answers, mark_unknown
 from handful.core.arrays import to_numpy
 from handful.core.base import Base, read_base
-from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels, is_missing, label_array
+from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels
 from handful.core.decide import shift_of
 from handful.core.parameters import is_auto
 from handful.core.task import Task
 from handful.engines.growing import Growth
+from handful.estimators.given_labels import is_unlabelled, same_kind
+from handful.estimators.growing_pile import GrowingPile
 from handful.estimators.model_writer import save_model
 from handful.solving.lookup import get_solver
 from handful.solving.result import Result
@@ -44,10 +47,9 @@ from handful.solving.solve import solve_task
 from handful.solving.solver import Solver
 
 MAX_PILE_SCORES = 10_001  # outlier scores of the pile that are kept to rank new items in; of more, so many quantiles
-REFIT_FACTOR = 2  # a pile that is so many times as large as the one that was fitted whole is fitted whole again
 
 
-class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # they have no types
+class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators of all methods share: `handful.EOL()`, or by name `handful.make_estimator("eol")`.
 
     Attributes after `fit`, with n the number of items, labelled ones included:
@@ -56,19 +58,16 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
     scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
     threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, -1
-    where there is none, -2 for an example of no class,
-    and n_whole_, how large the pile was when all was last done from the start: what `partial_fit` goes by; base_: the
-    `handful.Base` of a method that needs one. What P(unknown) and the confidence of new items need: shots_, examples
-    per class on average; shift_, the shift of the calibration (None where scores only rank); pile_scores_, the outlier
-    scores of the pile in order, or quantiles of them (None where the score is a probability). min_confidence_: an item
-    whose label is right with a lower probability is called unknown; 0 unless `handful label` was asked for a precision.
+    where there is none, -2 for an example of no class, and n_whole_, how large the pile was when all was last done from
+    the start: what `partial_fit` goes by; groups_: the unknown items as groups, computed when they are asked for;
+    base_: the `handful.Base` of a method that needs one. What P(unknown) and the confidence of new items need: shots_,
+    examples per class on average; shift_, the shift of the calibration (None where scores only rank); pile_scores_, the
+    outlier scores of the pile in order, or quantiles of them (None where the score is a probability). min_confidence_:
+    an item whose label is right with a lower probability is called unknown; 0 unless `handful label` was asked for a
+    precision.
     """
 
     _method = ""
-    state_: dict[str, Any]
-    parameters_: dict[str, Any]
-    n_whole_: int
-    _kept: dict[str, Any]
     base_: Base
     shots_: float | None  # None where scores are not corrected, and in a model of 0.1.0, as are the next two
     shift_: float | None
@@ -82,7 +81,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: Any, y: Any) -> FewShotClassifier:
         """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
         X, y, is_no_class = self._check_both(X, y)
-        pile = _unlabelled(y)
+        pile = is_unlabelled(y)
         is_example = ~pile & ~is_no_class
         if pile.all():
             raise ValueError("y is -1 (or None) everywhere: give every class at least one labelled example")
@@ -91,49 +90,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         if not pile.any() and not is_no_class.any() and len(np.unique(y)) == 1:
             raise ValueError("y has only one class and no unlabelled item: add a pile (y of -1) to tell the class from")
         return self._fit_whole(X, y[is_example], pile, is_no_class)
-
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> FewShotClassifier:
-        """Take in more items, and go on from what was learned: the attributes of `fit` then speak of all items so far.
-
-        y: as in `fit`, or None if none has a label; its labels are of the classes known. On a model that is not fitted
-        it is `fit`. classes: the names of all classes, if you like, as scikit-learn has it; they must be those known.
-
-        KDO goes on from where it was. The other methods are fitted again to all items, as that is quick, but the share
-        of unknowns, if it is estimated, is followed from where it was. When the pile has doubled, all is done from the
-        start: the mean that features are centred on would get old.
-        """
-        if not hasattr(self, "classes_"):
-            if y is None:
-                raise ValueError(f"{type(self).__name__} is not fitted yet: begin with labelled examples of each class")
-            self.fit(X, y)
-            self._codes([] if classes is None else label_array(classes))
-            return self
-        if not hasattr(self, "items_"):
-            raise ValueError(
-                "this model was read from a file that does not hold the items it was fitted to, so it cannot grow: fit "
-                "again with all items, or save models that shall grow with save(path, items=True)"
-            )
-        y = np.full(np.shape(X)[:1], UNKNOWN) if y is None else y
-        X, y, is_no_class = self._check_both(X, y, reset=False)
-        self._codes([] if classes is None else label_array(classes))
-        codes = self._given_codes(y, is_no_class)
-
-        solver, before = self._solver, self.given_ == UNKNOWN
-        X, codes = np.concatenate([self.items_, X]), np.concatenate([self.given_, codes])
-        pile, is_no_class = codes == UNKNOWN, codes == NONE_OF_THESE
-        names = self.classes_[codes[codes >= 0]]
-        if pile.sum() >= REFIT_FACTOR * self.n_whole_ or is_no_class.any():
-            return self._fit_whole(X, names, pile, is_no_class)
-        counts = int((~before).sum()), int(before.sum())
-        task = Task(X[~pile], names, X[pile])
-        growth = Growth(task, self.state_, *counts, self.dtype, self._kept)
-        if not solver.can_grow:
-            return self._fit_whole(X, names, pile, is_no_class, growth)
-        solution = solver.grow(growth, self.parameters_)
-        self.state_, self._kept = solution.state, solution.kept
-        self._take_share(solution.outlier_share, solution.share_interval)
-        self.n_iter_ = max(1, solution.n_iter)
-        return self._say(X, codes, solution.probabilities[0], solution.outlier_scores[0])
 
     def _fit_whole(
         self,
@@ -206,6 +162,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     def _decide(self, threshold: float, min_confidence: float) -> FewShotClassifier:
         """Decide what is unknown among the items that it was fitted to, and from now on among new ones."""
         self.threshold_, self.min_confidence_ = float(threshold), float(min_confidence)
+        self.__dict__.pop("groups_", None)  # computed for the old decision
         answers = self.answers_
         self.unknown_ = (self.given_ < 0) & answers.unknown
         self.transduction_ = mark_unknown(answers.closest, self.unknown_)
@@ -287,7 +244,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the items that y labels; one wrongly called unknown is an error."""
         y, is_no_class = fit_labels(y)
-        labelled = ~_unlabelled(y) & ~is_no_class
+        labelled = ~is_unlabelled(y) & ~is_no_class
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average((self.predict(X) == y)[labelled], weights=weight))
 
@@ -304,23 +261,11 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
-    def _codes(self, names: Any) -> list[int]:
-        """The columns of these classes."""
-        known = {name: code for code, name in enumerate(self.classes_.tolist())}
-        names = np.asarray(names).tolist()
-        for name in names:
-            if name not in known:
-                raise ValueError(
-                    f"{name!r} is not among the classes that this model was fitted to, {', '.join(map(repr, known))}: "
-                    "to add a class, call fit with all items"
-                )
-        return [known[name] for name in names]
-
     def _given_codes(self, y: np.ndarray, is_no_class: np.ndarray) -> np.ndarray:
         """`given_` of items with these labels, -1 (or None) for those without."""
         codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
-        is_example = ~_unlabelled(y) & ~is_no_class
-        codes[is_example] = self._codes(y[is_example])
+        is_example = ~is_unlabelled(y) & ~is_no_class
+        codes[is_example] = np.searchsorted(self.classes_, same_kind(y[is_example], self.classes_, "y"))
         return codes
 
     def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -359,10 +304,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
 
 _CHECKS: dict[str, Any] = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
-
-
-def _unlabelled(y: np.ndarray) -> np.ndarray:
-    return y == UNKNOWN if y.dtype.kind in "iuf" else is_missing(y)
 
 
 def conditional(probabilities: np.ndarray) -> np.ndarray:

@@ -31,6 +31,8 @@ outlier_scores_ : array [n]
     High means more likely unknown. Labelled items are scored as new ones would be.
 unknown_ : array [n] of bool
     Whether each item is called unknown.
+groups_ : list of Group
+    The unknown items as groups that look alike, the largest first; computed when it is asked for.
 outlier_share_ : float
     The share of unknowns that the method worked with.
 outlier_share_interval_ : tuple of two floats, or None

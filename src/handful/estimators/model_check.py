@@ -27,6 +27,7 @@ PREPARE = re.compile(r"prepare\.(\d{1,3})\.(\w+)", re.ASCII)
 COUNT = Number(1, closed=True, whole=True)
 FEATURES = Number(1, 10**7, closed=True, whole=True)  # no backbone has a thousandth of it
 CODES = ("labels", "shown")  # arrays of whole numbers: classes of the examples, rows of the pile
+CODES_OR_FLOATS = ("joined",)  # the classes that the pile joined; a method may write them as floats
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def check_state(solver: Solver, state: Mapping[str, np.ndarray], classes: int, n
         sizes = {"N": classes, "M": classes + 1, "D": _check_steps(own, n_features)}
         check_arrays(own, declared, sizes)
         for name, array in own.items():
-            if name in CODES:
+            if name in CODES or (name in CODES_OR_FLOATS and array.dtype.kind in "iu"):
                 check_codes(array, 0, classes if name == "labels" else 2**31, name)
             elif array.dtype.kind != "f":
                 raise ValueError(f"array {shortened(name)!r} of the model is {array.dtype}: floats are needed")

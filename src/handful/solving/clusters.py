@@ -28,8 +28,8 @@ import numpy as np
 
 from handful.core.arrays import FLOOR, to_numpy, unit
 from handful.core.checks import as_features
-from handful.core.prepare import Prepared, prepare
-from handful.engines.neighbours import Neighbours, smooth
+from handful.core.prepare import prepare
+from handful.engines.neighbours import smooth
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
 CORE = 5  # items of a dense core, in all but the smallest piles
@@ -60,28 +60,50 @@ class Clusters(NamedTuple):
 def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Clusters:
     """The clusters of the rows of features; see `handful.solving.groups.find_groups`."""
     check_detail(detail)
-    if np.ndim(features) == 2 and not len(features):
-        return _none(np.zeros((0, np.shape(features)[1])))
-    x = to_numpy(as_features(features, "features")).astype(np.float64)
-    beside = x[:0] if context is None or not len(context) else to_numpy(as_features(context, "context"))
-    if x.ndim != 2 or beside.ndim != 2 or beside.shape[1] != x.shape[1]:
-        raise ValueError(f"features have shape {x.shape} and context {beside.shape}: give [n, D] and [m, D]")
+    x, beside = _checked(features, context)
     if len(x) < LEAST:
         return _none(x)
-    if (x == x[0]).all():  # without a context nothing of them would be left
-        return Clusters(np.zeros(len(x), int), np.ones(len(x)), np.ones(1), unit(np.ones_like(x)))
-    rng = np.random.default_rng(0)
-    sample = np.sort(rng.choice(len(x), MOST, replace=False)) if len(x) > MOST else np.arange(len(x))
-    if len(beside) > BESIDE:
-        beside = beside[np.sort(rng.choice(len(beside), BESIDE, replace=False))]
-    prepared = prepare(x[None, sample], beside[None].astype(np.float64), PREPARATION)
-    near = smooth(prepared.support, prepared.query)
-    y = near.smooth[0, : len(sample)]
-    codes = _join(y, _nearest_mean(y, _cores(y)), same_at(detail))
-    codes = _nearest_mean(y, codes)
+    y, sample = _smoothed(x, beside)
+    if (x == x[0]).all():
+        return _numbered(y, np.zeros(len(x), int))
+    codes = _join(y[sample], _nearest_mean(y[sample], _cores(y[sample])), same_at(detail))
+    codes = _nearest_mean(y[sample], codes)
     if len(sample) < len(x):
-        y, codes = _all_items(x, sample, y, codes, prepared, near)
+        all_codes = (y @ unit(_means(y[sample], codes)).T).argmax(axis=1)
+        all_codes[sample] = codes
+        codes = all_codes
     return _settled(y, codes)
+
+
+def clusters_of(features: Any, codes: np.ndarray, context: Any = None) -> Clusters:
+    """The clusters of the rows of features where somebody else has found them; no row leaves its cluster.
+
+    Parameters
+    ----------
+    features : array [n, D]
+        The items.
+    codes : array [n] of int
+        The cluster of each, any numbers from 0; -1 for items in none.
+    context : array [m, D], optional
+        What else is in the task.
+
+    Returns
+    -------
+    Clusters
+        The same clusters, numbered by their size.
+
+    Examples
+    --------
+    >>> clusters_of(np.eye(4), np.array([7, 3, 3, -1])).codes
+    array([ 1,  0,  0, -1])
+    """
+    x, beside = _checked(features, context)
+    if not (codes >= 0).any():
+        return _none(x)
+    places = np.unique(codes[codes >= 0], return_inverse=True)[1]
+    dense = np.full(len(codes), -1)
+    dense[codes >= 0] = places
+    return _numbered(_smoothed(x, beside)[0], dense)
 
 
 def check_detail(detail: Any) -> None:
@@ -172,18 +194,33 @@ def _join(y: np.ndarray, codes: np.ndarray, same: float) -> np.ndarray:
         group[group == b] = a
 
 
-def _all_items(
-    x: np.ndarray, sample: np.ndarray, y: np.ndarray, codes: np.ndarray, prepared: Prepared, near: Neighbours
-) -> tuple[np.ndarray, np.ndarray]:
-    """y and codes of all items, by the groups of a sample."""
-    means = unit(_means(y, codes))
-    every, everyone = np.empty_like(x), np.empty(len(x), int)
-    every[sample], everyone[sample] = y, codes
+def _checked(features: Any, context: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Features and context as arrays [n, D] and [m, D]."""
+    if np.ndim(features) == 2 and not len(features):
+        return np.zeros((0, np.shape(features)[1])), np.zeros((0, np.shape(features)[1]))
+    x = to_numpy(as_features(features, "features")).astype(np.float64)
+    beside = x[:0] if context is None or not len(context) else to_numpy(as_features(context, "context"))
+    if x.ndim != 2 or beside.ndim != 2 or beside.shape[1] != x.shape[1]:
+        raise ValueError(f"features have shape {x.shape} and context {beside.shape}: give [n, D] and [m, D]")
+    return x, beside
+
+
+def _smoothed(x: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The items prepared and smoothed, [n, D], and the rows among which neighbours are: of many items a sample."""
+    if (x == x[0]).all():  # without a context nothing of them would be left
+        return unit(np.ones_like(x)), np.arange(len(x))
+    rng = np.random.default_rng(0)
+    sample = np.sort(rng.choice(len(x), MOST, replace=False)) if len(x) > MOST else np.arange(len(x))
+    if len(beside) > BESIDE:
+        beside = beside[np.sort(rng.choice(len(beside), BESIDE, replace=False))]
+    prepared = prepare(x[None, sample], beside[None].astype(np.float64), PREPARATION)
+    near = smooth(prepared.support, prepared.query)
+    y = np.empty(x.shape)
+    y[sample] = near.smooth[0, : len(sample)]
     others = np.setdiff1d(np.arange(len(x)), sample)
-    for part in np.array_split(others, -(-len(others) // MOST)):
-        every[part] = near.of_new(prepared.replay(x[None, part]))[0]
-        everyone[part] = (every[part] @ means.T).argmax(axis=1)
-    return every, everyone
+    for part in np.array_split(others, -(-len(others) // MOST)) if len(others) else ():
+        y[part] = near.of_new(prepared.replay(x[None, part]))[0]
+    return y, sample
 
 
 def _settled(y: np.ndarray, codes: np.ndarray) -> Clusters:
@@ -195,19 +232,29 @@ def _settled(y: np.ndarray, codes: np.ndarray) -> Clusters:
     if codes.max() < 0:
         return _none(y)
     size = np.bincount(codes[codes >= 0])
-    sums = _means(y, codes)
-    own = np.bincount(codes[codes >= 0], np.vecdot(y, y)[codes >= 0])
-    cohesion = (np.vecdot(sums, sums) - own) / np.maximum(size * (size - 1), 1)
-    stays = np.flatnonzero((size >= LEAST) & (cohesion >= LOOSE))
+    leaves = np.flatnonzero((size < LEAST) | (_cohesion(y, codes) < LOOSE))
+    codes = np.where(np.isin(codes, leaves), -1, codes)
+    return _numbered(y, codes) if codes.max() >= 0 else _none(y)
+
+
+def _numbered(y: np.ndarray, codes: np.ndarray) -> Clusters:
+    """These clusters, numbered by size: every item keeps its own."""
+    size = np.bincount(codes[codes >= 0])
+    stays = np.flatnonzero(size)
     first = np.array([np.flatnonzero(codes == k)[0] for k in stays], int)
     stays = stays[np.lexsort((first, -size[stays]))]
-    if not len(stays):
-        return _none(y)
     number = np.full(len(size) + 1, -1)  # the last is for -1
     number[stays] = np.arange(len(stays))
     codes = number[codes]
-    central = np.vecdot(unit(sums[stays])[codes], y)
-    return Clusters(codes, np.where(codes >= 0, central, 0.0), np.minimum(cohesion[stays], 1.0), y)
+    central = np.vecdot(unit(_means(y, codes))[codes], y)
+    return Clusters(codes, np.where(codes >= 0, central, 0.0), np.minimum(_cohesion(y, codes), 1.0), y)
+
+
+def _cohesion(y: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """The mean product of the pairs of different items of each cluster; 1 for an item alone."""
+    sums, size = _means(y, codes), np.bincount(codes[codes >= 0])
+    own = np.bincount(codes[codes >= 0], np.vecdot(y, y)[codes >= 0])
+    return np.where(size == 1, 1.0, (np.vecdot(sums, sums) - own) / np.maximum(size * (size - 1), 1))
 
 
 def kinds_in(y: np.ndarray) -> np.ndarray:

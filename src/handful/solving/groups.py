@@ -1,5 +1,8 @@
 """The unknown items of a pile as groups: candidates for new classes. `handful.solving.clusters` finds them.
 
+A method may open classes itself: its state then has an array `joined` [1, Q], the number of the class that each query
+joined. Numbers from N (the number of known classes) are classes that it opened, and these are the groups.
+
 A person may split a group that looks like several kinds, join two groups, and make a class of a group
 (`handful.solving.promotion`).
 """
@@ -7,7 +10,7 @@ A person may split a group that looks like several kinds, join two groups, and m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +18,7 @@ import numpy as np
 
 from handful.core.arrays import to_numpy
 from handful.core.task import Task
-from handful.solving.clusters import MAX_EXEMPLARS, find_clusters, kinds_in, spanning
+from handful.solving.clusters import MAX_EXEMPLARS, Clusters, clusters_of, find_clusters, kinds_in, spanning
 from handful.solving.telling_words import telling_words
 
 MIN_EXAMPLES = 5  # of a class made of a group
@@ -99,6 +102,16 @@ class Group:
         rest = self.items[~np.isin(self.items, span)]
         return np.concatenate([span, rest])[: example_count(self.size, self.kinds) if count is None else count]
 
+    def at(self, rows: np.ndarray) -> Group:
+        """The same group where the item in place i is called rows[i].
+
+        >>> Group(1, np.array([2, 0]), 0.5).at(np.array([10, 11, 12])).items
+        array([12, 10])
+        """
+        span = None if self.span is None else rows[self.span]
+        parts, part_spans = ([rows[items] for items in lists] for lists in (self.parts, self.part_spans))
+        return replace(self, items=rows[self.items], span=span, parts=parts, part_spans=part_spans)
+
     def split(self) -> list[Group]:
         """Its kinds as groups of their own, the largest first; only itself if it looks like one kind."""
         if self.kinds == 1:
@@ -140,7 +153,59 @@ def find_groups(features: Any, context: Any = None, detail: float = 0.0) -> np.n
 
 def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: float = 0.0) -> list[Group]:
     """The same as `Group`s, the largest first; items: the place of each row in the pile."""
-    clusters = find_clusters(features, context, detail)
+    return _as_groups(find_clusters(features, context, detail), items)
+
+
+def group_unknowns(
+    task: Task, unknown: np.ndarray, detail: float = 0.0, joined: np.ndarray | None = None
+) -> list[Group]:
+    """The groups of the unknown queries of one task.
+
+    Parameters
+    ----------
+    task : Task
+        One task.
+    unknown : array [Q] of bool
+        Which queries are unknown.
+    detail : float
+        From -2 (few, coarse groups) to 2 (many, fine groups).
+    joined : array [Q] of int, optional
+        The number of the class that each query joined. With it, and with detail 0, the groups are the classes from
+        number N on, which the method opened; any other detail looks for groups anew.
+
+    Examples
+    --------
+    >>> task = Task(np.eye(4)[:2], ["cat", "dog"], np.eye(4)[[2, 0, 3, 2, 3, 3]])
+    >>> unknown, joined = np.array([True, False, True, True, True, True]), np.array([2, 0, 5, 2, 5, 5])
+    >>> [group.items.tolist() for group in group_unknowns(task, unknown, joined=joined)]
+    [[2, 4, 5], [0, 3]]
+    """
+    query, rows = to_numpy(task.query[0]), np.flatnonzero(unknown)
+    context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
+    if joined is None or detail:
+        return make_groups(query[unknown], rows, context, detail)
+    codes = np.where(joined >= task.ways, joined, -1)[unknown]
+    return _as_groups(clusters_of(query[unknown], codes, context), rows)
+
+
+def joined_classes(state: Mapping[str, Any], queries: int) -> np.ndarray | None:
+    """`joined` [Q] of a method's state, also where the method is part of a pair; None if it opens no classes.
+
+    queries: how many the pile has. Of a sample of them the classes do not speak for the pile: None.
+
+    Examples
+    --------
+    >>> joined_classes({"joined": np.array([[0, 3]])}, 2)
+    array([0, 3])
+    """
+    for name, array in state.items():
+        if name.rpartition("/")[2] == "joined" and array.shape[1] == queries:
+            return to_numpy(array[0]).astype(int)
+    return None
+
+
+def _as_groups(clusters: Clusters, items: np.ndarray) -> list[Group]:
+    """Clusters as `Group`s; items: the place of each row in the pile."""
     groups = []
     for k, cohesion in enumerate(clusters.cohesion.tolist()):
         rows = np.flatnonzero(clusters.codes == k)
@@ -151,13 +216,6 @@ def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: f
         own = [items[part] for part in parts]
         groups.append(Group(k + 1, items[rows], cohesion, items[spans[0]], own, [items[span] for span in spans[1:]]))
     return groups
-
-
-def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0) -> list[Group]:
-    """The groups of the unknown queries of one task; unknown: [Q] bool."""
-    query = to_numpy(task.query[0])
-    context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
-    return make_groups(query[unknown], np.flatnonzero(unknown), context, detail)
 
 
 def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:

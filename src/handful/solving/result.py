@@ -14,7 +14,7 @@ from handful.core.arrays import Array, to_numpy
 from handful.core.task import Task
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
-from handful.solving.groups import Group, group_unknowns
+from handful.solving.groups import Group, group_unknowns, joined_classes
 from handful.solving.promotion import Promoted, promote
 from handful.utils.extras import PARQUET, need
 
@@ -74,7 +74,10 @@ class Result(Answers):
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task."""
+        """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task.
+
+        Of a method that opens classes itself, they are those classes.
+        """
         return self.find_groups()
 
     def find_groups(self, detail: float = 0.0) -> list[Group]:
@@ -96,7 +99,8 @@ class Result(Answers):
         [20]
         """
         unknown = to_numpy(self.likely_unknown)  # not labels that are too unsure
-        return group_unknowns(self._one_task(), unknown, detail)
+        task = self._one_task()
+        return group_unknowns(task, unknown, detail, joined_classes(self.state, len(unknown)))
 
     def promote(
         self,

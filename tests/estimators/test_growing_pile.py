@@ -1,0 +1,302 @@
+"""A model in use: new classes come by `partial_fit` and by `teach`, and unknown items are shown as groups."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import handful
+from handful.core.arrays import class_count, one_hot, softmax, squared_distances
+from handful.features import digits
+from handful.methods.contract import Info, Solution
+from handful.methods.registry import register
+
+METHODS = ("kdo", "eol", "eol_kdo", "simpleshot", "simpleshot+knn", "soft_kmeans")
+LEARNED = ("classes_", "transduction_", "label_distributions_", "outlier_scores_", "unknown_", "given_", "items_")
+
+
+@pytest.fixture(scope="module")
+def world():
+    """150 digits in random order, and which they are: examples of 0 to 3 first, three of each."""
+    features, labels = digits()
+    rng = np.random.default_rng(4)
+    order = rng.permutation(len(labels))
+    examples = np.concatenate([order[labels[order] == digit][:3] for digit in range(4)])
+    rows = np.concatenate([examples, np.setdiff1d(order, examples, assume_unique=True)[:138]])
+    return features[rows], labels[rows]
+
+
+def pile_labels(truth, examples=12):
+    return np.where(np.arange(len(truth)) < examples, truth, -1)
+
+
+def assert_same(model, other):
+    for name in LEARNED:
+        np.testing.assert_array_equal(getattr(model, name), getattr(other, name), err_msg=name)
+    assert model.outlier_share_ == other.outlier_share_
+    assert model.outlier_share_interval_ == other.outlier_share_interval_
+    assert model.n_whole_ == other.n_whole_
+    np.testing.assert_array_equal(model.predict(model.items_), other.predict(model.items_))
+
+
+# --- new classes by partial_fit
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_new_class_is_added_as_a_fit_to_everything_adds_it(world, name):
+    X, truth = world
+    y = pile_labels(truth)
+    y[[110, 130]] = truth[[110, 130]]  # later examples of a known and of a new class
+    y[np.flatnonzero(truth[100:] == 7)[:2] + 100] = 7
+    assert set(y[:100]) < set(y)
+    grown = handful.make_estimator(name).partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    assert grown.classes_.tolist() == sorted(set(y) - {-1})
+    assert_same(grown, handful.make_estimator(name).fit(X, y))
+
+
+def test_a_class_whose_name_comes_before_the_others_keeps_the_labels_of_the_others(world):
+    X, truth = world
+    names = np.array([f"digit {d}" for d in range(10)], dtype=object)
+    y = np.where(pile_labels(truth) < 0, None, names[truth])
+    late = [None] * 30
+    late[0], late[1] = "a longer name than any other", "unknown"
+    model = handful.EOL().fit(X[:120], y[:120]).partial_fit(X[120:], late, classes=[*names[:4], late[0]])
+    assert model.classes_.tolist() == ["a longer name than any other", *names[:4]]
+    assert model.transduction_[:12].tolist() == y[:12].tolist()
+    assert model.transduction_[[120, 121]].tolist() == late[:2]
+    assert_same(model, handful.EOL().fit(X, [*y[:120], *late]))
+
+
+def test_labels_read_as_floats_name_the_same_whole_numbers(world):
+    X, truth = world
+    model = handful.SimpleShot().fit(X[:100], pile_labels(truth)[:100])
+    late = np.full(50, np.nan)
+    late[:2] = 2.0, 9.0
+    model.partial_fit(X[100:], late)
+    assert model.classes_.dtype.kind == "i"
+    assert model.classes_.tolist() == [0, 1, 2, 3, 9]
+    assert model.transduction_[100:102].tolist() == [2, 9]
+
+
+def test_after_a_new_class_kdo_goes_on_from_where_it_was(world):
+    X, truth = world
+    model = handful.KDO().fit(X[:100], pile_labels(truth)[:100])
+    model.partial_fit(X[100:110], np.where(np.arange(10) == 0, 99, -1))
+    assert model.n_whole_ == 88 + 9
+    model.partial_fit(X[110:120])
+    assert model.n_whole_ == 88 + 9
+    assert len(model.transduction_) == 120
+    assert model.transduction_[100] == 99
+
+
+# --- teach
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_taught_labels_give_the_model_of_a_fit_with_all_labels(world, name):
+    X, truth = world
+    y = pile_labels(truth)
+    answers = {140: 8, 20: int(truth[20]), 77: handful.NONE_OF_THESE, 13: 8}
+    model = handful.make_estimator(name).fit(X, y).teach(answers)
+    told = y.copy()
+    told[list(answers)] = list(answers.values())
+    assert_same(model, handful.make_estimator(name).fit(X, told))
+    np.testing.assert_array_equal(model.items_, X)
+    assert [int(label) for label in model.transduction_[list(answers)]] == [8, truth[20], -1, 8]
+
+
+def test_rows_keep_their_places_over_a_long_life(world):
+    X, truth = world
+    model = handful.KDO().partial_fit(X[:12], truth[:12])
+    told = dict(enumerate(truth[:12].tolist()))
+    for low in range(12, 150, 23):
+        model.partial_fit(X[low : low + 23])
+        rows = [low, low + 2]
+        model.teach({row: int(truth[row]) for row in rows})
+        told |= {row: int(truth[row]) for row in rows}
+        np.testing.assert_array_equal(model.items_, X[: low + 23])
+        assert {row: int(model.transduction_[row]) for row in told} == told
+        assert len(model.transduction_) == len(model.items_)
+    y = np.full(150, -1)
+    y[list(told)] = list(told.values())
+    assert_same(model, handful.KDO().fit(X, y))
+
+
+def test_answers_may_be_texts_counted_from_the_end_and_correct_a_label(world):
+    X, truth = world
+    names = np.array(list("abcdefghij"), dtype=object)
+    y = np.where(pile_labels(truth) < 0, None, names[truth])
+    model = handful.SimpleShot().fit(X, y)
+    model.teach({-1: "z", np.int64(0): "b", 40: "unknown", 41: handful.NONE_OF_THESE})
+    assert model.transduction_[[149, 0, 40, 41]].tolist() == ["z", "b", "unknown", "unknown"]
+    assert model.classes_.tolist() == ["a", "b", "c", "d", "z"]
+    model.teach({149: "b"})
+    assert model.classes_.tolist() == ["a", "b", "c", "d"]
+    assert model.teach({}).transduction_[149] == "b"
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({150: 1}, "there is no item 150: the model has 150, numbered from 0 to 149"),
+        ({-151: 1}, "there is no item -151"),
+        ({"12": 1}, "'12' is not the row of an item: give a whole number"),
+        ({1.0: 1}, "1.0 is not the row of an item"),
+        ({149: 1, -1: 2}, "two answers are for the same row"),
+        ({20: "cat"}, "'cat' in the answers is no name .* are numbers, such as 0: give numbers"),
+        ({20: "cat", 21: 4}, "labels are of several types"),
+        ({20: 1.5}, "labels that are no whole numbers"),
+        ({20: -1}, "the answer for item 20 is -1, which means that it has no label"),
+        ({20: None}, "the answer for item 20 is None"),
+        ({20: float("nan")}, "the answer for item 20 is nan"),
+        (dict.fromkeys(range(12), -2), "no example of a class would be left"),
+        (dict.fromkeys(range(150), 1), "all items would be of one class"),
+    ],
+)
+def test_a_wrong_answer_is_refused_and_the_model_stays_as_it_was(world, answers, message):
+    X, truth = world
+    model = handful.SimpleShot().fit(X, pile_labels(truth))
+    before, codes = model.transduction_, model.given_.copy()
+    with pytest.raises(ValueError, match=message):
+        model.teach(answers)
+    assert model.transduction_ is before
+    np.testing.assert_array_equal(model.given_, codes)
+
+
+def test_only_a_fitted_model_with_its_items_can_be_taught(world, tmp_path):
+    X, truth = world
+    with pytest.raises(NotFittedError):
+        handful.KDO().teach({0: 1})
+    model = handful.KDO().fit(X, pile_labels(truth))
+    without = handful.load(model.save(tmp_path / "without"))
+    with pytest.raises(ValueError, match=r"does not hold the items .* save\(path, items=True\)"):
+        without.teach({0: 1})
+    with pytest.raises(AttributeError, match="without its items"):
+        _ = without.groups_
+    loaded = handful.load(model.save(tmp_path / "with", items=True))
+    assert_same(loaded.teach({50: 8}), model.teach({50: 8}))
+
+
+# --- groups
+
+
+def as_sets(groups):
+    return [set(group.items.tolist()) for group in groups]
+
+
+@pytest.mark.parametrize("name", ["kdo", "simpleshot"])
+def test_groups_are_those_of_solve_by_their_rows(world, name):
+    X, truth = world
+    mixed = np.random.default_rng(0).permutation(150)  # examples among the pile
+    y = pile_labels(truth)[mixed]
+    model, pile = handful.make_estimator(name).fit(X[mixed], y), np.flatnonzero(y == -1)
+    result = handful.solve(X[mixed][y >= 0], y[y >= 0], X[mixed][pile], method=name)
+    assert model.groups_
+    assert [group.items.tolist() for group in model.groups_] == [pile[g.items].tolist() for g in result.groups]
+    for own, other in zip(model.groups_, result.groups, strict=True):
+        assert own.representative == pile[other.representative]
+        np.testing.assert_array_equal(own.exemplars(), pile[other.exemplars()])
+        assert as_sets(own.split()) == [set(pile[part.items].tolist()) for part in other.split()]
+    assert set().union(*as_sets(model.groups_)) <= set(np.flatnonzero(model.unknown_))
+
+
+def test_groups_follow_what_the_model_learns(world):
+    X, truth = world
+    model = handful.KDO().fit(X[:120], pile_labels(truth)[:120])
+    first = model.groups_
+    assert model.groups_ is first
+    row = first[0].representative
+    model.partial_fit(X[120:])
+    assert model.groups_ is not first
+    assert any(max(items) >= 120 for items in as_sets(model.groups_))
+    model.teach({row: int(truth[row])})
+    assert not any(row in items for items in as_sets(model.groups_))
+    model.teach({row: handful.NONE_OF_THESE})
+    assert model.unknown_[row]
+    assert not any(row in items for items in as_sets(model.groups_))
+
+
+def test_a_model_without_unknown_items_has_no_groups(world):
+    X, truth = world
+    assert handful.SimpleShot(threshold=1e9).fit(X, pile_labels(truth)).groups_ == []
+    assert handful.SimpleShot().fit(X[:12], truth[:12]).groups_ == []
+    assert not hasattr(handful.SimpleShot(), "groups_")
+
+
+# --- a method that opens classes itself
+
+
+@pytest.fixture(scope="module")
+def opening():
+    """A method whose queries far from all examples open classes, one for each side of the first two features."""
+    from handful.methods import registry
+
+    state = {"support": "1 S D", "joined": "1 Q"}
+    info = Info(name="opening", estimator="Opening", preparation=("l2",), score="probability", state=state)
+
+    def scores(support, labels, query):
+        squares = squared_distances(query, support)
+        is_class = one_hot(labels, class_count(labels), like=support)
+        nearest = np.where(is_class[:, None] > 0, squares[..., None], np.inf).min(axis=2)
+        return softmax(-nearest), (nearest.min(axis=-1) > 0.5).astype(float), nearest
+
+    @register(info, score_new=lambda state, items: scores(state["support"], state["labels"], items)[:2])
+    def opening(support, labels, query):
+        probabilities, far, nearest = scores(support, labels, query)
+        ways = class_count(labels)
+        side = ways + 1 + 2 * (query[..., 0] > 0) + 3 * (query[..., 1] > 0)  # numbers need not be without gaps
+        joined = np.where(far > 0.5, side, nearest.argmin(axis=-1))
+        return Solution(probabilities, far, state={"support": support, "labels": labels, "joined": joined})
+
+    yield "opening"
+    registry.METHODS.pop("opening", None)
+
+
+@pytest.fixture
+def quarters():
+    """Two classes along the third and fourth axis, and unknown items in the quarters of the first two."""
+    rng = np.random.default_rng(0)
+    known = np.array([[0, 0, 1, 0], [0, 0, 0, 1]] * 6)
+    unknown = np.array([[1, 1, 0, 0]] * 7 + [[-1, 1, 0, 0]] * 4 + [[1, -1, 0, 0]] + [[-1, -1, 0, 0]] * 9)
+    X = np.concatenate([known, unknown]) + rng.normal(scale=0.05, size=(33, 4))
+    order = np.concatenate([[0, 1], 2 + rng.permutation(31)])
+    kind = np.concatenate([np.tile([0, 1], 6), np.repeat([2, 3, 4, 5], [7, 4, 1, 9])])
+    return X[order], kind[order]
+
+
+def test_opened_classes_are_the_groups_the_largest_first(opening, quarters, tmp_path):
+    X, kind = quarters
+    expected = [set(np.flatnonzero(kind == k).tolist()) for k in (5, 2, 3, 4)]
+    model = handful.make_estimator(opening).fit(X, [0, 1] + [-1] * 31)
+    assert as_sets(model.groups_) == expected
+    assert [group.number for group in model.groups_] == [1, 2, 3, 4]
+    result = handful.solve(X[:2], [0, 1], X[2:], method=opening)
+    assert [{row + 2 for row in items} for items in as_sets(result.groups)] == expected
+    assert result.find_groups(detail=1) != result.groups
+    batch = handful.solve(X[None, :2], [[0, 1]], X[None, 2:], method=opening)
+    assert as_sets(batch[0].groups) == as_sets(result.groups)
+    for twin in (handful.load(model.save(tmp_path / "model", items=True)), pickle.loads(pickle.dumps(model))):
+        assert as_sets(twin.groups_) == expected
+    paired = handful.solve(X[:2], [0, 1], X[2:], method=f"simpleshot+{opening}")
+    assert as_sets(paired.groups) == as_sets(result.groups)
+
+
+def test_the_first_item_of_an_opened_class_is_the_nearest_to_its_mean(opening, quarters):
+    X, kind = quarters
+    X = X.copy()
+    members = np.flatnonzero(kind == 5)
+    X[members[0], :2] = -1, -0.2  # still in its quarter, and far from the others
+    group = handful.make_estimator(opening).fit(X, [0, 1] + [-1] * 31).groups_[0]
+    assert set(group.items.tolist()) == set(members.tolist())
+    assert group.items[-1] == members[0]
+
+
+def test_a_taught_item_leaves_the_opened_classes(opening, quarters):
+    X, kind = quarters
+    model = handful.make_estimator(opening).partial_fit(X[:2], [0, 1]).partial_fit(X[2:])
+    row = model.groups_[0].representative
+    model.teach({row: 9})
+    assert model.classes_.tolist() == [0, 1, 9]
+    assert as_sets(model.groups_) == [set(np.flatnonzero(kind == k).tolist()) for k in (2, 3, 4)]
+    assert (model.transduction_[kind == 5] == 9).all()
