@@ -332,3 +332,10 @@ def test_torch_gives_what_numpy_gives_with_arrivals(task):
     b = handful.solve(torch.tensor(support), labels, torch.tensor(query), **given)
     np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
     np.testing.assert_array_equal(b.state["joined"].numpy(), a.state["joined"])
+
+
+def test_a_pile_in_pieces_cannot_arrive(tmp_path):
+    support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
+    np.save(tmp_path / "pile.npy", query)
+    with pytest.raises(ValueError, match="load the pile into memory, or leave arrivals out"):
+        handful.solve(support, labels, tmp_path / "pile.npy", method="flowr", base=base_for(6), arrivals=True)

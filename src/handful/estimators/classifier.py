@@ -255,10 +255,14 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         """
         return save_model(self, path, items)
 
+    @property
+    def _method_parameters(self) -> dict[str, Any]:
+        """The parameters of the method, with the base itself where the method needs one."""
+        return self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
+
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
-        parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
-        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
+        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _given_codes(self, y: np.ndarray, is_no_class: np.ndarray) -> np.ndarray:

@@ -61,6 +61,8 @@ class GrowingPile:
         @property
         def _solver(self) -> Solver: ...
         @property
+        def _method_parameters(self) -> dict[str, Any]: ...
+        @property
         def answers_(self) -> Answers: ...  # noqa: D102
         def fit(self, X: Any, y: Any) -> Self: ...  # noqa: D102
         def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
@@ -72,10 +74,10 @@ class GrowingPile:
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Take in more items, and go on from what was learned: the attributes of `fit` then speak of all items so far.
 
-        KDO goes on from where it was. The other methods are fitted again to all items, as that is quick, but the share
-        of unknowns, if it is estimated, is followed from where it was. When the pile has doubled, or if there is a new
-        class, all is done from the start, as `fit` with all items so far would do it. On a model that is not fitted,
-        this is `fit`.
+        KDO, and FLOWR with arrivals, go on from where they were. The other methods are fitted again to all items, as
+        that is quick, but the share of unknowns, if it is estimated, is followed from where it was. When the pile has
+        doubled, or if there is a new class, all is done from the start, as `fit` with all items so far would do it. On
+        a model that is not fitted, this is `fit`.
 
         Parameters
         ----------
@@ -130,7 +132,7 @@ class GrowingPile:
         growth = Growth(Task(X[~pile], all_names, X[pile]), self.state_, *counts, self.dtype, self._kept)
         if not self._solver.can_grow:
             return self._fit_whole(X, all_names, pile, is_no_class, growth)
-        solution = self._solver.grow(growth, self.parameters_)
+        solution = self._solver.grow(growth, self._method_parameters)
         self.state_, self._kept = solution.state, solution.kept
         self._take_share(solution.outlier_share, solution.share_interval)
         self.n_iter_ = max(1, solution.n_iter)

@@ -253,6 +253,7 @@ def grow(growth: Growth, *, base: Any = None, alpha: float | None = None, arriva
     INFO,
     score_new=score_new,
     rules={"alpha": Number(0, optional=True), "arrivals": OneOf((False, True))},
+    grow=grow,
 )
 def flowr(
     support: Array,

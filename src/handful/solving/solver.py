@@ -198,8 +198,9 @@ class MethodSolver(Solver):
         """Solve a task whose pile has grown."""
         if self._method.grow is None:
             return super().grow(growth, parameters)
-        solution = self._method.grow(growth, **parameters)
         query = growth.task.query
+        parameters = self._method.with_base(parameters, growth.state, growth.prepared(query[:, :0]))
+        solution = self._method.grow(growth, **parameters)
         if query.shape[1] > self._method.max_queries:
             rows = solution.state["shown"][0]
             solution = self._score_rest(solution, rows, growth.prepared(query), parameters)

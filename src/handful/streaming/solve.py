@@ -103,6 +103,11 @@ def solve_pile(
         )
     if parameters.get("history"):
         raise ValueError("the history of losses is not kept for a pile in pieces: leave history out")
+    if parameters.get("arrivals"):
+        raise ValueError(
+            "items that arrive one after another change the classes, but the pieces of a pile are scored on their own: "
+            "load the pile into memory, or leave arrivals out"
+        )
     steps = method.info.preparation if steps is None else steps
     support, _ = with_unknown(task.support, task.labels, task.unknown)
     support = support.astype(np.result_type(support.dtype, pile.dtype, np.float32), copy=False)
