@@ -38,16 +38,22 @@ from handful.estimators import load as load
 from handful.estimators import make_estimator as make_estimator
 from handful.estimators.classes import BDCSPN as BDCSPN
 from handful.estimators.classes import COPOD as COPOD
+from handful.estimators.classes import Conformal as Conformal
 from handful.estimators.classes import EOL as EOL
 from handful.estimators.classes import EOLKDO as EOLKDO
 from handful.estimators.classes import FEAT as FEAT
+from handful.estimators.classes import FLOWR as FLOWR
+from handful.estimators.classes import FROB as FROB
 from handful.estimators.classes import Finetune as Finetune
 from handful.estimators.classes import GDA as GDA
+from handful.estimators.classes import GDACLIP as GDACLIP
 from handful.estimators.classes import IForest as IForest
 from handful.estimators.classes import KDO as KDO
 from handful.estimators.classes import KNN as KNN
 from handful.estimators.classes import LaplacianShot as LaplacianShot
+from handful.estimators.classes import MetaBCE as MetaBCE
 from handful.estimators.classes import OCSVM as OCSVM
+from handful.estimators.classes import OODMAML as OODMAML
 from handful.estimators.classes import OSLO as OSLO
 from handful.estimators.classes import OSTIM as OSTIM
 from handful.estimators.classes import OpenMax as OpenMax
@@ -62,6 +68,7 @@ from handful.estimators.classes import SimpleShot as SimpleShot
 from handful.estimators.classes import SnaTCHerF as SnaTCHerF
 from handful.estimators.classes import SoftKMeans as SoftKMeans
 from handful.estimators.classes import TIMGD as TIMGD
+from handful.estimators.classes import TransCLIP as TransCLIP
 from handful.utils.version import __version__ as __version__
 
 __all__ = [
@@ -69,18 +76,24 @@ __all__ = [
     "Base",
     "COPOD",
     "Checked",
+    "Conformal",
     "EOL",
     "EOLKDO",
     "FEAT",
+    "FLOWR",
+    "FROB",
     "Finetune",
     "GDA",
+    "GDACLIP",
     "IForest",
     "Info",
     "KDO",
     "KNN",
     "LaplacianShot",
+    "MetaBCE",
     "NONE_OF_THESE",
     "OCSVM",
+    "OODMAML",
     "OSLO",
     "OSTIM",
     "OpenMax",
@@ -100,6 +113,7 @@ __all__ = [
     "Streaming",
     "TIMGD",
     "Task",
+    "TransCLIP",
     "UNKNOWN",
     "UNKNOWN_NAME",
     "WRONG",

@@ -37,6 +37,8 @@ class BDCSPN(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -56,6 +58,70 @@ class BDCSPN(FewShotClassifier):
         threshold: Any = None,
         dtype: str = "float32",
         temperature: float = 1.0,
+    ) -> None: ...
+
+class Conformal(FewShotClassifier):
+    """Conformal novelty.
+
+    One minus a p-value: how many held-out items of base classes are as far from the nearest class mean. A false-discovery rate decides what is unknown.
+
+    It is inductive and made for the open-set setting. New items are scored by the class means and the stored calibration scores. Bates, Candes, Lei, Romano, Sesia: Testing for Outliers with Conformal p-values (Annals of Statistics 2023), 2023.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given. Its classes should be as new to
+        the backbone as those of the task.
+    fdr : float, default 0.1
+        The false-discovery rate: of the items that are called unknown, the part that may belong to a class.
+    temperature : float, default 10.0
+        The temperature tau: cosines are multiplied by it before the softmax.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        fdr: float = 0.1,
+        temperature: float = 10.0,
     ) -> None: ...
 
 class COPOD(FewShotClassifier):
@@ -90,6 +156,8 @@ class COPOD(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -166,6 +234,8 @@ class EOL(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -241,6 +311,8 @@ class EOLKDO(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -303,6 +375,8 @@ class FEAT(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -365,6 +439,8 @@ class Finetune(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -387,6 +463,135 @@ class Finetune(FewShotClassifier):
         steps: Any = None,
         learning_rate: float = 0.0001,
         backend: str = "auto",
+    ) -> None: ...
+
+class FLOWR(FewShotClassifier):
+    """FLOWR.
+
+    Gaussian classes whose means have a prior that was learned on base classes, and a prior probability that an item opens a new class.
+
+    It is inductive and made for the open-set setting. New items are scored by the classes' distributions after the last arrival. Willes, Harrison, Harakeh, Finn, Pavone, Waslander: Bayesian Embeddings for Few-Shot Open World Recognition (TPAMI 2022), 2022.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    alpha : float, optional
+        How strongly new classes are expected, as a number of items, in place of the learned alpha.
+    arrivals : bool, default False
+        Whether items arrive one after another and join classes, also new ones. If not, each item is scored alone.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        alpha: Any = None,
+        arrivals: bool = False,
+    ) -> None: ...
+
+class FROB(FewShotClassifier):
+    """FROB.
+
+    Learned boundary samples around each class, and a rejection that is trained against them and against examples of no class.
+
+    It is inductive and made for the open-set setting. New items are scored by the trained prototypes and the rejection. Dionelis, Yaghoobi, Tsaftaris: FROB: Few-shot ROBust Model for Classification and Out-of-Distribution Detection (arXiv 2111.15487), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    steps : int, default 10
+        Number of gradient steps. The head is learned for 10 steps.
+    lambda_boundary : float, optional
+        Weight lambda_b of the boundary samples, in place of the learned one.
+    lambda_exposure : float, default 1.0
+        Weight lambda_e of the examples of no class.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        steps: int = 10,
+        lambda_boundary: Any = None,
+        lambda_exposure: float = 1.0,
     ) -> None: ...
 
 class GDA(FewShotClassifier):
@@ -424,6 +629,8 @@ class GDA(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -443,6 +650,60 @@ class GDA(FewShotClassifier):
         threshold: Any = None,
         dtype: str = "float32",
         shrinkage: Any = None,
+    ) -> None: ...
+
+class GDACLIP(FewShotClassifier):
+    """GDA-CLIP (without texts).
+
+    Classes are Gaussians with one ridge covariance. Outlier score: the smallest Mahalanobis distance.
+
+    It is inductive and made for the open-set setting. New items are scored by the stored examples. Wang, Liang, Sheng, He, Wang, Tan: A Hard-to-Beat Baseline for Training-free CLIP-based Adaptation (ICLR 2024), 2024.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
     ) -> None: ...
 
 class IForest(FewShotClassifier):
@@ -483,6 +744,8 @@ class IForest(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -545,6 +808,8 @@ class KDO(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -602,6 +867,8 @@ class KNN(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -661,6 +928,8 @@ class LaplacianShot(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -682,6 +951,63 @@ class LaplacianShot(FewShotClassifier):
         neighbours: int = 2,
         strength: Any = None,
         rounds: int = 20,
+    ) -> None: ...
+
+class MetaBCE(FewShotClassifier):
+    """Meta-BCE.
+
+    A one-class classifier for each class, in a representation learned on base classes; unknown is what all of them reject.
+
+    It is inductive and made for the open-set setting. New items are scored by the classes' one-class classifiers. Kozerawski, Turk: One-Class Meta-Learning: Towards Generalizable Few-Shot Open-Set Classification (2021), 2021.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
     ) -> None: ...
 
 class OCSVM(FewShotClassifier):
@@ -721,6 +1047,8 @@ class OCSVM(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -741,6 +1069,69 @@ class OCSVM(FewShotClassifier):
         dtype: str = "float32",
         kernel: Any = None,
         tolerance: float = 0.001,
+    ) -> None: ...
+
+class OODMAML(FewShotClassifier):
+    """OOD-MAML.
+
+    A detector for each class, adapted by a few gradient steps from a start that was learned on base classes, with learned fake outliers.
+
+    It is inductive and made for the open-set setting. New items are scored by the adapted detectors. Jeong, Kim: OOD-MAML: Meta-Learning for Few-Shot Out-of-Distribution Detection and Classification (NeurIPS 2020), 2020.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    base : handful.Base or path, optional
+        What was learned on the base classes, or the path of its file. It must be given.
+    steps : int, default 5
+        Number of gradient steps that adapt a detector. The base is learned with the default.
+    adversarial_steps : int, default 3
+        Number of steps that move the fake outliers towards a class; 0 leaves the moved fakes out.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        base: Any = None,
+        steps: int = 5,
+        adversarial_steps: int = 3,
     ) -> None: ...
 
 class OpenMax(FewShotClassifier):
@@ -782,6 +1173,8 @@ class OpenMax(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -843,6 +1236,8 @@ class OSLO(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -910,6 +1305,8 @@ class OSTIM(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -972,6 +1369,8 @@ class PCA(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1028,6 +1427,8 @@ class PEELER(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1095,6 +1496,8 @@ class POODLE(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1162,6 +1565,8 @@ class PROSER(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1224,6 +1629,8 @@ class PTMAP(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1282,6 +1689,8 @@ class RelativeMahalanobis(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1343,6 +1752,8 @@ class RPL(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1401,6 +1812,8 @@ class SimpleShot(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1458,6 +1871,8 @@ class SnaTCHerF(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1522,6 +1937,8 @@ class SoftKMeans(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1591,6 +2008,8 @@ class TIMGD(FewShotClassifier):
         High means more likely unknown. Labelled items are scored as new ones would be.
     unknown_ : array [n] of bool
         Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
     outlier_share_ : float
         The share of unknowns that the method worked with.
     outlier_share_interval_ : tuple of two floats, or None
@@ -1615,4 +2034,77 @@ class TIMGD(FewShotClassifier):
         lambda_co: float = 0.1,
         lambda_ma: float = 1.0,
         backend: str = "auto",
+    ) -> None: ...
+
+class TransCLIP(FewShotClassifier):
+    """TransCLIP (without texts).
+
+    A Gaussian mixture of examples and pile, with votes of neighbours. Outlier score: a low density.
+
+    It is transductive and made for the closed-set setting. New items are scored by the final Gaussians, with the votes of their nearest items of the pile. Zanella, Gerin, Ben Ayed: Boosting Vision-Language Models with Transduction (NeurIPS 2024), 2024.
+
+    Parameters
+    ----------
+    outlier_share : float or "auto", default "auto"
+        How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.
+    preparation : str or sequence of str, optional
+        Steps of preparation in place of the method's own, as in "task, l2".
+    base_mean : array [D], optional
+        Mean feature of the backbone's training set, for methods that centre on it.
+    threshold : float, optional
+        The outlier score above which an item is unknown, in place of the default.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    rounds : int, default 10
+        Number of rounds.
+    gamma : float, default 2.0
+        Weight gamma of all examples together, where that of the whole pile is 1.
+    shrinkage : float, default 1.0
+        How far the variances of the features are drawn towards their mean, s, from 0 to 1. Values below 0.001 count
+        as 0.001.
+    temperature : float, default 5.0
+        The temperature tau: log densities, as a mean over the features, are multiplied by it.
+    neighbours : int, default 3
+        Number k of neighbours in the pile that vote for each item.
+    strength : float, default 3.0
+        Weight lambda of the neighbours' votes.
+
+    Attributes
+    ----------
+    classes_ : array [N]
+        The names of the classes, sorted.
+    transduction_ : array [n]
+        The label of each item that the model was fitted to: -1 or "unknown" where unknown; given labels are kept.
+    label_distributions_ : array [n, N]
+        P(class | known) of each item.
+    outlier_scores_ : array [n]
+        High means more likely unknown. Labelled items are scored as new ones would be.
+    unknown_ : array [n] of bool
+        Whether each item is called unknown.
+    groups_ : list of Group
+        The unknown items as groups that look alike, the largest first; computed when it is asked for.
+    outlier_share_ : float
+        The share of unknowns that the method worked with.
+    outlier_share_interval_ : tuple of two floats, or None
+        Where the share was estimated: it should lie in this interval four times in five.
+    threshold_ : float
+        The outlier score above which an item is unknown.
+    n_iter_, n_features_in_ : int
+        Steps that were made; features of an item.
+    """
+
+    def __init__(
+        self,
+        *,
+        outlier_share: Any = "auto",
+        preparation: Any = None,
+        base_mean: Any = None,
+        threshold: Any = None,
+        dtype: str = "float32",
+        rounds: int = 10,
+        gamma: float = 2.0,
+        shrinkage: float = 1.0,
+        temperature: float = 5.0,
+        neighbours: int = 3,
+        strength: float = 3.0,
     ) -> None: ...
