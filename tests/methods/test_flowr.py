@@ -299,7 +299,7 @@ def test_the_start_recovers_the_parameters_of_simulated_data(monkeypatch):
 
     monkeypatch.setattr(learning, "SHRINKAGE", 0.0)  # without it the metric is that of s itself
     features, codes, between, within, rotation = model_data(np.random.default_rng(5))
-    items = BaseItems(features, codes, np.arange(300), (1, 5), 5)
+    items = BaseItems(features, codes, np.arange(300), (1, 5), 5, features, codes)
     arrays = learning.start(items, np.random.default_rng(0))
     ratio = np.exp(arrays["log_between"] - arrays["log_within"])
     np.testing.assert_allclose(ratio[:3], np.sort(between / within)[::-1][:3], rtol=0.15)
@@ -339,3 +339,18 @@ def test_a_pile_in_pieces_cannot_arrive(tmp_path):
     np.save(tmp_path / "pile.npy", query)
     with pytest.raises(ValueError, match="load the pile into memory, or leave arrivals out"):
         handful.solve(support, labels, tmp_path / "pile.npy", method="flowr", base=base_for(6), arrivals=True)
+
+
+def test_the_start_of_few_classes_of_unequal_size_in_many_features():
+    """Halves of an odd number of classes differ, and the embedding is no larger than the smaller half."""
+    from handful.training.heads import flowr as learning
+    from handful.training.heads.head import BaseItems
+
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(7), [9, 6, 8, 7, 6, 9, 6])
+    features = unit(rng.normal(size=(len(codes), 60)) + 2 * rng.normal(size=(7, 60))[codes])
+    items = BaseItems(features, codes, np.arange(7), (1, 5), 2, features, codes)
+    arrays = learning.start(items, rng)
+    assert arrays["embedding"].shape[0] == 60
+    assert arrays["embedding"].shape[1] <= 27
+    assert all(np.isfinite(array).all() for array in arrays.values())

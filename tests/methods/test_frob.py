@@ -242,7 +242,8 @@ def base_items(rng, n_classes=12, n_items=9):
     spread = np.r_[2.0, np.full(D - 1, 0.1)]  # classes are long in one direction
     centres = np.r_[0.0, np.ones(D - 1)] * rng.normal(size=(n_classes, D))
     features = unit((centres[:, None] + spread * rng.normal(size=(n_classes, n_items, D))).reshape(-1, D))
-    return BaseItems(features, np.repeat(np.arange(n_classes), n_items), np.arange(n_classes), (1, 5), 5)
+    codes = np.repeat(np.arange(n_classes), n_items)
+    return BaseItems(features, codes, np.arange(n_classes), (1, 5), 5, features, codes)
 
 
 def test_learning_starts_at_the_directions_and_the_edge_of_base_classes():

@@ -111,7 +111,8 @@ def items_of_classes(dimension=12, shots=(1, 5)):
     centres = (np.arange(dimension) < 6) * rng.normal(size=(12, dimension))
     features = centres[:, None] + spread * rng.normal(size=(12, 20, dimension))
     codes = np.repeat(np.arange(12), 20)
-    return BaseItems(unit(features.reshape(-1, dimension)).astype(np.float32), codes, np.arange(12), shots, 4)
+    features = unit(features.reshape(-1, dimension)).astype(np.float32)
+    return BaseItems(features, codes, np.arange(12), shots, 4, features, codes)
 
 
 @pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
@@ -141,7 +142,7 @@ def test_the_start_on_classes_without_spread_is_finite_and_right(name):
     from handful.training.heads.table import HEADS
 
     features, codes = np.repeat(np.eye(12, 16), 8, axis=0).astype(np.float32), np.repeat(np.arange(12), 8)
-    items = BaseItems(features, codes, np.arange(12), (5,), 4)
+    items = BaseItems(features, codes, np.arange(12), (5,), 4, features, codes)
     arrays = HEADS[name].start(items, np.random.default_rng(0))
     assert all(np.isfinite(a).all() for a in arrays.values())
     rows, labels = np.arange(32).reshape(1, 32), np.repeat(np.arange(4), 8)[None]

@@ -84,8 +84,9 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
     """Return W of all classes, s, s_0 and T as measured on the halves, and an alpha that expects half of a task new."""
     is_base = items.codes >= 0
     features, codes = items.features[is_base].astype(np.float64), items.codes[is_base]
-    size = min(items.dimension, len(features) // 2, MAX_EMBEDDING)
     is_first_half = np.isin(codes, rng.permutation(items.classes)[: len(items.classes) // 2])
+    smaller_half = min(is_first_half.sum(), (~is_first_half).sum())
+    size = min(items.dimension, int(smaller_half), MAX_EMBEDDING)
     halves = []
     for inside in (is_first_half, ~is_first_half):
         embedding, prior_mean = discriminants(features[~inside], codes[~inside], size)
