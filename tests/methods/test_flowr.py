@@ -335,7 +335,7 @@ def test_torch_gives_what_numpy_gives_with_arrivals(task):
 
 
 def test_a_pile_in_pieces_cannot_arrive(tmp_path):
-    support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
+    support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 1500, 6))
     np.save(tmp_path / "pile.npy", query)
     with pytest.raises(ValueError, match="load the pile into memory, or leave arrivals out"):
         handful.solve(support, labels, tmp_path / "pile.npy", method="flowr", base=base_for(6), arrivals=True)
