@@ -31,7 +31,7 @@ from handful.core.base import read_base
 from handful.features import FeatureTable, read, write
 
 CONTEXTS = ("small", "large")
-METHODS, QUICK_METHODS = "auto, flowr:arrivals=true, simpleshot", "auto, simpleshot"
+METHODS, QUICK_METHODS = "auto, flowr:arrivals=true, flowr, simpleshot", "auto, simpleshot"
 
 
 def characters(file: Path, work: Path) -> FeatureTable:
