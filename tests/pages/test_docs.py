@@ -181,3 +181,10 @@ def test_the_blocks_about_the_share_and_tables_run_alone(tmp_path):
         for block in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.M | re.S):
             done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
             assert done.returncode == 0, (page, done.stderr)
+
+
+def test_the_first_block_about_items_that_keep_coming_runs_alone(tmp_path):
+    block = re.findall(r"^```python\n(.*?)^```", (DOCS / "open-world.md").read_text("utf-8"), re.M | re.S)[0]
+    block += "\nprint(model.classes_.tolist(), len(model.transduction_))"
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "[0, 1, 2, 3, 4, 6, 8] 202", done.stderr
