@@ -43,8 +43,8 @@ ALL_HEADS = "all"
 Heads = Annotated[
     str,
     typer.Option(
-        help="What methods learn from the base classes, by their names with commas between them, as in "
-        "feat,peeler,flowr; or all; or none, which needs no torch. SnaTCHer-F takes the head of feat.",
+        help="What methods learn from the base classes: any of feat (also for SnaTCHer-F), peeler, flowr, meta_bce, "
+        "ood_maml, frob and conformal, with commas between them; or all; or none. conformal and none need no torch.",
     ),
 ]
 Host = Annotated[str, typer.Option(help="The address to listen on; only addresses of this machine are allowed.")]
