@@ -65,7 +65,8 @@ def write_card(
         "",
         "`model.json` says how pictures are prepared. `model.base.safetensors` holds the mean feature of the base "
         "classes, for methods that centre on it, a sample of their items, and what methods learned from them: "
-        f"{', '.join(heads) or 'nothing'}. The backbone only knows its training classes: expect worse results on other kinds of pictures.",
+        f"{', '.join(heads) or 'nothing'}. The backbone only knows its training classes: expect worse results on "
+        "other kinds of pictures.",
         "",
         *_gains(heads),
         *_joint(together, settings),
