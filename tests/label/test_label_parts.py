@@ -405,3 +405,12 @@ def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
         whole = [row["label"] for row in csv.DictReader(file)]
     assert by_parts == whole
     assert 100 < whole.count("unknown") < 1900
+    counts = []
+    for out, pile in (("strict", "parts"), ("strict-whole", "pile.parquet")):
+        done = label(handful, *options, "--fdr", "0.01", pile=pile, out=out)
+        assert "about 1 % at most should belong to a class" in " ".join(done.stdout.split())
+        record = json.loads((folder / out / "results.json").read_text("utf-8"))
+        counts.append(record["unknown"])
+    assert counts[0] == counts[1] < whole.count("unknown")
+    refused = handful("label", "examples.parquet", "parts", "-o", "x", "--fdr", "0.01")
+    assert_refused(refused, "auto does not decide by a false-discovery rate")

@@ -66,6 +66,13 @@ class DecisionOptions:
         typer.Option(help="Call at most this share of the items that belong to a class unknown, between 0 and 1."),
     ] = None
     precision: Precision = None
+    fdr: Annotated[
+        float | None,
+        typer.Option(
+            help="With --method conformal: let about this share at most of the items that are called unknown belong to "
+            "a class, between 0 and 1. Default: 0.1."
+        ),
+    ] = None
     threshold: Annotated[float | None, typer.Option(help="Call items unknown whose outlier score is above this.")] = (
         None
     )
@@ -79,7 +86,10 @@ class DecisionOptions:
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `handful.label.label_items`."""
         share = "auto" if self.outlier_share is None else parse_share(self.outlier_share)
-        return asdict(self) | {"outlier_share": share}
+        options = asdict(self) | {"outlier_share": share}
+        if self.fdr is None:  # a parameter of the method, which most methods do not have
+            del options["fdr"]
+        return options
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,14 @@ def check_decision(
     max_false_unknown: float | None = None,
     precision: float | None = None,
     group_detail: float = 0.0,
+    fdr: float | None = None,
 ) -> None:
     """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
     check_detail(group_detail)
+    if fdr is not None and "fdr" not in get_solver(method).defaults:
+        raise ValueError(
+            f"{method} does not decide by a false-discovery rate: leave fdr out, or use the method conformal"
+        )
     parts = {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown, "precision": precision}
     names = [name for name, value in ({"threshold": threshold} | parts).items() if value is not None]
     if len(names) > 1:

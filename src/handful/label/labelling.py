@@ -243,7 +243,16 @@ def label_items(
     >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
     ['cat', 'hen', 'unknown']
     """
-    check_decision(method, outlier_share, threshold, unknown_rate, max_false_unknown, precision, group_detail)
+    check_decision(
+        method,
+        outlier_share,
+        threshold,
+        unknown_rate,
+        max_false_unknown,
+        precision,
+        group_detail,
+        parameters.get("fdr"),
+    )
     check_classes(examples)
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean

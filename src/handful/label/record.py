@@ -54,6 +54,7 @@ DECISION_RULES = Fields(
     {
         "method": Text(200), "outlier_share": OrAuto(0, 1), "threshold": Number(optional=True),
         "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE, "precision": SHARE_RULE,
+        "fdr": SHARE_RULE,
         "group_detail": Number(-MAX_DETAIL, MAX_DETAIL, closed=True),
     }
 )  # fmt: skip
