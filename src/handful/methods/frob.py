@@ -47,6 +47,7 @@ from handful.core.arrays import (
 )
 from handful.core.parameters import Number, Rule
 from handful.methods.contract import Info, Solution
+from handful.methods.ood_maml import same
 from handful.methods.registry import register
 
 INFO = Info(
@@ -120,11 +121,6 @@ def bias_start(examples: int, ways: int, base: Mapping[str, Array]) -> Array:
         kappa + (1 - kappa) / shots
     )  # of an item to the mean of the examples of its class
     return xp.exp(base["log_tau"]) * base["threshold"] * expected_cosine + log(ways)
-
-
-def same(x: Array) -> Array:
-    """x itself: the gradient of learning goes through it."""
-    return x
 
 
 def slopes(

@@ -9,7 +9,9 @@ import numpy as np
 
 from handful.core.arrays import logsumexp, unit
 from handful.methods import frob
+from handful.methods.ood_maml import same
 from handful.training.heads.head import Arrays, BaseItems, Head, Scores, cross_entropy
+from handful.training.heads.one_class import softplus
 
 TEMPERATURE = 10.0  # initial tau
 SAMPLES = 16  # boundary samples of a class, M
@@ -40,7 +42,7 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
     return {"offsets": offsets} | {name: np.array([value]) for name, value in scalars.items()}
 
 
-def score(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any, constant: Any = frob.same) -> Scores:
+def score(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any, constant: Any = same) -> Scores:
     """Return the logits of the classes, and the rejection's minus their logsumexp: the logit of P(reject)."""
     l = frob.logits(frob.train(support, labels, None, arrays, constant=constant), query, arrays)
     return l[..., :-1], l[..., -1] - logsumexp(l[..., :-1], axis=-1)[..., 0]
@@ -56,11 +58,6 @@ def loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
     odds, share = scores[1], known / truth.shape[1]  # P(reject) = sigmoid(odds)
     accepted, rejected = softplus(odds[:, :known]).mean(), softplus(-odds[:, known:]).mean()
     return share * (cross_entropy(scores, known, truth) + accepted) + (1 - share) * rejected
-
-
-def softplus(x: Any) -> Any:
-    """Return log(1 + exp(x)) of a tensor."""
-    return x.clamp(min=0) + (-x.abs()).exp().log1p()
 
 
 HEAD = Head(start, score, loss, lambda dimension: LEARNING_RATE, None, score_first_order=score_first_order)

@@ -33,7 +33,7 @@ def one_class_loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
 def pair_loss(logits: Any, truth: np.ndarray) -> Any:
     """The binary cross-entropy of all pairs of a query and a class: logits [B, Q, N], truth [B, Q]."""
     is_member = as_like(truth[..., None] == np.arange(logits.shape[-1]), logits)
-    return _balanced(_softplus(-logits), _softplus(logits), is_member)
+    return _balanced(softplus(-logits), softplus(logits), is_member)
 
 
 def start_tasks(items: BaseItems, rng: np.random.Generator) -> list[Tasks]:
@@ -65,7 +65,8 @@ def _balanced(if_positive: Any, if_negative: Any, positive: Any) -> Any:
     return (means[0] + means[1]) / 2
 
 
-def _softplus(x: Any) -> Any:
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
     xp = array_namespace(x)
     return xp.log1p(xp.exp(-xp.abs(x))) + (x + xp.abs(x)) / 2
 
