@@ -37,7 +37,9 @@ def draw(results: OpenWorldResults) -> Figure:
                 mean, half = mean_and_half_width(values, axis=0)
                 colour = COLOURS[number % len(COLOURS)]
                 axes.plot(items, mean, color=colour, label=method)
-                axes.fill_between(items, mean - half, mean + half, color=colour, **SHADE)
+                top = 100.0 if name in TITLES else np.inf  # an interval around a percentage may reach further
+                low, high = np.clip([mean - half, mean + half], 0, top)
+                axes.fill_between(items, low, high, color=colour, **SHADE)
         for axes, title in zip(panels, PANELS.values(), strict=True):
             axes.set_title(title, fontsize=9)
             axes.set_xlabel(f"items arrived, {context} context", fontsize=8)
