@@ -41,9 +41,9 @@ def task(scale=1.0, dtype="float64"):
 
 
 def base_at(scale):
-    """The base of features that are multiplied: its heads see unit features, its mean and negatives are features."""
-    base = base_for(DIMENSION)
-    arrays = {name: value * (scale if name in ("mean", "negatives") else 1) for name, value in base.arrays.items()}
+    """The base of features that are multiplied: heads see unit features, but the mean and samples are features."""
+    base, samples = base_for(DIMENSION), ("mean", "negatives", "head/conformal/items")
+    arrays = {name: value * (scale if name in samples else 1) for name, value in base.arrays.items()}
     return Base.of(arrays, base.about)
 
 

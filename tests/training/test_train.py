@@ -317,7 +317,7 @@ def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
         ({"options": {"widths": [4, 4]}}, "a ResNet-12 has four"),
         ({"learning_rate": 1e30}, "give a smaller learning rate"),
         ({"device": "abacus"}, "there is no device 'abacus' here.*give cpu, or auto"),
-        ({"heads": ["hydra"]}, "there is no head 'hydra' to learn; there are: conformal, feat, peeler"),
+        ({"heads": ["hydra"]}, "there is no head 'hydra' to learn; there are: feat, peeler"),
         ({"size": 8}, "8 x 8 pixels, too few for resnet12: give a larger size"),
     ],
 )
