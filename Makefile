@@ -16,7 +16,7 @@ help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
-	@echo "make docs    build docs/methods.md, its pictures, the README's table, the stubs and the map of imports anew"
+	@echo "make docs    build docs/reference/methods.md, its pictures, the README's table, the stubs and the map of imports anew"
 	@echo "make lint    ruff, mypy and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"

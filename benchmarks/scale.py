@@ -9,7 +9,7 @@ two nodes of one CPU each (`ray.cluster_utils.Cluster`), whose actors hold the p
 its peak of memory: that of the actors is summed. A step is all passes over the pile that it takes, the median of
 several, by the fused kernel (`backend="fast"`). Beside them what the same step costs in plain NumPy, one thread, chunk
 by chunk, on features that are prepared already: the pile is read twice, for the mean prediction and for the slopes. The
-costs of docs/scale.md are fitted to these figures at the end.
+costs of docs/how-to/larger-than-memory.md are fitted to these figures at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the documentation of the methods from the registry: docs/methods.md, the README's table, docs/pictures. ::
+"""Build the documentation of the methods from the registry: docs/reference/methods.md, the README's table, docs/pictures/methods. ::
 
     python docs/build.py            # a minute; writes them (pictures need matplotlib and every extra)
     python docs/build.py --quick    # some seconds; writes them into a temporary folder, with some of the pictures
@@ -33,7 +33,7 @@ from _script import Parser
 
 DOCS = Path(__file__).resolve().parent
 QUICK_PICTURES = ("eol", "knn")
-PAGE, README, PICTURES = DOCS / "methods.md", DOCS.parent / "README.md", DOCS / "pictures"
+PAGE, README, PICTURES = DOCS / "reference" / "methods.md", DOCS.parent / "README.md", DOCS / "pictures" / "methods"
 BEGIN, END = "<!-- methods: begin (made by docs/build.py) -->", "<!-- methods: end -->"
 MAX_PICTURE_BYTES = 25_000
 GREEK = ("alpha", "beta", "gamma", "delta", "eta", "kappa", "lambda", "tau", "xi")
@@ -78,7 +78,7 @@ def page() -> str:
             f"{FEW_SHOTS:.1f} examples per class, and the one for 5 shots otherwise."
         ),
         *(_reflow(text) for text in (words.PREPARATION, words.SYMBOLS, words.PICTURES)),
-        "![Every method on the toy task](pictures/all.png)",
+        "![Every method on the toy task](../pictures/methods/all.png)",
     ]
     for heading in GROUPS:
         parts += [f"## {heading}", *(section(info) for info in members(heading, infos))]
@@ -121,7 +121,7 @@ def section(info: Info) -> str:
         equations,
         parameters(info.name),
         "\n".join(facts),
-        f"![{info.title} on the toy task](pictures/{info.name}.png)",
+        f"![{info.title} on the toy task](../pictures/methods/{info.name}.png)",
     ]
     return "\n\n".join(parts)
 
@@ -157,9 +157,9 @@ def _latex(symbol: re.Match[str]) -> str:
 def block() -> str:
     """The text between the marks in the README."""
     rows = [
-        [f"[{i.name}](docs/methods.md#{i.name})", f"{i.title}, {i.year}", i.paradigm, i.setting] for i in own_methods()
+        [f"[{i.name}](docs/reference/methods.md#{i.name})", f"{i.title}, {i.year}", i.paradigm, i.setting] for i in own_methods()
     ]
-    link = "[docs/methods.md](docs/methods.md) explains each method, with equations, defaults and a picture."
+    link = "[docs/reference/methods.md](docs/reference/methods.md) explains each method, with equations, defaults and a picture."
     return f"{BEGIN}\n\n{link}\n\n{_table(['name', 'method', 'paradigm', 'setting'], rows)}\n\n{END}"
 
 

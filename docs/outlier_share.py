@@ -1,6 +1,6 @@
 """Draw the pictures of outlier-share.md from the embedded digits. ::
 
-    python docs/outlier_share.py            # under a minute; writes docs/outlier-share.png
+    python docs/outlier_share.py            # under a minute; writes docs/pictures/outlier-share.png
     python docs/outlier_share.py --quick    # some seconds; writes into a temporary folder
 
 Left: the mean share that EOL predicts, against the share that is asked for. Middle: the pressure that holds a share,
@@ -82,7 +82,7 @@ def estimates(axes: plt.Axes, n: int) -> None:
 
 
 def main() -> None:
-    parser = Parser(__doc__, "under a minute", DOCS)
+    parser = Parser(__doc__, "under a minute", DOCS / "pictures")
     parser.add_size("--piles", 20, 2, "piles of each kind")
     options = parser.parse()
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")

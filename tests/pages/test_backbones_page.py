@@ -14,7 +14,7 @@ from handful.backbones.catalogue import LEVELS
 from handful.backbones.devices import DEVICES
 from handful.backbones.presets import PRESETS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "backbones.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "backbones.md"
 if not PAGE.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 TEXT = PAGE.read_text("utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmark.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "benchmark.md"
 if not PAGE.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "larger-than-memory.md"
 if not PAGE.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)

@@ -10,7 +10,7 @@ import pytest
 from doc_pages import run_page
 from piles import rows_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "quickstart.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "pictures.md"
 if not PAGE.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 pytest.importorskip("onnxruntime")

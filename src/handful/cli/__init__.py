@@ -5,8 +5,8 @@ from __future__ import annotations
 from handful.utils import interrupts
 
 COMMANDS = (  # one file each, in the order of --help
-    "demo", "label", "check", "ask", "predict", "promote", "undo", "workbench", "serve", "info", "methods", "backbones",
-    "embed", "bench", "base", "datasets", "train", "export", "warm",
+    "demo", "practice", "label", "check", "ask", "predict", "promote", "undo", "workbench", "serve", "info", "methods",
+    "backbones", "embed", "bench", "base", "datasets", "train", "export", "warm",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module
