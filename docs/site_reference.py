@@ -1,0 +1,1 @@
+def pages(): return {}
