@@ -1,1 +1,2 @@
-def pages(): return {}
+def pages():
+    return {}

@@ -26,16 +26,23 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 HOMES = {  # where files outside docs/ are in the site
     ROOT / "README.md": "index.md",
     ROOT / "CONTRIBUTING.md": "building/index.md",
-    ROOT / "RELEASING.md": "building/release.md",
     ROOT / "CHANGELOG.md": "building/changelog.md",
 }
 MEASURED = ROOT / "benchmarks" / "results"
 
 
 def on_config(config: Any) -> Any:
-    """Let fences of the kind `math` become MathML."""
+    """Let fences of the kind `math` become MathML, and put what is made from the code into the navigation."""
     fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
     fences.append({"name": "math", "class": "math", "format": site_math.block})
+    sections = {next(iter(entry)): next(iter(entry.values())) for entry in config.nav}
+    reference = {next(iter(one)): one for one in sections["Reference"] if isinstance(one, dict)}
+    made = site_reference.pages()
+    for name, part in reference.items():
+        part[name] = [path for path in made if path.startswith(f"reference/{name.lower()}/")]
+    sections["Examples"].extend(path for path in site_examples.pages() if path.endswith(".md"))
+    sections["Results"].extend(sorted(f"results/{path.name}" for path in (DOCS / "results").glob("[a-z]*.md")))
+    sections["Results"].append({"Benchmarks": [f"measured/{path.name}" for path in sorted(MEASURED.glob("*.md"))]})
     return config
 
 

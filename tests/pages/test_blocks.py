@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 if not (ROOT / "docs").exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
-FENCE = re.compile(r"^(<!-- not run: (?P<reason>[^>]*) -->\n+)?(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=mark)$", re.M | re.S)  # fmt: skip
+FENCE = re.compile(
+    r"^(<!-- not run: (?P<reason>[^>]*) -->\n+)?(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=mark)$", re.M | re.S
+)
 INSTALLING = re.compile(r"(pip install|python3? -m venv|\. venv|apt-get install|git clone|cd )")
 SHOWN_ONLY = {"text", "csv", "math", "html", "toml"}  # output, files, equations
 MAKE = re.compile(r"make (\w[\w-]*)")
