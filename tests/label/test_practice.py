@@ -8,7 +8,6 @@ from handful.cli import app
 from handful.features import read
 from handful.label import practice
 
-
 FIRST = {"pictures": "examples/disc/disc0.png", "texts": "tickets.csv", "embeddings": "table.csv"}
 
 
