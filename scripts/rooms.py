@@ -185,7 +185,10 @@ def draw(graph: Graph) -> str:
 
 
 def picture(graph: Graph) -> str:
-    """The map as an SVG: a row for each level, a box for each room, a line for each import of another room."""
+    """The map as an SVG: a row for each level, a box for each room, a line for each import.
+
+    A line is left out if a longer way through other rooms leads to the same room.
+    """
     width, gap, box = 900, 74, (104, 30)
     rows = levels(graph)
     height = gap * len(rows) + 10
@@ -196,7 +199,7 @@ def picture(graph: Graph) -> str:
             place[name] = (width * (i + 1) / (len(names) + 1) + shift, height - gap * level - 40)
     shapes = []
     for name, others in graph.items():
-        for other in sorted(others):
+        for other in sorted(others - set().union(*(_below(one, graph) for one in others))):
             (x, y), (u, v) = place[name], place[other]
             top, end = y + box[1] / 2, v - box[1] / 2
             bend = (end - top) / 2
@@ -206,13 +209,18 @@ def picture(graph: Graph) -> str:
         shapes.append(f'<rect x="{x - box[0] / 2:.0f}" y="{y - box[1] / 2:.0f}" width="{box[0]}" height="{box[1]}"/>')
         shapes.append(f'<text x="{x:.0f}" y="{y + 5:.0f}">{name}</text>')
     style = (
-        "path{fill:none;stroke:#00796b;stroke-opacity:.35}rect{fill:#e0f2f1;stroke:#00796b;rx:6px}"
+        "path{fill:none;stroke:#00796b;stroke-opacity:.6;stroke-width:1.5px}rect{fill:#e0f2f1;stroke:#00796b;rx:6px}"
         "text{font:14px sans-serif;text-anchor:middle;fill:#123}"
     )
     start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
     title = "<title>Which room of handful imports which</title>"
     ground = f'<rect width="{width}" height="{height}" style="fill:#fff;stroke:none"/>'
     return "\n".join([start, title, f"<style>{style}</style>", ground, *shapes, "</svg>", ""])
+
+
+def _below(name: str, graph: Graph) -> set[str]:
+    """All rooms that a room needs, without itself."""
+    return graph[name].union(*(_below(other, graph) for other in graph[name]))
 
 
 def explain_arrow(importer: str, imported: str, found: list[Import]) -> str:
