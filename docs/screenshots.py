@@ -5,7 +5,7 @@
 
 A headless Chromium opens a report that `handful label` wrote, and does on the page of `handful workbench` what
 docs/tutorials/workbench.md tells the reader to do. The report in the documents shows photos of the Grocery Store
-Dataset (Klasson, Zhang, Kjellstrom, WACV 2019; MIT licence). Banana, kiwi, carrots and avocado are known by five photos.
+Dataset (Klasson, Zhang, Kjellstrom, WACV 2019; MIT licence). Avocado, banana, carrots and kiwi have five examples each.
 """
 
 from __future__ import annotations
