@@ -32,6 +32,11 @@ def test_the_blocks_print_what_the_page_shows(ran):
         assert is_printed(part, text, within), part
 
 
+def test_rows_of_a_table_are_not_called_pictures(ran):
+    assert "275/275 items" in ran[1][0]
+    assert "pictures" not in ran[1][0]
+
+
 def test_most_labels_are_right_and_the_share_is_close(ran):
     rows = rows_of(ran[0] / "out" / "labels.csv")
     labelled = [row for row in rows if row["label"] != "unknown"]

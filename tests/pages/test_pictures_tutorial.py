@@ -47,6 +47,13 @@ def test_the_commands_print_what_the_page_shows(ran):
         assert is_printed(part, "\n".join(ran[1])), part
 
 
+def test_an_output_that_is_not_printed_would_be_noticed():
+    part, printed = "24 were labelled (12 box, 12 disc)", "the pile\n25 were labelled (13 box,\n12 disc) and"
+    assert is_printed(part, printed, within=1)
+    assert not is_printed(part, printed, within=0)
+    assert not is_printed("24 were labelled (12 box, 12 dice)", printed)
+
+
 def test_the_estimated_share_is_close_to_the_truth(ran):
     assert 25 <= int(re.search(r"About (\d+) % of the pile look unknown", ran[1][1])[1]) <= 42  # a third is
 
