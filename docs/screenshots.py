@@ -1,11 +1,11 @@
 """Take the screenshots of the documents: a report, and the workbench along its lesson. ::
 
-    python docs/screenshots.py FOLDER     # FOLDER/<Class>/*.jpg; a minute; writes docs/pictures/*.png
-    python docs/screenshots.py --quick    # some seconds, drawn pictures; writes into a temporary folder
+    python docs/screenshots.py            # a minute; writes docs/pictures/*.png
+    python docs/screenshots.py --quick    # less, with fewer pictures; writes into a temporary folder
 
 A headless Chromium opens a report that `handful label` wrote, and does on the page of `handful workbench` what
-docs/tutorials/workbench.md tells the reader to do. The report in the documents shows photos of the Grocery Store
-Dataset (Klasson, Zhang, Kjellstrom, WACV 2019; MIT licence). Avocado, banana, carrots and kiwi have five examples each.
+docs/tutorials/workbench.md tells the reader to do. The report shows crops of the photographs that are installed with
+scikit-learn and matplotlib. Three regions of them have five examples each; crops of others are the unknowns.
 """
 
 from __future__ import annotations
@@ -33,8 +33,15 @@ from _script import Parser
 
 DOCS = Path(__file__).resolve().parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SHOWN = ("Banana", "Kiwi", "Carrots", "Avocado")
-NOT_SHOWN = ("Ginger", "Lemon", "Pineapple", "Red-Beet", "Watermelon")
+REGIONS = {  # of a photograph: left, top, right, bottom in pixels
+    "temple": ("china", (60, 40, 370, 420)),
+    "trees": ("china", (370, 270, 640, 427)),
+    "petals": ("flower", (170, 85, 450, 365)),
+    "leaves": ("flower", (0, 0, 165, 427)),
+    "sky": ("china", (380, 0, 560, 200)),
+    "uniform": ("portrait", (30, 380, 512, 600)),
+}
+SHOWN = ("temple", "trees", "petals")
 SHOTS = 5
 EXAMPLES = 3  # that the lesson clicks in each class
 EXACT_COLOURS = 128  # of 256 in a palette
@@ -78,23 +85,33 @@ def take(page: Any, path: Path) -> None:
 # ---- the report
 
 
-def write_photos(source: Path, folder: Path) -> None:
-    """Make examples/ and pile/ of a folder of classes."""
-    rng, pile = random.Random(0), []
-    for name in (*SHOWN, *NOT_SHOWN):
-        photos = sorted((source / name).iterdir())
-        rng.shuffle(photos)
-        if name in SHOWN:
-            examples, photos = photos[:SHOTS], photos[SHOTS:]
-            of_class = folder / "examples" / name.lower()
-            of_class.mkdir(parents=True)
-            for photo in examples:
-                shutil.copy(photo, of_class / photo.name)
-        pile += photos
+def photographs() -> dict[str, Image.Image]:
+    """Those that are installed with scikit-learn and matplotlib."""
+    from matplotlib.cbook import get_sample_data
+    from sklearn.datasets import load_sample_images
+
+    china, flower = map(Image.fromarray, load_sample_images().images)
+    with get_sample_data("grace_hopper.jpg") as file:
+        return {"china": china, "flower": flower, "portrait": Image.open(file).convert("RGB")}
+
+
+def write_photos(folder: Path, items: int) -> None:
+    """Make examples/ and pile/ of crops, `items` of each region in the pile."""
+    rng, photos, pile = random.Random(0), photographs(), []
+    for name, (photo, (left, top, right, bottom)) in REGIONS.items():
+        (folder / "examples" / name).mkdir(parents=True) if name in SHOWN else None
+        for number in range(items + SHOTS * (name in SHOWN)):
+            side = rng.randrange(72, 120)
+            x, y = rng.randrange(left, right - side + 1), rng.randrange(top, bottom - side + 1)
+            crop = photos[photo].crop((x, y, x + side, y + side))
+            if number < SHOTS and name in SHOWN:
+                crop.save(folder / "examples" / name / f"{number}.png")
+            else:
+                pile.append(crop)
     rng.shuffle(pile)
     (folder / "pile").mkdir()
-    for number, photo in enumerate(pile):
-        shutil.copy(photo, folder / "pile" / f"{number:03}{photo.suffix}")
+    for number, crop in enumerate(pile):
+        crop.save(folder / "pile" / f"{number:03}.png")
 
 
 def shoot_report(browser: Any, folder: Path, path: Path) -> None:
@@ -212,16 +229,13 @@ def follow_lesson(browser: Any, folder: Path, output: Path) -> tuple[list[str], 
 
 def main() -> None:
     parser = Parser(__doc__, "a minute", DOCS / "pictures")
-    parser.add_data("photos", "a folder of photos, with a folder for each class")
+    parser.add_size("--crops", 26, 6, "crops of each region in the pile of the report")
     given = parser.parse()
     os.environ["COLUMNS"] = "100"
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         photos, shapes = Path(folder, "photos"), Path(folder, "shapes")
         photos.mkdir()
-        if given.photos is None:
-            practice("pictures", photos)
-        else:
-            write_photos(given.photos, photos)
+        write_photos(photos, given.crops)
         shoot_report(browser, photos, given.output / "report.png")
         print(*follow_lesson(browser, shapes, given.output)[0], sep="\n")
 

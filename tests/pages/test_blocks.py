@@ -56,9 +56,9 @@ def paste(block, folder):
     """Run a block as somebody would who has handful and an empty folder."""
     tools = folder / ".tools"
     tools.mkdir()
-    (tools / "python").symlink_to(sys.executable)
-    (tools / "handful").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m handful "$@"\n')
-    (tools / "handful").chmod(0o755)
+    for name, module in (("python", ""), ("handful", "-m handful ")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module}"$@"\n')
+        (tools / name).chmod(0o755)
     place = folder / "place"
     place.mkdir()
     words = [sys.executable, "-c"] if block.kind == "python" else ["bash", "-e", "-o", "pipefail", "-c"]
