@@ -1,7 +1,7 @@
 """The examples as pages of the site: each notebook and script of examples/ is run, and its page shows what came out.
 
-`pages()` returns the contents of all pages and pictures by their path in the site. What a run gave is kept in a cache folder, by
-a hash of the example and of the package, so that the next build does not run it again.
+`pages()` returns the contents of all pages and pictures by their path in the site. The outputs of a run are kept in a
+cache folder, by a hash of the example and of the package, so that the next build does not run it again.
 """
 
 from __future__ import annotations
@@ -149,7 +149,11 @@ def _environment(folder: str) -> dict[str, str]:
     """That of this process, with this copy of handful first, and nothing of the user's settings or caches."""
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     own = {name: os.path.join(folder, name) for name in ("HANDFUL_CACHE", "IPYTHONDIR", "JUPYTER_CONFIG_DIR")}
-    own |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUTF8": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    own |= {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONUTF8": "1",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
     return os.environ | own | {"COLUMNS": "100"}
 
 

@@ -1,7 +1,7 @@
 """A pipeline of scikit-learn: search for parameters, save, load.
 
-handful's classifiers are scikit-learn estimators, so they work in `Pipeline` and `GridSearchCV`. Items of the pile have the
-label -1. The script needs `pip install handful`, and takes some seconds.
+handful's classifiers are scikit-learn estimators, so they work in `Pipeline` and `GridSearchCV`. Items of the pile have
+the label -1. The script needs `pip install handful`, and takes some seconds.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ labels = np.full(600, -1)
 for digit in range(6):
     labels[np.flatnonzero(digits[:600] == digit)[:10]] = digit
 
-# The score is the accuracy over the items with a label in the left-out fold; calling one of them unknown is an error. It says
-# nothing about unknown items, so search with it for how to prepare the features, not for a threshold.
+# The score is the accuracy over the items with a label in the left-out fold; calling one of them unknown is an error.
+# It says nothing about unknown items, so search with it for how to prepare the features, not for a threshold.
 pipeline = Pipeline([("pca", PCA(random_state=0)), ("classifier", handful.EOLKDO())])
 grid = {"pca__n_components": [4, 8, 16, 32], "classifier__neighbours": [5, 10]}
 folds = StratifiedKFold(3, shuffle=True, random_state=0)

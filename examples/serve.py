@@ -1,7 +1,7 @@
 """A server that labels for other programs: start it, send a request, stop it.
 
-`handful serve` listens on this machine only and answers requests that have its token. Here the other program is this script itself;
-it could be written in any language. The script needs `pip install "handful[web]"`.
+`handful serve` listens on this machine only and answers requests that have its token. Here the other program is this
+script itself; it could be written in any language. The script needs `pip install "handful[web]"`.
 """
 
 import json
