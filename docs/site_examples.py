@@ -107,14 +107,20 @@ def to_markdown(notebook: Any, name: str) -> dict[str, str | bytes]:
             elif "text/markdown" in data:
                 parts.append(data["text/markdown"])
             elif "text/html" in data:
-                lines = (line.strip() for line in data["text/html"].splitlines())  # an indented line would be code
-                parts.append("\n".join(['<div class="output">', *filter(None, lines), "</div>"]))
+                parts.append(html_block(data["text/html"]))
             elif "text/plain" in data:
                 parts.append(fence(COLOURS.sub("", data["text/plain"]), "text"))
     if parts[0].startswith("# "):  # the origin comes below the title
         title, _, rest = parts[0].partition("\n")
         parts[:1] = [title, _origin(name), rest.strip()]
     return {f"examples/{stem}.md": "\n\n".join(filter(None, parts)) + "\n", **files}
+
+
+def html_block(html: str) -> str:
+    """HTML of an output as a block of Markdown: no blank lines. Tables of pandas look like other tables of the site."""
+    html = re.sub(r"<style scoped>.*?</style>", "", html, flags=re.S).replace(' border="1" class="dataframe"', "")
+    lines = (line.strip() for line in html.splitlines())  # an indented line would be code
+    return "\n".join(['<div class="output">', *filter(None, lines), "</div>"])
 
 
 def smaller(png: bytes) -> bytes:

@@ -163,6 +163,9 @@ def test_the_page_of_a_notebook_has_its_text_code_outputs_and_pictures(name):
         assert content.startswith(b"\x89PNG")
         assert len(content) < 200_000
     html = markdown.markdown(page, extensions=["tables", "pymdownx.superfences", "md_in_html"])
+    outputs = [output for cell in executed(name)[0].cells for output in cell.get("outputs", ())]
+    for fragment in filter(None, (output.get("data", {}).get("text/html") for output in outputs)):
+        assert site.html_block(fragment) in html, "Markdown has changed the HTML of an output"
     assert "&lt;t" not in re.sub(r"<pre.*?</pre>", "", html, flags=re.S), "a table is shown as text"
     links = re.findall(r"\]\(([^)#\s]+\.md)", page)
     assert links
@@ -265,6 +268,7 @@ def test_an_example_runs_with_this_copy_of_handful_and_leaves_the_users_cache_al
 
 
 def test_outputs_become_markdown():
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
     new_output = nbformat.v4.new_output
     code = nbformat.v4.new_code_cell("print('```')", metadata={"alt": "a dot"})
     png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
@@ -272,6 +276,7 @@ def test_outputs_become_markdown():
         new_output("stream", name="stdout", text="\x1b[31mred\x1b[0m\n"),
         new_output("display_data", {"image/png": png, "text/plain": "<Figure>"}),
         new_output("execute_result", {"text/html": "<b>\n\n    bold</b>", "text/plain": "bold"}),
+        new_output("execute_result", {"text/html": pandas.DataFrame({"a": [1]})._repr_html_()}),
         new_output("execute_result", {"text/markdown": "| a |", "text/plain": "<Markdown>"}),
         new_output("execute_result", {"text/plain": "3"}),
     ]
@@ -288,6 +293,8 @@ def test_outputs_become_markdown():
         "```text\nred\n```",
         "![a dot](try_1_1.png)",
         '<div class="output">\n<b>\nbold</b>\n</div>',
+        '<div class="output">\n<div>\n<table>\n<thead>\n<tr style="text-align: right;">\n<th></th>\n<th>a</th>\n</tr>\n'
+        "</thead>\n<tbody>\n<tr>\n<th>0</th>\n<td>1</td>\n</tr>\n</tbody>\n</table>\n</div>\n</div>",
         "| a |",
         "```text\n3\n```\n",
     ]
