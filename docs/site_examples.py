@@ -152,15 +152,14 @@ def _origin(name: str) -> str:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """That of this process, with this copy of handful first, and nothing of the user's settings or caches."""
-    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    own = {name: os.path.join(folder, name) for name in ("HANDFUL_CACHE", "IPYTHONDIR", "JUPYTER_CONFIG_DIR")}
-    own |= {
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "PYTHONUTF8": "1",
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    return os.environ | own | {"COLUMNS": "100"}
+    """That of this process, with this copy of handful first, and without the user's settings of IPython and Jupyter.
+
+    handful's cache is the usual one: it holds compiled code, which takes longer to make than most examples to run.
+    """
+    paths = filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    own = {name: os.path.join(folder, name) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR")}
+    fixed = {"COLUMNS": "100", "PYTHONUTF8": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    return os.environ | own | fixed | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _key(path: Path) -> str:

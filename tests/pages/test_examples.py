@@ -258,13 +258,15 @@ def test_a_second_build_reads_the_cache_unless_the_notebook_has_changed(tmp_path
 
 
 @pytest.mark.slow
-def test_an_example_runs_with_this_copy_of_handful_and_leaves_the_users_cache_alone(tmp_path, monkeypatch):
-    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "mine"))
-    notebook = notebook_of("import handful, os; print(handful.__file__); print(os.environ['HANDFUL_CACHE'])")
-    printed = site.run_notebook(notebook).cells[0].outputs[0].text
-    home, folder = printed.split()
+def test_an_example_runs_with_this_copy_of_handful_in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # a user's own settings, which would print
+    startup = tmp_path / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "00.py").write_text("print('my own start')")
+    notebook = notebook_of("import handful, os; print(handful.__file__); print(os.getcwd())")
+    home, folder = site.run_notebook(notebook).cells[0].outputs[0].text.splitlines()
     assert Path(home).is_relative_to(ROOT / "src")
-    assert not Path(folder).is_relative_to(tmp_path)
+    assert not Path(folder).exists(), "it is removed afterwards"
 
 
 def test_outputs_become_markdown():
