@@ -14,7 +14,8 @@ from handful.label.outputs import write_outputs
 from handful.label.pile_report import words_of_classes
 from handful.label.record import read_record
 from handful.label.tables import table_of
-from handful.solving.groups import Group, join_groups, split_group, with_words
+from handful.solving.group_list import with_words
+from handful.solving.groups import Group, join_groups, split_group
 
 TEXTS = [
     ["the exchange rate in {}", "exchange rate for {} please", "is the exchange rate good"],

@@ -32,7 +32,8 @@ from handful.core.checks import NONE_OF_THESE, UNKNOWN, UNKNOWN_NAME, fit_labels
 from handful.core.task import Task
 from handful.engines.growing import Growth
 from handful.estimators.given_labels import is_unlabelled, same_kind
-from handful.solving.groups import Group, group_unknowns, joined_classes
+from handful.solving.group_list import Groups
+from handful.solving.groups import group_unknowns, joined_classes
 
 if TYPE_CHECKING:
     from typing import Self
@@ -192,7 +193,7 @@ class GrowingPile:
         return self._fit_whole(self.items_, known[codes[codes >= 0]], codes == UNKNOWN, codes == NONE_OF_THESE)
 
     @cached_property
-    def groups_(self) -> list[Group]:
+    def groups_(self) -> Groups:
         """The unknown items as groups that look alike, the largest first: candidates for new classes.
 
         Items are numbered by their rows, as in `transduction_`, and the first of a group is the most central one. Of a
@@ -210,10 +211,10 @@ class GrowingPile:
         unknown = to_numpy(self.answers_.likely_unknown)  # not labels that are too unsure
         rows, is_example = np.flatnonzero(self.given_ == UNKNOWN), self.given_ >= 0
         if not unknown[rows].any():
-            return []
+            return Groups()
         task = Task(self.items_[is_example], self.classes_[self.given_[is_example]], self.items_[rows])
         joined = joined_classes(self.state_, len(rows))
-        return [group.at(rows) for group in group_unknowns(task, unknown[rows], joined=joined)]
+        return Groups(group.at(rows) for group in group_unknowns(task, unknown[rows], joined=joined))
 
     def _need_items(self) -> None:
         """Raise if the model does not hold the items that it was fitted to."""

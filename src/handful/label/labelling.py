@@ -25,7 +25,8 @@ from handful.label.group_sentences import groups_in_words
 from handful.label.items import check_twins, class_label
 from handful.label.summary import Outcome, made_by, share_of
 from handful.solving.ask import belief, worth_asking
-from handful.solving.groups import Group, make_groups, with_words
+from handful.solving.group_list import Groups, with_words
+from handful.solving.groups import make_groups
 from handful.utils.shares_in_words import percent
 
 NEAREST_EXAMPLES = 3  # examples that are named beside an item
@@ -97,14 +98,14 @@ class Labelled(Answers):
         return share_of(self.model) | ({"outlier_share_told": False} if self.is_share_kept else {})
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> Groups:
         """The unknown items as groups that look alike; none where the examples are not known."""
         return self.find_groups(self.group_detail)
 
-    def find_groups(self, detail: float = 0.0) -> list[Group]:
+    def find_groups(self, detail: float = 0.0) -> Groups:
         """The same, coarser (detail down to -2) or finer (up to 2)."""
         if self.examples is None:
-            return []
+            return Groups()
         unknown = self.likely_unknown.copy()  # a label that is too unsure is of a known class all the same
         is_context = ~unknown
         unknown[self.without_text] = False

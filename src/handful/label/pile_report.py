@@ -12,7 +12,6 @@ from urllib.parse import quote
 import numpy as np
 
 from handful import report
-from handful.core.arrays import at_usual_scale, unit
 from handful.features import FeatureTable
 from handful.label.expectations import EXPECTED_HEAD, expected_in_words, expected_rows, total_of
 from handful.label.labelling import Labelled
@@ -24,7 +23,6 @@ from handful.utils.shares_in_words import is_low
 CORRECTIONS_FILE = "corrections.json"  # as the page calls what it gives
 NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
 MAX_MARKED_WORDS = 15  # of a class, that the page marks in its texts
-MAX_MAP_ROWS = 2000  # rows from which the axes of the map are computed, without UMAP
 Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 
 
@@ -129,18 +127,15 @@ def _address(items: FeatureTable, folder: Path | None, i: int) -> str:
 def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:
     """Places on a plane for some rows of the pile, then for the examples: by UMAP if it is installed, else by PCA."""
     parts = [pile.features[list(rows)]] + ([examples.features] if examples is not None else [])
-    x = at_usual_scale(np.concatenate(parts).astype(np.float64))
-    x = unit(x - x.mean(axis=0))
+    x = np.concatenate(parts)
     try:
         from umap import UMAP
 
+        x = report.centred(x)
         flat = UMAP(n_neighbors=min(15, len(x) - 1), random_state=0).fit_transform(x) if len(x) > 4 else x[:, :2]
+        flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2]
     except ImportError:
-        x = x - x.mean(axis=0)
-        sample = x if len(x) <= MAX_MAP_ROWS else x[:: len(x) // MAX_MAP_ROWS + 1]
-        _, _, axes = np.linalg.svd(sample, full_matrices=False)
-        flat = x @ axes[:2].T
-    flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2] if flat.shape[1] < 2 else flat
+        flat = report.on_plane(x)
     return [(float(a), float(b)) for a, b in flat]
 
 

@@ -52,6 +52,8 @@ class Solution:
         Losses, if they were asked for.
     share_interval : array [B, 2], optional
         Where the share was estimated: it should lie in this interval four times in five.
+    share_posterior : array [B, G], optional
+        Where the share was estimated: P(share > g) for each of `handful.engines.share_statistics.TRIED_SHARES`.
     is_calibrated : bool
         Whether outlier scores are probabilities that can be taken at their word, so that nothing corrects them.
     kept : dict
@@ -70,6 +72,7 @@ class Solution:
     is_calibrated: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
     threshold: Array | None = None
+    share_posterior: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

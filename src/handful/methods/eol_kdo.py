@@ -146,4 +146,5 @@ def eol_kdo(
     return Solution(
         *_mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)]), state | kdo.state_of(items, belief),
         belief.outlier_share, steps, share_interval=belief.interval, is_calibrated=belief.interval is not None,
+        share_posterior=belief.above,
     )  # fmt: skip

@@ -178,7 +178,7 @@ def kdo(
 def _solution(items: Neighbours, belief: Belief, passes: int) -> Solution:
     return Solution(
         *answer(belief.end.probabilities, belief.weights), state_of(items, belief), belief.outlier_share, passes,
-        share_interval=belief.interval, is_calibrated=belief.interval is not None,
+        share_interval=belief.interval, is_calibrated=belief.interval is not None, share_posterior=belief.above,
     )  # fmt: skip
 
 
@@ -207,6 +207,11 @@ class Belief:
     def interval(self) -> np.ndarray | None:
         """The interval of the share [B, 2], if it was estimated."""
         return None if self.posterior is None else self.posterior.interval
+
+    @property
+    def above(self) -> np.ndarray | None:
+        """P(share > g) for each share that was tried [B, G], if the share was estimated."""
+        return None if self.posterior is None else self.posterior.above
 
 
 def smooth_and_believe(

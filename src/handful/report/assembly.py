@@ -23,6 +23,10 @@ class GroupOfUnknowns(Protocol):
     """A group as `handful.solving` makes it."""
 
     @property
+    def number(self) -> int:
+        """1 is the largest."""
+
+    @property
     def name(self) -> str:
         """What the page calls it."""
 

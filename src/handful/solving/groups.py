@@ -9,7 +9,6 @@ A person may split a group that looks like several kinds, join two groups, and m
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +18,10 @@ import numpy as np
 from handful.core.arrays import to_numpy
 from handful.core.task import Task
 from handful.solving.clusters import MAX_EXEMPLARS, Clusters, clusters_of, find_clusters, kinds_in, spanning
-from handful.solving.telling_words import telling_words
+from handful.solving.group_list import Groups
 
 MIN_EXAMPLES = 5  # of a class made of a group
 WORDS_IN_NAME = 3
-MAX_WORDS = 12  # that speak for a group
 ALL_KINDS = 3  # kinds in a group from which all of its items become examples; of one kind a third
 
 
@@ -151,14 +149,12 @@ def find_groups(features: Any, context: Any = None, detail: float = 0.0) -> np.n
     return find_clusters(features, context, detail).codes
 
 
-def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: float = 0.0) -> list[Group]:
+def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: float = 0.0) -> Groups:
     """The same as `Group`s, the largest first; items: the place of each row in the pile."""
     return _as_groups(find_clusters(features, context, detail), items)
 
 
-def group_unknowns(
-    task: Task, unknown: np.ndarray, detail: float = 0.0, joined: np.ndarray | None = None
-) -> list[Group]:
+def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0, joined: np.ndarray | None = None) -> Groups:
     """The groups of the unknown queries of one task.
 
     Parameters
@@ -204,9 +200,9 @@ def joined_classes(state: Mapping[str, Any], queries: int) -> np.ndarray | None:
     return None
 
 
-def _as_groups(clusters: Clusters, items: np.ndarray) -> list[Group]:
+def _as_groups(clusters: Clusters, items: np.ndarray) -> Groups:
     """Clusters as `Group`s; items: the place of each row in the pile."""
-    groups = []
+    groups = Groups()
     for k, cohesion in enumerate(clusters.cohesion.tolist()):
         rows = np.flatnonzero(clusters.codes == k)
         rows = rows[np.argsort(-clusters.central[rows], kind="stable")]
@@ -218,31 +214,7 @@ def _as_groups(clusters: Clusters, items: np.ndarray) -> list[Group]:
     return groups
 
 
-def with_words(groups: Sequence[Group], texts: Sequence[str]) -> list[Group]:
-    """The groups with the words that speak for each against all other texts, and for each of its kinds.
-
-    texts: those of the whole pile.
-
-    Examples
-    --------
-    >>> texts = ["pesos in dollars", "how many dollars is it", "hi there", "how is it", "dollars to pesos"]
-    >>> with_words([Group(1, np.array([0, 1, 4]), 0.5)], texts)[0].name
-    'group 1: dollars, pesos'
-    """
-    words = iter(telling_words(texts, [rows for group in groups for rows in (group.items, *group.parts)], MAX_WORDS))
-    return [
-        replace(group, words=next(words), part_words=_of_one_list([next(words) for _ in group.parts]))
-        for group in groups
-    ]
-
-
-def _of_one_list(lists: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The words of each list that no other list has."""
-    counts = Counter(word for words in lists for word in words)
-    return [[word for word in words if counts[word] == 1] for words in lists]
-
-
-def split_group(groups: Sequence[Group], number: int) -> list[Group]:
+def split_group(groups: Sequence[Group], number: int) -> Groups:
     """The groups with one of them split into its kinds, numbered anew: the largest is 1.
 
     Examples
@@ -257,7 +229,7 @@ def split_group(groups: Sequence[Group], number: int) -> list[Group]:
     return renumbered([*(other for other in groups if other is not group), *group.split()])
 
 
-def join_groups(groups: Sequence[Group], numbers: Sequence[int]) -> list[Group]:
+def join_groups(groups: Sequence[Group], numbers: Sequence[int]) -> Groups:
     """The groups with some of them joined into one, numbered anew: the largest is 1.
 
     Examples
@@ -281,10 +253,10 @@ def interleaved(lists: Sequence[Any]) -> np.ndarray:
     return np.concatenate([np.asarray(one) for one in lists])[np.argsort(places, kind="stable")]
 
 
-def renumbered(groups: Sequence[Group]) -> list[Group]:
+def renumbered(groups: Sequence[Group]) -> Groups:
     """The groups by size, numbered 1, 2, ..."""
     order = sorted(groups, key=lambda group: (-group.size, group.items.min()))
-    return [replace(group, number=k) for k, group in enumerate(order, 1)]
+    return Groups(replace(group, number=k) for k, group in enumerate(order, 1))
 
 
 def _find_group(groups: Sequence[Group], number: int) -> Group:

@@ -82,15 +82,17 @@ class PairSolver(Solver):
         state = {CLASSIFIER + name: value for name, value in first.state.items()}
         if self.detector is None:
             scores, share, interval, threshold = SCORES[self.score_name](first.probabilities), None, None, None
+            posterior = None
         else:
             own = self._of_detector(parameters)
             second = MethodSolver(self.detector).run(task, preparation, base_mean, dtype, own)
             state |= {DETECTOR + name: value for name, value in second.state.items()}
             scores, share, interval = second.outlier_scores, second.outlier_share, second.share_interval
-            threshold = second.threshold
+            threshold, posterior = second.threshold, second.share_posterior
         return Solution(
-            first.probabilities, scores, state, share, first.n_iter, first.history, interval, threshold=threshold
-        )
+            first.probabilities, scores, state, share, first.n_iter, first.history, interval, threshold=threshold,
+            share_posterior=posterior,
+        )  # fmt: skip
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
         """Score new items by both methods."""

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
-from handful.core.task import Task
+from handful.core.task import LargePile, Task
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
+from handful.solving.group_list import Groups, with_words
 from handful.solving.groups import Group, group_unknowns, joined_classes
 from handful.solving.promotion import Promoted, promote
 from handful.utils.extras import PARQUET, need
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from handful.report.view import View
+
+MAX_GROUPED_UNASKED = 2000  # unknown items that a notebook groups by itself; more take longer than a cell should
 
 
 class Result(Answers):
@@ -38,6 +46,8 @@ class Result(Answers):
         The share of unknowns that the method worked with.
     outlier_share_interval : array [2] or [B, 2], or None
         Where the share was estimated: it should lie in this interval four times in five.
+    outlier_share_posterior : array [G] or [B, G], or None
+        Where the share was estimated: P(share > g) for each g of `handful.engines.share_statistics.TRIED_SHARES`.
     is_calibrated : bool
         Whether outlier scores are P(unknown) as they are; others are corrected by the share and the shots.
     made_by : dict
@@ -63,6 +73,7 @@ class Result(Answers):
         state: Mapping[str, Any],
         history: Array | None = None,
         outlier_share_interval: np.ndarray | None = None,
+        outlier_share_posterior: np.ndarray | None = None,
         is_calibrated: bool = False,
     ) -> None:
         super().__init__(
@@ -70,17 +81,18 @@ class Result(Answers):
             outlier_share=outlier_share, shots=None if is_calibrated else task.shots.mean(axis=1),
         )  # fmt: skip
         self.task, self.made_by, self.state, self.history = task, dict(made_by), dict(state), history
-        self.outlier_share_interval, self.is_calibrated = outlier_share_interval, is_calibrated
+        self.outlier_share_interval, self.outlier_share_posterior = outlier_share_interval, outlier_share_posterior
+        self.is_calibrated = is_calibrated
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> Groups:
         """The unknown items as groups that look alike, candidates for new classes, the largest first. Of one task.
 
         Of a method that opens classes itself, they are those classes.
         """
         return self.find_groups()
 
-    def find_groups(self, detail: float = 0.0) -> list[Group]:
+    def find_groups(self, detail: float = 0.0) -> Groups:
         """The same, coarser or finer.
 
         Parameters
@@ -236,6 +248,75 @@ class Result(Answers):
         columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
         return {name: np.asarray(values) for name, values in columns.items()}
 
+    def view(self, pictures: Any = None, texts: Sequence[str] | None = None) -> View:
+        """The result as charts, with the pictures or texts of typical items. Of one task.
+
+        A notebook shows the same without pictures when a cell ends with the result.
+
+        Parameters
+        ----------
+        pictures : sequence or array, optional
+            For each item of the pile, in their order, the path of its picture, an image of Pillow, or an array [H, W]
+            or [H, W, 3]; or all of them as one array [n, H, W] or [n, H, W, 3].
+        texts : sequence of str, optional
+            For each item its text. Groups are then named by the words that speak for them.
+
+        Returns
+        -------
+        View
+            A notebook shows it; `save(path)` writes it as a page that opens from disk.
+
+        Examples
+        --------
+        >>> import handful
+        >>> result = handful.solve(np.eye(4)[:2], ["cat", "dog"], np.eye(4)[[0, 0, 1, 2, 3]], method="simpleshot")
+        >>> "5 items" in result.view(texts=["tom", "felix", "rex", "pebble", "cloud"])._repr_html_()
+        True
+        """
+        from handful.report.notebook import Pieces, result_html
+        from handful.report.view import View
+        from handful.solving.result_overview import overview_of
+
+        self._one_task("a view")
+        pieces = Pieces(len(self), pictures, texts)
+        groups = None if isinstance(self.task.query, LargePile) else self.groups
+        if groups is not None and pieces.texts is not None:
+            groups = with_words(groups, pieces.texts)
+        return View(result_html(overview_of(self, groups), pieces), repr(self).strip("<>"))
+
+    def plot(self, pictures: Any = None) -> Figure:
+        """Draw the same charts with matplotlib; needs the extra `plots`. Of one task.
+
+        Parameters
+        ----------
+        pictures : sequence or array, optional
+            The pictures of the items, for the map: as in `view`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Panels for the counts, the outlier scores, the share of unknowns (if it was estimated) and the map. Save it
+            with `savefig`, or change it.
+        """
+        from handful.report.plots import MAX_POINTS, draw_result
+        from handful.solving.result_overview import overview_of
+
+        self._one_task("a plot")
+        return draw_result(overview_of(self, self._groups_at_hand(), MAX_POINTS), pictures)
+
+    def _repr_html_(self) -> str:
+        from handful.report.notebook import Pieces, batch_html, result_html
+        from handful.solving.result_overview import batch_lines, overview_of
+
+        if self.outlier_scores.ndim == 2:
+            return batch_html(str(self.made_by["method"]), *batch_lines(self))
+        return result_html(overview_of(self, self._groups_at_hand()), Pieces(len(self)))
+
+    def _groups_at_hand(self) -> Groups | None:
+        """The groups, if somebody has asked for them already or if finding them is quick."""
+        is_quick = not isinstance(self.task.query, LargePile) and self.likely_unknown.sum() <= MAX_GROUPED_UNASKED
+        return self.groups if is_quick or "groups" in self.__dict__ else None
+
     def __getitem__(self, i: int) -> Result:
         """The i-th task of a batch."""
         if self.outlier_scores.ndim == 1:
@@ -249,6 +330,7 @@ class Result(Answers):
             state={name: value[i : i + 1] for name, value in self.state.items()},
             history=None if self.history is None else self.history[i],
             outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
+            outlier_share_posterior=None if self.outlier_share_posterior is None else self.outlier_share_posterior[i],
             is_calibrated=self.is_calibrated,
         )  # fmt: skip
         result.min_confidence = _pick(self.min_confidence, i)
@@ -263,9 +345,10 @@ class Result(Answers):
             f"{self.classes.shape[-1]} classes, by {self.made_by['method']}>"
         )
 
-    def _one_task(self) -> Task:
+    def _one_task(self, what: str = "groups") -> Task:
         if self.outlier_scores.ndim == 2:
-            raise ValueError("groups are of one task: take result[i] of a batch first")
+            verb = "are" if what.endswith("s") else "is"
+            raise ValueError(f"{what} {verb} of one task: take result[i] of a batch first")
         return self.task
 
 

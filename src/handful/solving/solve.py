@@ -176,7 +176,7 @@ def solve_task(
     else:
         solution = _solve_chunks(solver, task, steps, base_mean, dtype, parameters, threads)
         if ranks and solution.threshold is None:
-            solution.outlier_share, solution.share_interval = _estimate(task, threads)
+            solution.outlier_share, solution.share_interval, solution.share_posterior = _estimate(task, threads)
     share = solution.outlier_share if ranks else outlier_share
     if threshold is None and solution.threshold is not None and is_auto(outlier_share):
         limits = solution.threshold
@@ -201,7 +201,7 @@ def solve_task(
         solution.probabilities, solution.outlier_scores, task.all_classes, limits,
         np.broadcast_to(shares, (task.batch,)), task=task, made_by=made_by, state=solution.state,
         history=solution.history, outlier_share_interval=solution.share_interval,
-        is_calibrated=solution.is_calibrated,
+        outlier_share_posterior=solution.share_posterior, is_calibrated=solution.is_calibrated,
     )  # fmt: skip
     return result[0] if task.single else result
 
@@ -290,11 +290,13 @@ def _solve_chunks(
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
-def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The share of unknowns of each task [B], and its interval [B, 2], for methods that only rank."""
+def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The share of unknowns of each task [B], its interval [B, 2] and posterior [B, G], for methods that only rank."""
     slices = _chunks(task, 1 / 2, threads or available_threads()) if is_numpy_array(task.query) else [slice(None)]
     parts = [share_of_unknowns(t.support, t.labels, t.query, t.unknown) for t in (task[part] for part in slices)]
-    return np.concatenate([p.estimate for p in parts]), np.concatenate([p.interval for p in parts])
+    estimates = zip(*[(p.estimate, p.interval, p.above) for p in parts], strict=True)
+    share, interval, posterior = (np.concatenate(arrays) for arrays in estimates)
+    return share, interval, posterior
 
 
 def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
@@ -325,6 +327,9 @@ def _join(parts: list[Solution]) -> Solution:
         None if parts[0].share_interval is None else np.concatenate([s.share_interval for s in parts]),
         parts[0].is_calibrated,
         threshold=join([s.threshold for s in parts]),
+        share_posterior=None
+        if parts[0].share_posterior is None
+        else np.concatenate([s.share_posterior for s in parts]),
     )
 
 

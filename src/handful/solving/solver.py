@@ -163,7 +163,7 @@ class MethodSolver(Solver):
         parameters = method.with_base(parameters, prepared.state(), support)
         solution = self._solve(support, task.labels, query, unknown, parameters)
         if estimate is not None:
-            solution.share_interval = estimate.interval
+            solution.share_interval, solution.share_posterior = estimate.interval, estimate.above
         if not solution.state:  # an inductive method scores new items by the support
             solution.state = {"support": support, "labels": task.labels}
         if unknown.shape[1] and not method.takes_unknown:

@@ -117,15 +117,16 @@ def solve_pile(
     try:
         with _readable(pile, method, threads, how) as pile, closing(_open(pile, threads, how)) as crew:
             passes = _passes(method, support, task.labels, pile, steps, base_mean, dtype, parameters, crew)
-            learned, interval = follow(passes, crew, journal, how.progress or (lambda done, total: None))
+            learned, believed = follow(passes, crew, journal, how.progress or (lambda done, total: None))
             solution = _score(method, learned, pile, task.ways, dtype, parameters, crew, how.out)
-            solution.share_interval = interval
+            solution.share_interval, solution.share_posterior = believed
             if method.decide is not None:
                 solution.threshold = method.decide(solution.state, solution.outlier_scores, **parameters)
             elif estimate_share:
                 sample = _sample(crew, pile, share.MAX_QUERIES)[None]
                 estimate = share.of_task(task.support, task.labels, sample, task.unknown)
                 solution.outlier_share, solution.share_interval = estimate.estimate, estimate.interval
+                solution.share_posterior = estimate.above
         finished = True
     finally:
         journal.close(finished)
@@ -167,17 +168,17 @@ def _passes(
     dtype: str,
     parameters: Mapping[str, Any],
     crew: Crew,
-) -> Passes[tuple[LearnedState, np.ndarray | None]]:
-    """What the method learned, with the interval of the share if it was estimated.
+) -> Passes[tuple[LearnedState, tuple[np.ndarray | None, np.ndarray | None]]]:
+    """What the method learned, with the interval and the posterior of the share if it was estimated.
 
     support: examples of the classes, followed by those of no class.
     """
     prepared, view = yield from _checked(prepare_in_passes(support, pile.rows, steps, base_mean, dtype), crew)
     learned = {f"prepare.{i}.{kind}": value for i, (kind, value) in enumerate(view.steps)}
-    interval = None
+    believed: tuple[np.ndarray | None, np.ndarray | None] = None, None
     if is_auto(parameters.get("outlier_share")) and parameters.get("b") is None and not method.estimates_share:
         estimate = share.of_task(support, labels, _sample(crew, pile, share.MAX_QUERIES)[None])
-        parameters, interval = {**parameters, "outlier_share": estimate.estimate}, estimate.interval
+        parameters, believed = {**parameters, "outlier_share": estimate.estimate}, (estimate.interval, estimate.above)
     parameters = method.with_base(parameters, learned, prepared)
     if method.name in LEARNERS:
         learned_state = LearnedState(
@@ -194,9 +195,9 @@ def _passes(
         own = (prepared[:, n_support:],) if method.takes_unknown else ()
         part = method.solve(prepared[:, :n_support], labels, sample.astype(dtype, copy=False), *own, **parameters)
         learned_state = LearnedState(part.state, part.outlier_share, part.n_iter, part)
-        interval = part.share_interval if interval is None else interval
+        believed = (part.share_interval, part.share_posterior) if believed[0] is None else believed
     learned_state.state |= learned
-    return learned_state, interval
+    return learned_state, believed
 
 
 @dataclass

@@ -12,6 +12,7 @@ TEXT = '"handful[text]"'
 HEIC = '"handful[heic]"'
 ENCODERS = '"handful[encoders]"'
 PARQUET = '"handful[parquet]"'
+PLOTS = '"handful[plots]"'
 
 
 def need(module: str, purpose: str, install: str = IMAGES) -> Any:

@@ -1,0 +1,60 @@
+"""Items on a plane: the two directions along which they differ most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from handful.core.arrays import at_usual_scale, unit
+
+MAX_AXIS_ROWS = 2000  # rows from which the axes are computed
+
+
+def centred(features: Any) -> np.ndarray:
+    """Features [n, D] as unit vectors about their mean, the way the maps compare them."""
+    x = at_usual_scale(np.asarray(features, np.float64))
+    x = np.where(np.isfinite(x), x, 0.0)
+    directions: np.ndarray = unit(x - x.mean(axis=0)) if len(x) else x
+    return directions
+
+
+def far_apart(places: np.ndarray, distance: float, most: int) -> list[int]:
+    """Some of the points [n, 2], at most so many, no two of them closer than `distance` in both directions.
+
+    >>> far_apart(np.array([[0.0, 0.0], [0.1, 0.1], [2.0, 0.0]]), 1.0, 9)
+    [2, 0]
+    """
+    chosen: list[int] = []
+    for k in np.random.default_rng(0).permutation(len(places)).tolist():
+        if len(chosen) < most and (np.abs(places[chosen] - places[k]).max(axis=1) >= distance).all():
+            chosen.append(k)
+    return chosen
+
+
+def on_plane(features: Any) -> np.ndarray:
+    """Places [n, 2] of items on a plane, by PCA of their directions.
+
+    Parameters
+    ----------
+    features : array [n, D]
+        The items.
+
+    Returns
+    -------
+    array [n, 2]
+        The places; the first column varies the most.
+
+    Examples
+    --------
+    >>> on_plane(np.eye(3)).shape
+    (3, 2)
+    """
+    x = centred(features)
+    if not len(x):
+        return np.empty((0, 2))
+    x = x - x.mean(axis=0)
+    sample = x if len(x) <= MAX_AXIS_ROWS else x[:: len(x) // MAX_AXIS_ROWS + 1]
+    _, _, axes = np.linalg.svd(sample, full_matrices=False)
+    flat = x @ axes[:2].T
+    return np.column_stack([flat, np.zeros((len(flat), 2))])[:, :2]

