@@ -39,6 +39,7 @@ NEEDS = {
     "workbench_load": ("fastapi", "uvicorn", "httpx"),
     "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
     "build": ("matplotlib",),
+    "notebook_picture": ("playwright", "chromium"),
     "outlier_share": ("matplotlib",),
 }
 MARKS = {"torch": pytest.mark.torch, "ray": pytest.mark.ray, "chromium": pytest.mark.browser}
