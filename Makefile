@@ -10,17 +10,19 @@ WORKERS ?= 2
 PYTEST ?=
 QUICK := not slow and not browser and not ray and not torch
 
-.PHONY: help demo setup test quick lint hooks bench docs wheel-smoke pythons clean
+.PHONY: help demo setup test quick lint hooks bench docs site wheel-smoke release pythons clean
 
 help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
-	@echo "make docs    build docs/reference/methods.md, its pictures, the README's table, the stubs and the map of imports anew"
+	@echo "make site    build the documentation into site/, which opens from disk"
+	@echo "make docs    build docs/reference/methods.md, its pictures, the stubs and the map of imports anew"
 	@echo "make lint    ruff, mypy and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"
 	@echo "make wheel-smoke  build the wheel, install it elsewhere without extras, and use it"
+	@echo "make release      the same, and check the files that would be uploaded; they are in dist/"
 	@echo "make pythons      the tests of the solver on the other versions of Python that are on this machine"
 	@echo "make clean   remove the virtual environments and what was built"
 
@@ -40,6 +42,10 @@ docs: $(READY)
 	$(FULL)/bin/python scripts/stubs.py
 	$(FULL)/bin/python scripts/rooms.py --write
 
+site: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(FULL)/bin/mkdocs build --quiet
+	@echo "The site, to look at: $(CURDIR)/site/index.html"
+
 lint: $(READY)
 	$(FULL)/bin/ruff check .
 	$(FULL)/bin/ruff format --check .
@@ -51,6 +57,11 @@ hooks: $(READY)
 
 wheel-smoke: $(READY)
 	$(FULL)/bin/python scripts/wheel_smoke.py
+
+release: $(READY)
+	rm -rf dist
+	$(FULL)/bin/python scripts/wheel_smoke.py --keep
+	$(FULL)/bin/twine check --strict dist/*
 
 pythons:
 	$(PYTHON) scripts/pythons.py
@@ -75,4 +86,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(PLAIN) $(FULL) .venv-3.* build dist handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(PLAIN) $(FULL) .venv-3.* build dist site handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Build the documentation of the methods from the registry: docs/reference/methods.md, the README's table, docs/pictures/methods. ::
+"""Build the documentation of the methods from the registry: docs/reference/methods.md, docs/pictures/methods. ::
 
     python docs/build.py            # a minute; writes them (pictures need matplotlib and every extra)
     python docs/build.py --quick    # some seconds; writes them into a temporary folder, with some of the pictures
@@ -33,8 +33,7 @@ from _script import Parser
 
 DOCS = Path(__file__).resolve().parent
 QUICK_PICTURES = ("eol", "knn")
-PAGE, README, PICTURES = DOCS / "reference" / "methods.md", DOCS.parent / "README.md", DOCS / "pictures" / "methods"
-BEGIN, END = "<!-- methods: begin (made by docs/build.py) -->", "<!-- methods: end -->"
+PAGE, PICTURES = DOCS / "reference" / "methods.md", DOCS / "pictures" / "methods"
 MAX_PICTURE_BYTES = 25_000
 GREEK = ("alpha", "beta", "gamma", "delta", "eta", "kappa", "lambda", "tau", "xi")
 SYMBOL = re.compile(rf"""(?<![\w"`])({"|".join(GREEK)})(?:_([a-z]+))?(?![\w"`])""")  # a name in quotes is no symbol
@@ -107,7 +106,7 @@ def section(info: Info) -> str:
     }[info.score]
     facts = [
         f'- Called: `handful.solve(..., method="{info.name}")`, `handful.{info.estimator}()`',
-        f"- Source: [{source}](../{source})",
+        f"- Source: [{source}](../../{source})",
         f"- Kind: {info.paradigm}, {info.setting}; preparation: {', '.join(info.preparation)}"
         + (f"; needs `handful[{info.extra}]`" if info.extra else "")
         + ("; needs a `base`" if info.needs else ""),
@@ -154,32 +153,13 @@ def _latex(symbol: re.Match[str]) -> str:
     return rf"$\{symbol[1]}_{subscript}$"
 
 
-def block() -> str:
-    """The text between the marks in the README."""
-    rows = [
-        [f"[{i.name}](docs/reference/methods.md#{i.name})", f"{i.title}, {i.year}", i.paradigm, i.setting] for i in own_methods()
-    ]
-    link = "[docs/reference/methods.md](docs/reference/methods.md) explains each method, with equations, defaults and a picture."
-    return f"{BEGIN}\n\n{link}\n\n{_table(['name', 'method', 'paradigm', 'setting'], rows)}\n\n{END}"
-
-
-def readme(text: str) -> str:
-    """The README with its block made anew."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"README.md must hold the lines {BEGIN!r} and {END!r}, once each")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    return before + block() + after
-
-
 def check() -> list[str]:
     """A sentence for everything that does not agree with the registry."""
     problems = []
     try:
-        texts = {PAGE: page(), README: readme(README.read_text("utf-8"))}
+        texts = {PAGE: page()}
     except KeyError as error:
         return [f"neither docs/methods_text.py nor a docstring of a method describes {error}"]
-    except ValueError as error:
-        return [str(error)]
     for path, text in texts.items():
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
         for number, line in enumerate(text.splitlines()):
@@ -212,10 +192,9 @@ def check_pictures() -> list[str]:
 
 
 def write(folder: Path, methods: list[str]) -> None:
-    """Write the page, the README and the pictures of these methods: in the repository, or in another folder."""
+    """Write the page and the pictures of these methods: in the repository, or in another folder."""
     own = folder.resolve() == DOCS
     (PAGE if own else folder / PAGE.name).write_text(page(), "utf-8")
-    (README if own else folder / README.name).write_text(readme(README.read_text("utf-8")), "utf-8")
     pictures = PICTURES if own else folder / PICTURES.name
     pictures.mkdir(exist_ok=True)
     toy.write(pictures, methods)

@@ -58,8 +58,8 @@ result = handful.solve(support, labels, query, method="snatcher_f", base="base.s
 
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
 something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. If you do
-not give that share, it is [estimated](../explanation/outlier-share.md). Conformal novelty decides itself, by a false-discovery rate,
-unless you give the share. `threshold` overrides all of these.
+not give that share, it is [estimated](../explanation/outlier-share.md). Conformal novelty decides itself, by a
+false-discovery rate, unless you give the share. `threshold` overrides all of these.
 """.strip()
 
 PREPARATION = r"""
@@ -122,7 +122,8 @@ TEXT = {
         This is the default. It combines two methods that fail in different places. EOL learns a scale and a
         shift for each class, which classes that look alike need; KDO compares each item with a density of the unknowns,
         which keeps prototypes from drifting onto clusters of them. Nobody has to know the share of unknowns: both
-        methods are solved at [shares that may be true](../explanation/outlier-share.md), and averaged by how probable these are. So an
+        methods are solved at [shares that may be true](../explanation/outlier-share.md), and averaged by how probable
+        these are. So an
         item is called unknown with confidence only if it is unknown at most of them. It takes the time of KDO and of
         two runs of EOL. Of more than 2,000 items it solves a sample and scores the rest by its result.
         """,
@@ -142,7 +143,8 @@ TEXT = {
         item is compared with every class, by the cosine to its prototype and by a kernel density of its members so far,
         and with a density of the unknowns so far. A bias holds the share of unknowns at `outlier_share`; others pull
         the classes towards equal sizes, a little. Without a share it is run at sixteen shares, and their answers are
-        averaged by how probable each share is: see [the outlier share](../explanation/outlier-share.md). It is the quicker half of the
+        averaged by how probable each share is: see [the outlier share](../explanation/outlier-share.md). It is the
+        quicker half of the
         default method, better on features of a good backbone, and worse on tables of measurements.
         """,
         r"""

@@ -1,8 +1,8 @@
 """The map of imports between the rooms of handful, read from the code.
 
     python scripts/rooms.py            # print the map, cycles, and imports that only a type checker sees
-    python scripts/rooms.py --write    # put the map between the markers of CONTRIBUTING.md
-    python scripts/rooms.py --check    # write nothing; exit with 1 if CONTRIBUTING.md disagrees or there is a cycle
+    python scripts/rooms.py --write    # put the map into docs/building/index.md, and draw it
+    python scripts/rooms.py --check    # write nothing; exit with 1 if that page disagrees or there is a cycle
 
 A room is a folder of src/handful. Imports inside functions count; those under `if TYPE_CHECKING` are listed apart,
 because they never run. tests/test_house.py asserts what the map must be.
@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
-PAGE = ROOT / "CONTRIBUTING.md"
+PAGE = ROOT / "docs" / "building" / "index.md"
+PICTURE = ROOT / "docs" / "pictures" / "rooms.svg"
 BEGIN, END = "<!-- rooms: begin (written by scripts/rooms.py) -->", "<!-- rooms: end -->"
 Graph = dict[str, set[str]]
 
@@ -183,6 +184,45 @@ def draw(graph: Graph) -> str:
     return "\n".join(lines)
 
 
+def picture(graph: Graph) -> str:
+    """The map as an SVG: a row for each level, a box for each room, a line for each import.
+
+    A line is left out if a longer way through other rooms leads to the same room.
+    """
+    width, gap, box = 900, 74, (104, 30)
+    rows = levels(graph)
+    height = gap * len(rows) + 10
+    place = {}
+    for level, names in enumerate(rows):
+        for i, name in enumerate(names):
+            shift = 0.28 * width * (-1 if level % 2 else 1) / 2 if len(names) == 1 and 0 < level < len(rows) - 1 else 0
+            place[name] = (width * (i + 1) / (len(names) + 1) + shift, height - gap * level - 40)
+    shapes = []
+    for name, others in graph.items():
+        for other in sorted(others - set().union(*(_below(one, graph) for one in others))):
+            (x, y), (u, v) = place[name], place[other]
+            top, end = y + box[1] / 2, v - box[1] / 2
+            bend = (end - top) / 2
+            curve = f"M{x:.0f} {top:.0f}C{x:.0f} {top + bend:.0f} {u:.0f} {end - bend:.0f} {u:.0f} {end:.0f}"
+            shapes.append(f'<path class="{name} {other}" d="{curve}"/>')
+    for name, (x, y) in place.items():
+        shapes.append(f'<rect x="{x - box[0] / 2:.0f}" y="{y - box[1] / 2:.0f}" width="{box[0]}" height="{box[1]}"/>')
+        shapes.append(f'<text x="{x:.0f}" y="{y + 5:.0f}">{name}</text>')
+    style = (
+        "path{fill:none;stroke:#00796b;stroke-opacity:.6;stroke-width:1.5px}rect{fill:#e0f2f1;stroke:#00796b;rx:6px}"
+        "text{font:14px sans-serif;text-anchor:middle;fill:#123}"
+    )
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
+    title = "<title>Which room of handful imports which</title>"
+    ground = f'<rect width="{width}" height="{height}" style="fill:#fff;stroke:none"/>'
+    return "\n".join([start, title, f"<style>{style}</style>", ground, *shapes, "</svg>", ""])
+
+
+def _below(name: str, graph: Graph) -> set[str]:
+    """All rooms that a room needs, without itself."""
+    return graph[name].union(*(_below(other, graph) for other in graph[name]))
+
+
 def explain_arrow(importer: str, imported: str, found: list[Import]) -> str:
     """An arrow between two rooms, and the places of its imports if there are few."""
     arrow = [one for one in found if (room(one.importer), room(one.imported)) == (importer, imported)]
@@ -217,7 +257,7 @@ def explain_module_cycles(found: list[Import]) -> list[str]:
 
 
 def page_with_map(text: str) -> str:
-    """CONTRIBUTING.md with the map as it is now between the markers."""
+    """docs/building/index.md with the map as it is now between the markers."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}\n```text\n{draw(room_graph())}\n```\n{END}{after}"
@@ -228,11 +268,14 @@ def main(arguments: list[str]) -> int:
     text = PAGE.read_text("utf-8")
     if "--write" in arguments:
         PAGE.write_text(page_with_map(text), "utf-8")
+        PICTURE.write_text(picture(room_graph(found)), "utf-8")
         return 0
     print(draw(room_graph(found)))
     problems = explain_room_cycles(found) + explain_module_cycles(found)
     if page_with_map(text) != text:
-        problems.append("CONTRIBUTING.md has another map: python scripts/rooms.py --write")
+        problems.append(f"{PAGE.name} has another map: python scripts/rooms.py --write")
+    if not PICTURE.exists() or PICTURE.read_text("utf-8") != picture(room_graph(found)):
+        problems.append(f"{PICTURE.name} shows another map: python scripts/rooms.py --write")
     print("\n".join(problems))
     if "--check" not in arguments:
         for one in found:

@@ -39,6 +39,7 @@ NEEDS = {
     "workbench_load": ("fastapi", "uvicorn", "httpx"),
     "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
     "build": ("matplotlib",),
+    "descent": ("matplotlib",),
     "notebook_picture": ("playwright", "chromium"),
     "outlier_share": ("matplotlib",),
 }

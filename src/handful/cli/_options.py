@@ -192,7 +192,8 @@ class ClusterOptions:
     PANEL: ClassVar[str] = "Many machines"
 
     engine: Annotated[
-        str, typer.Option(help="local: this machine. ray: the machines of a Ray cluster, see docs/how-to/many-machines.md.")
+        str,
+        typer.Option(help="local: this machine. ray: the machines of a Ray cluster, see docs/how-to/many-machines.md."),
     ] = "local"
     address: Annotated[
         str | None,

@@ -58,7 +58,9 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
         says = f"handful says {shown(question.says)} ({percent(question.confidence)})"
         lines = [f"{place} of {len(questions)}: {shown(question.item)} — {says}. Right? {how}"]
         cells = [
-            f"    {shown(name)}: {shown(str(value))[:MAX_CELL_CHARACTERS]}" for name, value in question.columns.items()
+            f"    {shown(name)}: {shown(str(value))[:MAX_CELL_CHARACTERS]}"
+            for name, value in question.columns.items()
+            if value is not None
         ]
         if question.text:
             cells = [f"    {one_line(question.text, MAX_TEXT_CHARACTERS)}", *cells]

@@ -242,7 +242,7 @@ def run(
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
     with (
         stoppable(console, kept, output / SORTED_FOLDER / JOURNAL_FILE),
-        progress_bars(console, "texts" if job.kind == "texts" else "pictures") as progress,
+        progress_bars(console, "items" if job.kind == "embeddings" else job.kind) as progress,
         _embedder(job, output, address) as embedder,
     ):
         examples, pile, pile_labels = job.read(progress, embedder)

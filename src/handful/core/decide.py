@@ -5,8 +5,8 @@ examples it is too sure, and its mean need not be the share of unknowns. So, wit
 
     P(unknown) = sigmoid((1 - 1 / (2 s^2)) logit(score) + shift),    shift such that the mean over the pile is the share
 
-Among items with P about 0.8, about 80 % are then unknown (docs/explanation/outlier-share.md shows how nearly). A small pile cannot
-show its share: of fewer than 20 items the shift is taken in part.
+Among items with P about 0.8, about 80 % are then unknown (docs/explanation/calibration.md shows how nearly). A small
+pile cannot show its share: of fewer than 20 items the shift is taken in part.
 """
 
 from __future__ import annotations

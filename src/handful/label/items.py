@@ -22,6 +22,10 @@ Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
 TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
 
 
+def _silent(what: str, done: int, total: int) -> None:
+    """No progress is shown."""
+
+
 def class_label(name: str) -> str:
     """The label as it is used: all that say "no class" become the same."""
     return UNKNOWN_NAME if is_no_class(name) else name
@@ -31,7 +35,7 @@ def read_examples(
     folder: Path,
     backbone: Any,
     *,
-    progress: Progress,
+    progress: Progress = _silent,
     strict: bool = False,
     cache: Any = True,
     embedder: Embedder | None = None,
@@ -108,7 +112,7 @@ def read_pile(
     folder: Path,
     backbone: Any,
     *,
-    progress: Progress,
+    progress: Progress = _silent,
     without: Sequence[Path] = (),
     results: Sequence[Path] = (),
     strict: bool = False,

@@ -53,7 +53,7 @@ jobs: how much do you pay a {role}
 jobs: where do i send my application as {role}
 jobs: is the position of {role} still open
 """
-DIGIT_NAMES = "zero one two three four five six seven eight nine".split()
+DIGIT_NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 KNOWN_DIGITS = 5  # zero to four; the others are the unknowns
 
 
