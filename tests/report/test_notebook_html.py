@@ -302,3 +302,21 @@ def test_a_saved_page_is_whole(result, tmp_path):
     assert page.startswith("<!doctype html>")
     assert "default-src 'none'" in page
     assert result._repr_html_() in page
+
+
+@pytest.mark.slow
+def test_a_real_kernel_sends_html_and_png():
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("matplotlib")
+    solve = """import handful
+from handful.features import Protocol, digits, draw
+task = draw(*digits(), Protocol(), seed=0, tasks=[0]).task[0]
+result = handful.solve(task.support[0], task.labels[0], task.query[0])
+result"""
+    cells = [solve, "result.groups", "result.view()", "result.plot()"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    kinds = [[set(output.data) for output in cell.outputs] for cell in notebook.cells]
+    html, png = {"text/plain", "text/html"}, {"text/plain", "image/png"}
+    assert kinds == [[html], [html], [html], [png]]  # once each

@@ -174,17 +174,24 @@ def _class_strips(overview: Overview, pieces: Pieces) -> str:
         surest, rest = rows[:count], rows[count:]
         shown = [pieces.show(surest)]
         if len(rest):
-            shown.append(pieces.show(rest[::-1], UNSURE_PICTURES, 1))
+            caption = "" if pieces.thumbnails else f'<div style="{SOFT}">least sure</div>'
+            shown.append(caption + pieces.show(rest[::-1], UNSURE_PICTURES, 1))
         notes = [f"{len(rows):,} items"]
-        strips.append(_strip(overview.classes[code], notes, len(rows) / most, colour_of(code), shown))
+        strips.append(
+            _strip(overview.classes[code], notes, len(rows) / most, colour_of(code), shown, not pieces.thumbnails)
+        )
     return "".join(strips)
 
 
-def _strip(name: str, notes: Iterable[str], part: float, colour: str, items: Sequence[str]) -> str:
-    columns = "".join(f'<div style="min-width:0;max-width:100%">{item}</div>' for item in items)
+def _strip(name: str, notes: Iterable[str], part: float, colour: str, items: Sequence[str], wide: bool = False) -> str:
+    """A name with its count and bar, and items beside it; wide: each of them on a line of its own."""
+    columns = "".join(
+        f'<div style="min-width:0;max-width:100%{";flex:1 0 100%" * wide}">{item}</div>' for item in items
+    )
     return (
         f'<div style="display:flex;flex-wrap:wrap;gap:4px 16px;padding:8px 0;border-top:{RULE}">'
-        f'<div style="flex:0 0 13rem;min-width:0"><div title="{escape(name)}" style="font-weight:600;{CUT}">'
+        f'<div style="flex:0 0 13rem;min-width:0"><div title="{escape(name)}" '
+        f'style="font-weight:600;overflow-wrap:anywhere">'
         f"<bdi>{escape(_cut(name, MAX_NAME))}</bdi></div><div>{escape(', '.join(notes))}</div>"
         f'<div style="display:flex;margin-top:4px">{_bar(part, colour, 6)}</div></div>'
         f'<div style="flex:1 1 20rem;min-width:0;display:flex;flex-wrap:wrap;gap:6px 24px">{columns}</div></div>'
@@ -260,7 +267,7 @@ def _frame(title: str, sentences: Sequence[str], sections: Sequence[str]) -> str
     return (
         '<div class="handful" style="max-width:920px;padding:4px 2px;font:13px/1.45 system-ui,sans-serif;'
         'font-variant-numeric:tabular-nums;text-align:left">'
-        f'<div style="font-size:16px;font-weight:600;margin-bottom:4px">{escape(title)}</div>{lead}'
+        f'<div style="font-size:16px;font-weight:600;margin-bottom:6px">{escape(title)}</div>{lead}'
         f"{''.join(sections)}</div>"
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from handful.report.view import View
 
-MAX_GROUPED_UNASKED = 2000  # unknown items that a notebook groups by itself; more take longer than a cell should
+MAX_GROUPED_UNASKED = 1000  # unknown items that a notebook groups by itself; more take longer than a cell should
 
 
 class Result(Answers):
