@@ -50,7 +50,7 @@ def register(
 
     Examples
     --------
-    See "Adding a method" in CONTRIBUTING.md.
+    See "Add a method" in docs/building/extend.md.
     """
 
     def decorate(solve: Callable[..., Solution]) -> Callable[..., Solution]:
