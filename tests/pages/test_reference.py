@@ -1,0 +1,196 @@
+"""The reference has every public name, command and option, and each of them is explained."""
+
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = ROOT / "docs" / "site_reference.py"
+if not MODULE.exists():
+    pytest.skip("the documentation is not part of this copy", allow_module_level=True)
+pytest.importorskip("fastapi")  # the addresses of the server are in the reference too
+
+
+def load_module():
+    spec = importlib.util.spec_from_file_location("site_reference", MODULE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["site_reference"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = load_module()
+PAGES = reference.pages()
+NAMES = reference.public_names()
+COMMANDS = reference.commands()
+HEADING = re.compile(r"^#{2,4} .*\{ #(\S+) \}$", re.M)
+
+
+def gaps(path, value, class_doc=""):
+    """What a docstring lacks: a summary, or the description of a parameter."""
+    doc = reference.own_doc(value)
+    if not reference.summary(doc):
+        return [f"{path} has no docstring"]
+    parts = [reference.Docstring.of(text) for text in (doc, class_doc)]
+    entries = {}
+    for part in parts:
+        entries |= part.entries("Attributes") | part.entries("Parameters")
+    described = {name.lstrip("*"): text for name, (_, text) in entries.items()}
+    names = reference.parameters_of(value)
+    return [f"{path} does not describe {name!r}" for name in names if not described.get(name)]
+
+
+def gaps_of_class(path, cls):
+    """Those of a class and of its methods."""
+    found, class_doc = gaps(path, cls), reference.own_doc(cls)
+    for name, (kind, function) in reference.public_members(cls):
+        listed = reference.Docstring.of(class_doc)
+        if name in listed.entries("Parameters") or name in listed.entries("Attributes"):
+            continue  # a field that holds a function
+        found += gaps(f"{path}.{name}", function, class_doc if kind == "method" else class_doc + "\n")
+    return found
+
+
+def public_paths():
+    """Every name that `__all__` of handful and of its public modules has, by the object that it is."""
+    import handful
+
+    paths = [f"handful.{name}" for name in handful.__all__ if name not in handful._MODULES]
+    for module in handful._MODULES:
+        value = getattr(handful, module)
+        paths += [f"{value.__name__}.{name}" for name in getattr(value, "__all__", ())]
+        paths.append(value.__name__)
+    return sorted(set(paths))
+
+
+@pytest.mark.parametrize("path", public_paths())
+def test_every_public_name_has_exactly_one_entry(path):
+    entries = [anchor for page in PAGES.values() for anchor in HEADING.findall(page)]
+    own = [name.path for name in NAMES.values() if path in (name.path, *name.aliases)]
+    assert len(own) == 1, own
+    assert entries.count(own[0]) == 1
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=list(NAMES))
+def test_every_name_and_each_of_its_parameters_is_explained(name):
+    if inspect.isclass(name.value):
+        assert gaps_of_class(name.path, name.value) == []
+    elif inspect.isroutine(name.value):
+        assert gaps(name.path, name.value) == []
+    else:
+        assert reference.summary(name.doc), name.path
+
+
+def test_missing_words_would_be_noticed():
+    def silent(a):
+        pass
+
+    def half(a, b, *rest):
+        """Add numbers.
+
+        Parameters
+        ----------
+        a : int
+            The first.
+        rest : int
+        """
+
+    class Box:
+        """A box.
+
+        Parameters
+        ----------
+        size : int
+            How large.
+        """
+
+        def __init__(self, size):
+            self.size = size
+
+        def open(self, key):
+            """Open it."""
+
+        @property
+        def weight(self):
+            return 1
+
+    Box.__module__ = "handful.boxes"
+    assert gaps("silent", silent) == ["silent has no docstring"]
+    assert gaps("half", half) == ["half does not describe 'b'", "half does not describe 'rest'"]
+    assert gaps_of_class("Box", Box) == ["Box.open does not describe 'key'", "Box.weight has no docstring"]
+
+
+def test_an_entry_shows_signature_parameters_and_examples():
+    (entry,) = re.findall(r"^### `handful.solve` .*?(?=^### )", PAGES["reference/python/solving.md"], re.M | re.S)
+    for part in ("    outlier_share='auto',", ") -> Result", "- `support` ", "array [S, D] or [B, S, D]", ">>> result = solve("):
+        assert part in entry
+    assert "streaming.md#handful.Streaming" in entry
+    assert "- `kappa`" not in entry
+    (estimator,) = re.findall(r"^### `handful.EOL` .*?(?=^### )", PAGES["reference/python/estimators.md"], re.M | re.S)
+    for parameter in inspect.signature(NAMES["handful.EOL"].value).parameters:
+        assert f"\n- `{parameter}` " in estimator, parameter
+
+
+def test_links_between_the_pages_lead_to_entries():
+    from posixpath import dirname, join, normpath
+
+    for place, text in PAGES.items():
+        prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+        for link in re.findall(r"\]\(([^)\s]*)\)", prose):
+            path, _, anchor = link.partition("#")
+            target = normpath(join(dirname(place), path)) if path else place
+            if target in PAGES:
+                assert not anchor or anchor in HEADING.findall(PAGES[target]), (place, link)
+            else:
+                assert (ROOT / "docs" / target).exists(), (place, link)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_on_its_page_with_its_help(name):
+    command, page = COMMANDS[name], PAGES[f"reference/commands/{name}.md"]
+    assert reference.summary(command.help).endswith(".")
+    assert f"[`handful {name}`]({name}.md) | " in PAGES["reference/commands/index.md"]
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \|$", page, re.M)
+    shown = {word: meaning for cell, meaning in rows for word in re.findall(r"`([^`]+)`", cell)}
+    assert len(rows) == len(command.params)
+    for parameter in command.params:
+        words = parameter.opts + parameter.secondary_opts
+        words = words if parameter.param_type_name == "option" else [reference.argument_name(parameter)]
+        for word in words:
+            first_words = re.sub(r"[`\\]", "", shown[word])[:20]
+            assert len(first_words) > 5, word
+            assert re.sub(r"[`\\]", "", parameter.help).startswith(first_words.rstrip(".")), word
+
+
+def test_the_default_and_the_range_of_an_option_are_shown():
+    page = PAGES["reference/commands/label.md"]
+    assert re.search(r"`--group-detail`<br>number, -2 to 2 \| .* Default: `0.0`\.", page)
+    assert re.search(r"`--output`, `-o`<br>path \|", page)
+    assert "## What else you know\n" in page
+
+
+def test_every_address_of_the_server_says_what_it_does():
+    page, schema = PAGES["reference/addresses.md"], reference.openapi()
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            assert operation.get("description"), f"{method} {path} has no docstring"
+            assert f"### `{method.upper()} {path.removeprefix('/api/v1')}`" in page
+    assert all(f"### {name} {{ #{name} }}" in page for name in schema["components"]["schemas"])
+
+
+# ---- pages that are written by hand
+
+
+def page(name):
+    return (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
+
+
+def test_every_environment_variable_is_described():
+    used = set()
+    for file in (ROOT / "src" / "handful").rglob("*.py"):
+        used |= set(re.findall(r"\bHANDFUL_[A-Z_]+\b", file.read_text("utf-8")))
+    assert used == set(re.findall(r"^\| `(HANDFUL_[A-Z_]+)` ", page("environment"), re.M))
