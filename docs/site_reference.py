@@ -158,7 +158,9 @@ def public_names() -> dict[str, Name]:
         )
         of_module = [name for name, home in homes.items() if home == module or home.startswith(f"{module}.")]
         own = getattr(names[module].value, "__all__", [])
-        paths = [f"handful.{name}" for name in of_module] + [f"{module}.{name}" for name in own if name not in homes]
+        paths = [f"handful.{name}" for name in of_module] + [
+            f"{module}.{name}" for name in own if name not in of_module
+        ]
         first = PAGES[page].first
         for path in sorted(paths, key=lambda path: first.index(path) if path in first else len(first)):
             name = path.rpartition(".")[2]
@@ -391,8 +393,9 @@ def prose(text: str, page: str, cell: bool = False) -> str:
     """Text of a docstring as Markdown: examples and indented code become fences, names become links."""
     parts: list[str] = []
     for block in re.split(r"\n\s*\n(?!\s)", inspect.cleandoc(text)):
-        if match := re.match(r"Example: (handful .*)$", block, re.S):
-            parts += ["Example:", f"```text\n{match[1].replace(', or ', chr(10))}\n```"]
+        if match := re.match(r"([^:]*): (handful [^.]*(?:\.\w[^.]*)*)$", block, re.S):  # a command at the end
+            lines = re.sub(r", (?:or|then) (?=handful )", "\n", match[2])
+            parts += [f"{inline(match[1], page)}:", f"```text\n{lines}\n```"]
         elif block.lstrip().startswith(">>>"):
             parts.append(f"```pycon\n{block.strip()}\n```")
         elif match := re.match(r"(.*?)::\n\s*\n?( {2,}.*)", block, re.S):
@@ -497,8 +500,9 @@ def command_page(name: str, command: Any) -> str:
     """Usage, paragraphs, and a table of the arguments and of each group of options."""
     words = [argument_name(p) for p in command.params if p.param_type_name == "argument"]
     kinds = value_types(name)
-    parts = [f"# handful {name}", prose(help_of(command), "commands")]
-    parts.append(f"```text\nhandful {name} [OPTIONS]{''.join(f' {word}' for word in words)}\n```")
+    first, _, rest = help_of(command).partition("\n\n")
+    usage = f"```text\nhandful {name} [OPTIONS]{''.join(f' {word}' for word in words)}\n```"
+    parts = [f"# handful {name}", prose(first, "commands"), usage, *([prose(rest, "commands")] if rest else [])]
     for panel, options in panels(command).items():
         rows = [
             f"| {option_cell(p, kinds[p.name])} | {inline(help_of(p), 'commands', cell=True)}{default_cell(p)} |"

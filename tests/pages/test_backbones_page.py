@@ -1,4 +1,4 @@
-"""docs/backbones.md: its export writes networks that its commands can use, and its tables say what the code does."""
+"""The tables of docs/reference/backbones.md say what the code does; the export of the how-to writes usable networks."""
 
 import re
 import sys
@@ -18,6 +18,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "backbones.m
 if not PAGE.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 TEXT = PAGE.read_text("utf-8")
+EXPORT = PAGE.parents[1] / "how-to" / "clip-and-dinov2.md"
 
 
 def first_column(heading: str) -> set[str]:
@@ -57,8 +58,9 @@ def test_the_export_writes_networks_that_the_presets_open(tmp_path, monkeypatch)
     stand_in.CLIPVisionModelWithProjection = stand_in.Dinov2Model = stand_in.SiglipVisionModel = Small
     monkeypatch.setitem(sys.modules, "transformers", stand_in)
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
-    exec(compile(code, str(PAGE), "exec"), {"__name__": "page"})  # ours, from the repository
+    blocks = re.findall(r"^```python\n(.*?)^```", EXPORT.read_text("utf-8"), re.M | re.S)
+    (code,) = (block for block in blocks if "from transformers import" in block)
+    exec(compile(code, str(EXPORT), "exec"), {"__name__": "page"})  # ours, from the repository
     picture = Image.new("RGB", (300, 200), (250, 120, 10))
     for name, model, factor in (
         ("clip", "openai/clip-vit-base-patch32", 1),

@@ -1,8 +1,11 @@
 """The reference has every public name, command and option, and each of them is explained."""
 
+import csv
 import importlib.util
 import inspect
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -126,7 +129,13 @@ def test_missing_words_would_be_noticed():
 
 def test_an_entry_shows_signature_parameters_and_examples():
     (entry,) = re.findall(r"^### `handful.solve` .*?(?=^### )", PAGES["reference/python/solving.md"], re.M | re.S)
-    for part in ("    outlier_share='auto',", ") -> Result", "- `support` ", "array [S, D] or [B, S, D]", ">>> result = solve("):
+    for part in (
+        "    outlier_share='auto',",
+        ") -> Result",
+        "- `support` ",
+        "array [S, D] or [B, S, D]",
+        ">>> result = solve(",
+    ):
         assert part in entry
     assert "streaming.md#handful.Streaming" in entry
     assert "- `kappa`" not in entry
@@ -161,9 +170,9 @@ def test_every_command_and_option_is_on_its_page_with_its_help(name):
         words = parameter.opts + parameter.secondary_opts
         words = words if parameter.param_type_name == "option" else [reference.argument_name(parameter)]
         for word in words:
-            first_words = re.sub(r"[`\\]", "", shown[word])[:20]
-            assert len(first_words) > 5, word
-            assert re.sub(r"[`\\]", "", parameter.help).startswith(first_words.rstrip(".")), word
+            text = re.sub(r"[`\s]+", " ", parameter.help).strip()
+            assert len(text) > 5, word
+            assert re.sub(r"[`\s]+", " ", shown[word].replace("\\", "")).strip().startswith(text[:20]), word
 
 
 def test_the_default_and_the_range_of_an_option_are_shown():
@@ -194,3 +203,83 @@ def test_every_environment_variable_is_described():
     for file in (ROOT / "src" / "handful").rglob("*.py"):
         used |= set(re.findall(r"\bHANDFUL_[A-Z_]+\b", file.read_text("utf-8")))
     assert used == set(re.findall(r"^\| `(HANDFUL_[A-Z_]+)` ", page("environment"), re.M))
+
+
+def first_cells(text):
+    """The code words in the first column of the tables of a text."""
+    return [word for cell in re.findall(r"^\| (`.*?) \|", text, re.M) for word in re.findall(r"`([^`]+)`", cell)]
+
+
+def section(name, heading):
+    (text,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", page(name), re.M | re.S)
+    return text
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    from handful.label import practice
+
+    folder = tmp_path_factory.mktemp("results")
+    practice("embeddings", folder)
+    for words in (["label", "table.csv", "-o", "out"], ["check", "out"], ["ask", "out"]):
+        command = [sys.executable, "-m", "handful", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, input="y\nn\ns\nq\n")
+        assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def test_every_file_of_results_is_described(results):
+    described = first_cells(section("outputs", "handful label"))
+    assert {path.name for path in results.iterdir()} <= set(described)
+
+
+def test_every_column_of_labels_is_described_in_its_order(results):
+    with (results / "labels.csv").open() as file:
+        columns = next(csv.reader(file))
+    described = first_cells(section("outputs", "labels.csv and labels.parquet"))
+    own = ["p_CLASS" if re.match("p_(?!unknown)", name) else name for name in columns if name not in ("id", "truth")]
+    assert list(dict.fromkeys(own)) == [name for name in described if name != "group_name"]
+
+
+def test_every_entry_of_the_json_files_is_described(results):
+    record = json.loads((results / "results.json").read_text("utf-8"))
+    assert set(record) == set(first_cells(section("outputs", "results.json")))
+    entries = set(first_cells(section("outputs", "checked.json and asked.json")))
+    assert set(json.loads((results / "checked.json").read_text("utf-8"))) == entries
+    assert set(json.loads((results / "asked.json").read_text("utf-8"))) == entries - {"seed", "checked"}
+
+
+def test_every_key_and_view_of_the_workbench_is_described():
+    source = ROOT / "src" / "handful" / "workbench" / "page"
+    code = (source / "keys.js").read_text("utf-8")
+    (calls,) = re.findall(r"^const plain = \{\n(.*?)^\};", code, re.M | re.S)
+    pressed = {key.strip('"') for key in re.findall(r'^  ("[^"]+"|\w+):', calls, re.M)}
+    words = {
+        "Backspace": "backspace",
+        "Delete": "delete",
+        "Enter": "enter",
+        " ": "space",
+        "Escape": "esc",
+        "Z": "shift-`z`",
+    }
+    table = section("keys", "Keys of the workbench")
+    missing = [key for key in pressed - {"="} if (words.get(key) or f"`{key}`") not in table]
+    assert missing == []
+    (views,) = re.findall(r"^const VIEWS = \[\n(.*?)^\];", (source / "views.js").read_text("utf-8"), re.M | re.S)
+    names = re.findall(r'^  \["\w+", "([^"]+)"', views, re.M)
+    assert len(names) == 10
+    assert [name for name in names if f"| {name} |" not in section("keys", "Views")] == []
+
+
+def test_the_limits_of_the_servers_are_those_of_the_code():
+    from handful.workbench.server import connections, events, guard, run_routes, solve_processes
+
+    text = section("server", "Limits")
+    limits, kinds = connections.Limits(), guard.MAX_BYTES_OF["/api/v1/solve"]
+    megabytes = [
+        f"{size // guard.MEGABYTE} MB" for size in (*kinds.values(), guard.MAX_BYTES_OF["/api/v1/labels"][guard.JSON])
+    ]
+    seconds = [f"{value:g} s" for value in (limits.head_s, limits.body_s, limits.answer_s, limits.keep_alive_s)]
+    others = [f"| {connections.MAX_CONNECTIONS},", f"| {events.MAX_STREAMS} |", f"| {run_routes.MAX_PAGE_ITEMS:,};"]
+    others.append(f"{solve_processes.MAX_PROCESSES} are solved")
+    assert [part for part in (*megabytes, *seconds, *others) if part not in text] == []
