@@ -108,6 +108,7 @@ WORDS = {"Path": "path", "str": "text", "int": "whole number", "float": "number"
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 
+@cache
 def pages() -> dict[str, str]:
     """All pages by their place in the site."""
     made = {f"{PYTHON}/{name}.md": python_page(name) for name in PAGES}
