@@ -621,7 +621,8 @@ def operation_entry(method: str, path: str, operation: dict[str, Any], schema: d
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         lines.append(f"- Body, `{kind}`: {kind_of_schema(content['schema'], links=True)}")
         if "properties" in content["schema"]:
-            lines.append(re.sub("^", "    ", f"\n{model_entry(content['schema'])}", flags=re.M))
+            entry = model_entry(content["schema"]).splitlines()
+            lines += ["", *(f"    {line}".rstrip() for line in entry), ""]
     for status, answer in operation["responses"].items():
         if status.startswith("2"):
             content = answer.get("content", {})

@@ -169,8 +169,8 @@ def test_links_between_the_pages_lead_to_entries():
 
 
 def test_links_of_other_pages_lead_to_entries():
-    assert is_broken("reference/index.md", "commands/lable.md")
-    assert is_broken("how-to/faster.md", "../reference/python/solving.md#handful.sovle")
+    assert is_broken("reference/index.md", "commands/labels.md")
+    assert is_broken("how-to/faster.md", "../reference/python/solving.md#handful.solves")
     texts = {path.relative_to(DOCS).as_posix(): path.read_text("utf-8") for path in DOCS.rglob("*.md")}
     assert [(place, one) for place, text in texts.items() for one in links(text) if is_broken(place, one)] == []
 
