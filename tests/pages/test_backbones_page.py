@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from handful.backbones import list_backbones
 from handful.backbones.catalogue import LEVELS
 from handful.backbones.devices import DEVICES
 from handful.backbones.presets import PRESETS
@@ -23,5 +24,6 @@ def first_column(heading: str) -> set[str]:
 
 def test_tables_name_what_there_is():
     assert first_column("backbone") == set(LEVELS)
+    assert [one.name for one in list_backbones() if "<" not in one.name and f"`{one.name}`" not in TEXT] == []
     assert first_column("preset") == set(PRESETS)
     assert first_column("device") == set(DEVICES) - {"auto", "cpu"}

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -136,6 +137,8 @@ def test_links_point_to_files_and_headings_that_exist(page):
             continue
         path, _, heading = link.partition("#")
         target = (page.parent / path).resolve() if path else page
+        if re.match(r"(python|commands)/|addresses\.md$", os.path.relpath(target, DOCS / "reference")):
+            continue  # made while the site is built: test_reference.py follows these links
         assert target.exists(), f"{page.name} links to {link}"
         assert target.is_relative_to(ROOT), f"{page.name} links out of the repository: {link}"
         assert not heading or heading in anchors(target), f"{page.name} links to {link}: no such heading"

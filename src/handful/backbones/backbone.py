@@ -32,11 +32,31 @@ class Backbone(ABC):
         return self.preprocessing.size
 
     def prepare(self, image: Image) -> np.ndarray:
-        """Return an upright RGB picture as float32 [C, H, W]. Safe to call in threads."""
+        """Return an upright RGB picture as float32 [C, H, W]. Safe to call in threads.
+
+        Parameters
+        ----------
+        image : PIL.Image.Image
+            An upright picture in RGB.
+
+        Returns
+        -------
+        array [C, H, W]
+        """
         return self.preprocessing(image)
 
     def embed(self, batch: np.ndarray) -> np.ndarray:
-        """Return the features, float32 [n, D], of prepared pictures, float32 [n, C, H, W]."""
+        """Return the features, float32 [n, D], of prepared pictures, float32 [n, C, H, W].
+
+        Parameters
+        ----------
+        batch : array [n, C, H, W]
+            Prepared pictures.
+
+        Returns
+        -------
+        array [n, D]
+        """
         batch = np.asarray(batch, np.float32)
         input_shape = (len(self.preprocessing.mean), *self.input_size)
         if batch.ndim != 4 or batch.shape[1:] != input_shape:

@@ -50,7 +50,13 @@ def content_hash(data: bytes) -> str:
 
 
 class FeatureCache:
-    """Features by content hash and backbone fingerprint, in the SQLite file `path` (None: the user's cache)."""
+    """Features by content hash and backbone fingerprint, in an SQLite file.
+
+    Parameters
+    ----------
+    path : path, optional
+        The file; by default the one in the user's cache folder.
+    """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = cache_folder() / FILE if path is None else Path(path)
@@ -60,7 +66,20 @@ class FeatureCache:
         self._lock = threading.RLock()  # some builds of SQLite serve only one thread at a time
 
     def get(self, hashes: Iterable[str], fingerprint: str) -> dict[str, np.ndarray]:
-        """Return the vectors, float32 [D], of the hashes that the cache holds."""
+        """Return the vectors, float32 [D], of the hashes that the cache holds.
+
+        Parameters
+        ----------
+        hashes : iterable of str
+            Content hashes.
+        fingerprint : str
+            That of the backbone.
+
+        Returns
+        -------
+        dict of str to array [D]
+            By content hash.
+        """
         digests = [bytes.fromhex(h) for h in dict.fromkeys(hashes)]
 
         def select(connection: sqlite3.Connection) -> dict[str, np.ndarray]:
@@ -75,12 +94,33 @@ class FeatureCache:
         return self._do(select, {}) if digests else {}
 
     def put(self, vectors: Mapping[str, np.ndarray], fingerprint: str) -> None:
-        """Store vectors by content hash."""
+        """Store features.
+
+        Parameters
+        ----------
+        vectors : mapping of str to array [D]
+            By content hash.
+        fingerprint : str
+            That of the backbone.
+        """
         rows = [(fingerprint, bytes.fromhex(h), np.asarray(v, "<f4").tobytes()) for h, v in vectors.items()]
         self._write("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
 
     def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] | None = None) -> dict[str, str]:
-        """Return the content hashes of the files that have not changed since they were read. No file is read."""
+        """Return the content hashes of files that have not changed since they were read. No file is read.
+
+        Parameters
+        ----------
+        paths : iterable of str
+            The files.
+        status_of : callable, optional
+            Returns the status of a file; by default `os.stat`.
+
+        Returns
+        -------
+        dict of str to str
+            By path.
+        """
         status_of = status_of or os.stat
         current: dict[bytes, tuple[str, list[str]]] = {}  # stored path -> status, and the paths of the call
         for path in paths:
@@ -101,7 +141,13 @@ class FeatureCache:
         return self._do(select, {}) if current else {}
 
     def remember(self, files: Iterable[tuple[str, os.stat_result, str]]) -> None:
-        """Store (path, status after reading, content hash), for `known`."""
+        """Store the content hashes of files, for `known`.
+
+        Parameters
+        ----------
+        files : iterable of tuple
+            (path, status after reading, content hash).
+        """
         settled = time.time_ns() - MIN_AGE_NS
         rows = [
             (_key(path), _status(status), bytes.fromhex(digest))

@@ -44,7 +44,29 @@ TIMM = "timm:"
 
 @dataclass(frozen=True)
 class BackboneInfo:
-    """Facts about a backbone before it is loaded; None where they depend on the model."""
+    """Facts about a backbone before it is loaded; None where they depend on the model.
+
+    Parameters
+    ----------
+    name : str
+        The name that `load_backbone` takes.
+    title : str
+        What it is.
+    dimension : int or None
+        The number of features.
+    input_size : int or None
+        The side of a prepared picture, in pixels.
+    megabytes : float or None
+        The size of the weights.
+    licence : str
+        The licence of the weights.
+    extra : str
+        What to install, as in pip install "handful[images]"; "" for nothing.
+    source : str
+        Where the weights come from.
+    kind : {"pictures", "texts"}
+        What it is for.
+    """
 
     name: str
     title: str

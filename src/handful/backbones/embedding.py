@@ -89,7 +89,22 @@ def embed_pictures(
 
 
 def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
-    """Return a picture as a small JPEG without metadata. No side is longer than `size` pixels."""
+    """Return a picture as a small JPEG without metadata.
+
+    Parameters
+    ----------
+    picture : path or bytes
+        The path of the file, or its content.
+    size : int
+        No side is longer than this, in pixels.
+    opener : callable, optional
+        As in `open_picture`.
+
+    Returns
+    -------
+    bytes
+        The content of a JPEG file.
+    """
     image = open_picture(picture, at_least=2 * size, opener=opener)
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     file = io.BytesIO()

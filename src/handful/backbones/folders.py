@@ -27,7 +27,15 @@ class BadFile(ValueError):
 
 
 class Skipped(NamedTuple):
-    """A skipped file or folder: its `path`, and a `reason` that continues the sentence."""
+    """A skipped file or folder.
+
+    Parameters
+    ----------
+    path : str
+        The file or folder.
+    reason : str
+        Why; it continues the sentence that begins with the path.
+    """
 
     path: str
     reason: str

@@ -30,7 +30,15 @@ WIDTH, HEIGHT = 256, 257  # tags of TIFF
 
 
 class BadPicture(BadFile):
-    """A picture that cannot be used."""
+    """A picture that cannot be used: an error with the attributes `path` and `reason`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    reason : str
+        What is wrong and what to do; it continues the sentence that begins with the path.
+    """
 
 
 # ---- opening
@@ -72,7 +80,20 @@ def open_picture(
 
 
 def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) -> tuple[int, int]:
-    """Return width and height of the upright picture, from its header only; `opener` as in `open_picture`."""
+    """Return width and height of the upright picture. Only the header of the file is read.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    opener : callable, optional
+        As in `open_picture`.
+
+    Returns
+    -------
+    tuple of two int
+        Width and height, in pixels.
+    """
     with _opened(path, opener) as file, _blaming(path, MAX_PIXELS):
         image, turn = despite_metadata(lambda file: _with_orientation(_identify(file, path, MAX_PIXELS)), file)
         # For a TIFF, newer versions of Pillow give the upright size, older ones the size in the file: read the tags.

@@ -25,7 +25,17 @@ class TextBackbone(ABC):
     base: Path | None = None
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the features, float32 [n, D], of n texts."""
+        """Return the features, float32 [n, D], of n texts.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The texts.
+
+        Returns
+        -------
+        array [n, D]
+        """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise TypeError("texts must be a list of strings")
         if not len(texts):
@@ -33,7 +43,17 @@ class TextBackbone(ABC):
         return self._embed(list(texts))
 
     def count_pieces(self, texts: Sequence[str]) -> np.ndarray:
-        """Return into how many pieces each text is cut [n]; 1 where the network reads it whole."""
+        """Return into how many pieces each text is cut [n]; 1 where the network reads it whole.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The texts.
+
+        Returns
+        -------
+        array [n] of int
+        """
         return np.ones(len(texts), int)
 
     @abstractmethod

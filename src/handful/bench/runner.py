@@ -45,7 +45,24 @@ Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int,
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of every cell in percent: arrays [seeds * tasks] by name, tasks in order."""
+    """The figures of every cell, in percent.
+
+    Parameters
+    ----------
+    benchmark : Benchmark
+        What was solved.
+    figures : dict
+        By (column, row): arrays [seeds * tasks] by the name of the figure, tasks in order. `results[column, row]`
+        is the same.
+    seeds : int
+        How many seeds there are.
+    tasks : int
+        How many tasks each seed has.
+    features : str
+        The name of the feature table.
+    base : str or None
+        The name of the base classes.
+    """
 
     benchmark: Benchmark
     figures: dict[tuple[str, str], Figures]  # by column and row

@@ -62,7 +62,17 @@ class Contender:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One contender on one kind of tasks; `column` names the kind, such as "25 + 5"."""
+    """One contender on one kind of tasks.
+
+    Parameters
+    ----------
+    column : str
+        The name of the kind, such as "25 + 5".
+    protocol : Protocol
+        How its tasks are drawn.
+    contender : Contender
+        A method with its parameters, and its name in the table.
+    """
 
     column: str
     protocol: Protocol
@@ -76,7 +86,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A table to fill: each cell is a contender on one kind of task."""
+    """A table to fill: each cell is a contender on one kind of task.
+
+    Parameters
+    ----------
+    name : str
+        What the command line calls it.
+    title : str
+        The title of its tables.
+    cells : tuple of Cell
+        What to solve.
+    figures : tuple of str
+        What is measured of each task.
+    """
 
     name: str
     title: str
@@ -94,7 +116,13 @@ class Benchmark:
         return {cell.row: cell.contender for cell in self.cells}
 
     def row(self, text: str) -> str:
-        """Return the row of this name or method: "EOL", "eol", "knn:k=5"."""
+        """Return the name of a row.
+
+        Parameters
+        ----------
+        text : str
+            A row or a method: "EOL", "eol", "knn:k=5".
+        """
         if text in self.contenders:
             return text
         rows = [row for row, contender in self.contenders.items() if contender.method == text]
@@ -107,8 +135,19 @@ class Benchmark:
 
 
 def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
-    """Return the contenders of "eol, simpleshot+knn, knn:k=5", or of a list. Values are JSON or plain words.
+    """Return the contenders that a text or a list names.
 
+    Parameters
+    ----------
+    methods : str or iterable of str
+        Methods, pairs, and parameters, as in "eol, simpleshot+knn, knn:k=5". Values are JSON or plain words.
+
+    Returns
+    -------
+    list of Contender
+
+    Examples
+    --------
     >>> [(c.row, c.parameters) for c in parse_methods("eol, knn:k=5")]
     [('EOL', {}), ('kNN distance (k=5)', {'k': 5})]
     """

@@ -59,7 +59,13 @@ def blocks(seeds: int, tasks: int) -> list[Block]:
 
 
 class Store:
-    """A folder of blocks."""
+    """A folder with the figures of solved tasks, in blocks. Runs that use the same folder share them.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
@@ -88,15 +94,37 @@ class Store:
             leftover.unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
-        """Return a new name for a temporary file."""
+        """Return a new name for a temporary file.
+
+        Parameters
+        ----------
+        name : str
+            The name of the file that it will become.
+        """
         return scratch(self.folder / name, self.run)
 
     def path(self, key: str, block: Block) -> Path:
-        """Return the file of a block."""
+        """Return the file of a block.
+
+        Parameters
+        ----------
+        key : str
+            The name of the configuration.
+        block : Block
+            Some tasks of a seed.
+        """
         return self.folder / "blocks" / key / f"seed{block.seed}.tasks{block.first}-{block.last - 1}.parquet"
 
     def read(self, key: str, block: Block, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
-        """Return the figures of a block by name, [tasks] each; None if they are missing or incomplete."""
+        """Return the figures of a block by name, [tasks] each; None if they are missing or incomplete.
+
+        Parameters
+        ----------
+        key, block
+            As in `path`.
+        names : tuple of str
+            The figures to read.
+        """
         from pyarrow import ArrowException, parquet
 
         try:
@@ -109,7 +137,17 @@ class Store:
         return figures if whole and (figures.pop("seed") == block.seed).all() else None
 
     def write(self, key: str, about: Mapping[str, Any], block: Block, figures: Mapping[str, np.ndarray]) -> None:
-        """Write the figures of a block's tasks to its file, which appears whole or not at all."""
+        """Write the figures of a block's tasks to its file, which appears whole or not at all.
+
+        Parameters
+        ----------
+        key, block
+            As in `path`.
+        about : mapping
+            The configuration, for people.
+        figures : mapping of str to array [tasks]
+            By name.
+        """
         import pyarrow as pa
         from pyarrow import parquet
 

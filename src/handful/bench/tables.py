@@ -37,9 +37,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of figures. `column` names the kind of tasks; `against` is the row with which all are compared, or None.
+    """Rows of figures.
 
-    `heads` are the headings of a row's name and kind, `titles` those of its figures.
+    Parameters
+    ----------
+    title : str
+        The title.
+    column : str
+        The kind of tasks.
+    rows : list of Row
+        The figures of each method.
+    note : str
+        What the figures are, in a sentence.
+    against : str, optional
+        The row that was subtracted from all others.
+    heads : tuple of two str
+        The headings of a row's name and kind.
+    titles : mapping of str to str
+        The headings of the figures.
     """
 
     title: str
@@ -61,7 +76,15 @@ class Table:
         return best_means
 
     def cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
-        """Yield the cells of each row as text; the best figures are formatted with the pattern `bold`."""
+        """Yield the cells of each row as text.
+
+        Parameters
+        ----------
+        bold : str
+            The pattern of the best figures, such as "**{}**".
+        plus_minus : str
+            What is between mean and half-width.
+        """
         for row in self.rows:
             texts = [row.name, row.kind]
             for name in self.titles:
@@ -74,7 +97,17 @@ class Table:
             yield texts
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
-        """Return one figure of a row as text."""
+        """Return one figure of a row as text.
+
+        Parameters
+        ----------
+        row : Row
+            The row.
+        name : str
+            The figure.
+        plus_minus : str
+            What is between mean and half-width.
+        """
         mean, half = row.means[name], row.half_widths[name]
         number = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
         return number + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
@@ -145,9 +178,22 @@ class Table:
 def table(
     results: Results, column: str | None = None, paper_figures: Mapping[str, Sequence[float | None]] | None = None
 ) -> Table:
-    """Return the figures of one kind of tasks; without `column`, their mean over all kinds.
+    """Return the figures of one kind of tasks, or their mean over all kinds.
 
     The mean over kinds is first taken for each task: task i of a seed has the same classes in all kinds.
+
+    Parameters
+    ----------
+    results : Results
+        The figures.
+    column : str, optional
+        The kind of tasks; by default the mean over all kinds.
+    paper_figures : mapping, optional
+        Figures of the paper by row or method, to be shown beside.
+
+    Returns
+    -------
+    Table
     """
     rows = []
     for row, contender in results.benchmark.contenders.items():
@@ -165,7 +211,21 @@ def table(
 
 
 def differences(results: Results, against: str, column: str | None = None) -> Table:
-    """Return each row minus the row `against`, on the same tasks, with the interval of the paired difference."""
+    """Return each row minus another row on the same tasks, with the interval of the paired difference.
+
+    Parameters
+    ----------
+    results : Results
+        The figures.
+    against : str
+        The row that is subtracted.
+    column : str, optional
+        The kind of tasks; by default the mean over all kinds.
+
+    Returns
+    -------
+    Table
+    """
     contenders, other = results.benchmark.contenders, results.benchmark.row(against)
     rows = []
     for row in contenders:
@@ -189,7 +249,21 @@ def paper() -> dict[str, Any]:
 
 
 def tables(results: Results, against: str | None = None, with_paper: bool = False) -> list[Table]:
-    """Return all tables of a benchmark: the mean over its kinds of tasks (if several), each kind, differences."""
+    """Return all tables of a benchmark: the mean over its kinds of tasks (if several), each kind, differences.
+
+    Parameters
+    ----------
+    results : Results
+        The figures.
+    against : str, optional
+        Also give the differences to this row.
+    with_paper : bool
+        Whether to show the figures of the paper beside.
+
+    Returns
+    -------
+    list of Table
+    """
     columns = results.benchmark.columns
     selected: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
     result_tables = [

@@ -67,6 +67,7 @@ def promote(
     elsewhere they name, and asks before it continues.
 
     Example: handful promote out 2=mushroom 3=leek -o out2
+
     A group that looks like several kinds: handful promote out 1.1=apple 1.2=pear -o out2
     """
     from handful.label import promote_groups

@@ -33,13 +33,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Actors:
-    """An engine for `handful.solve`: the cluster at `address`, or this machine's cores if None.
+    """An engine for `handful.solve`: the pile is held by the machines of a Ray cluster.
 
-    count: the number of actors; by default one for each CPU. hold: bytes of the pile that each actor keeps in memory,
-    so that it does not read its files again for every pass; by default a share of the free memory. Files must be under
-    the same path on every machine. Arrays in memory are sent. ::
+    Files must be under the same path on every machine. Arrays in memory are sent. ::
 
-        handful.solve(support, labels, "pile/", method="eol", engine=handful.cluster.Actors("auto"))
+        streaming = handful.Streaming(engine=handful.cluster.Actors("auto"))
+        handful.solve(support, labels, "pile/", method="eol", streaming=streaming)
+
+    Parameters
+    ----------
+    address : str, optional
+        The address of the cluster; by default this machine's cores.
+    count : int, optional
+        The number of actors; by default one for each CPU.
+    hold : int, optional
+        Bytes of the pile that each actor keeps in memory, so that it does not read its files again for every pass;
+        by default a share of the free memory.
     """
 
     address: str | None = None
@@ -47,7 +56,15 @@ class Actors:
     hold: int | None = None
 
     def open(self, pile: Pile, block_rows: int | None = None) -> ActorCrew:
-        """Return the actors that hold this pile."""
+        """Return the actors that hold this pile.
+
+        Parameters
+        ----------
+        pile : Pile
+            The pile.
+        block_rows : int, optional
+            How many rows are read at a time.
+        """
         return ActorCrew(self, pile, block_rows)
 
 

@@ -119,7 +119,13 @@ class Answers:
         return len(self.outlier_scores)
 
     def at(self: Some, threshold: float) -> Some:
-        """The same answers, decided by another threshold alone."""
+        """The same answers, decided by another threshold alone.
+
+        Parameters
+        ----------
+        threshold : float
+            The outlier score above which an item is unknown.
+        """
         return self._decided(threshold, 0.0)
 
     def at_precision(self: Some, precision: float) -> Some:
@@ -161,7 +167,13 @@ class Answers:
         return other
 
     def take(self, rows: Any) -> Answers:
-        """The answers for some items, calibrated and ranked among all of them."""
+        """The answers for some items, calibrated and ranked among all of them.
+
+        Parameters
+        ----------
+        rows : array of int or bool
+            The places of the items.
+        """
         return Answers(
             self.probabilities[rows], self.outlier_scores[rows], self.classes, self.threshold,
             is_probability=self.is_probability, outlier_share=self.outlier_share,

@@ -61,8 +61,21 @@ HOW = "`handful base FEATURES -o base.safetensors` makes one from features of th
 
 @dataclass(frozen=True, eq=False, repr=False)  # arrays have no single truth: == would raise
 class Base:
-    """The mean feature [D], the learned heads, a sample of base features [M, D], and what it was made of.
+    """What the base classes of a backbone leave behind for tasks of other classes. `handful base` makes one.
 
+    Parameters
+    ----------
+    mean : array [D]
+        The mean feature.
+    heads : dict of dict of arrays
+        Arrays that were learned on tasks drawn from the base classes, by the name of the method.
+    negatives : array [M, D], optional
+        A sample of features of base classes: items that surely belong to no class of a task.
+    about : dict
+        What it was made of, such as {"name": "birds", "classes": 64}.
+
+    Examples
+    --------
     >>> Base(np.zeros(3), about={"name": "birds", "classes": 64})
     <Base birds: 64 classes, 3 features, no heads, no negatives, 524de2664f43f810>
     """
@@ -113,7 +126,15 @@ class Base:
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], about: dict[str, Any]) -> Base:
-        """The base whose `arrays` these are."""
+        """The base that has these arrays.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+            As in the attribute `arrays`: "mean", "negatives", "head/NAME/ARRAY".
+        about : dict
+            What it was made of.
+        """
         heads: dict[str, dict[str, np.ndarray]] = {}
         for name, array in arrays.items():
             if name.startswith("head/"):
@@ -146,12 +167,24 @@ class Base:
         return f"<Base {name}: {classes}{self.dimension} features, {heads}, {count} negatives, {self.mark[:16]}>"
 
     def only(self, *parts: str) -> Base:
-        """With these heads alone; the negatives too if they are named."""
+        """A base with some of the heads only.
+
+        Parameters
+        ----------
+        *parts : str
+            The heads to keep; "negatives" keeps the negatives too.
+        """
         heads = {head: arrays for head, arrays in self.heads.items() if head in parts}
         return replace(self, heads=heads, negatives=self.negatives if NEGATIVES in parts else None)
 
     def part(self, name: str) -> dict[str, np.ndarray]:
-        """The arrays of a head, or the negatives; a ValueError if they are not there."""
+        """The arrays of one part. Raises ValueError if the base does not have it.
+
+        Parameters
+        ----------
+        name : str
+            The name of a head, or "negatives".
+        """
         if name == NEGATIVES and self.negatives is not None:
             return {NEGATIVES: self.negatives}
         if name in self.heads:
@@ -161,7 +194,18 @@ class Base:
         raise ValueError(f"the base {self.about.get('name', '')!r} has no {what}, it has {there}: {HOW}")
 
     def save(self, path: str | Path) -> Path:
-        """Write it; an existing file is replaced whole or not at all."""
+        """Write the base to a file. A file that exists is replaced whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, MODEL.base.safetensors beside MODEL.onnx.
+
+        Returns
+        -------
+        Path
+            The same path.
+        """
         from safetensors.numpy import save
 
         path = Path(path)

@@ -18,12 +18,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from handful.core.checks import UNKNOWN
 
+__all__ = [
+    "MeanAndHalfWidth", "accuracy", "aupr", "auroc", "calibration_error", "decision_figures", "false_unknown",
+    "figures", "label_precision", "mean_and_half_width", "open_set_balanced_accuracy", "oscr", "precision_at_recall",
+    "unknown_f1",
+]  # fmt: skip
+
 Array = NDArray[Any]
 Figure = Any  # a float for one task, [B] for a batch
 
 
 class MeanAndHalfWidth(NamedTuple):
-    """The 95 % interval of the mean is [mean - half_width_95, mean + half_width_95]."""
+    """A mean and its 95 % interval, [mean - half_width_95, mean + half_width_95].
+
+    Parameters
+    ----------
+    mean : float or array
+        The mean.
+    half_width_95 : float or array
+        Half the width of the interval.
+    """
 
     mean: Any
     half_width_95: Any
@@ -35,8 +49,21 @@ class MeanAndHalfWidth(NamedTuple):
 def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
     """Accuracy, AUROC, AUPR and Prec@0.9 of each task, from a single sort of the scores.
 
-    `probabilities` [B, Q, N], `scores` [B, Q], `truth` [B, Q] with -1 for an outlier.
+    Parameters
+    ----------
+    probabilities : array [Q, N] or [B, Q, N]
+        P(class) of each query.
+    scores : array [Q] or [B, Q]
+        Outlier scores: high means unknown.
+    truth : array [Q] or [B, Q] of int
+        The class of each query, -1 for an outlier.
 
+    Returns
+    -------
+    dict of str to float or array [B]
+
+    Examples
+    --------
     >>> results = figures([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0.1, 0.3, 0.7], [0, 0, -1])
     >>> {name: float(value) for name, value in results.items()}
     {'accuracy': 0.5, 'auroc': 1.0, 'aupr': 1.0, 'prec@0.9': 1.0}
@@ -53,10 +80,23 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
 
 
 def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
-    """Share of the inlier queries whose most probable class is the true one; ties go to the first.
+    """Share of the inlier queries whose most probable class is the true one; nan without inliers.
 
-    `probabilities` [B, Q, N], `truth` [B, Q] with -1 for an outlier; nan without inliers.
+    Of equal probabilities the first class counts.
 
+    Parameters
+    ----------
+    probabilities : array [Q, N] or [B, Q, N]
+        P(class) of each query.
+    truth : array [Q] or [B, Q] of int
+        The class of each query, -1 for an outlier.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> accuracy([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, -1])
     0.5
     """
@@ -67,8 +107,21 @@ def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
 def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
     """Chance that an outlier scores above an inlier, ties counting half; nan unless both occur.
 
-    `scores` and boolean `outlier` [B, Q]. As scikit-learn's `roc_auc_score`.
+    As scikit-learn's `roc_auc_score`.
 
+    Parameters
+    ----------
+    scores : array [Q] or [B, Q]
+        Outlier scores: high means unknown.
+    outlier : array [Q] or [B, Q] of bool
+        Whether each query is an outlier.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> auroc([0.1, 0.4, 0.4, 0.8], np.array([False, False, True, True]))
     0.875
     """
@@ -79,9 +132,22 @@ def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 def aupr(scores: ArrayLike, outlier: ArrayLike) -> Figure:
     """Trapezoid area under the precision-recall curve, not average precision; nan without outliers.
 
-    `scores` and boolean `outlier` [B, Q]. As scikit-learn's `auc(recall, precision)` on its
-    `precision_recall_curve`, which starts at recall 0, precision 1; so 1 when all are outliers.
+    As scikit-learn's `auc(recall, precision)` on its `precision_recall_curve`, which starts at recall 0, precision 1;
+    so it is 1 when all are outliers.
 
+    Parameters
+    ----------
+    scores : array [Q] or [B, Q]
+        Outlier scores: high means unknown.
+    outlier : array [Q] or [B, Q] of bool
+        Whether each query is an outlier.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> aupr([0.9, 0.8, 0.3], np.array([False, True, False]))  # from (0, 0) to (1, 1/2)
     0.25
     """
@@ -92,11 +158,25 @@ def aupr(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 def precision_at_recall(scores: ArrayLike, outlier: ArrayLike, recall: float = 0.9) -> Figure:
     """Precision at the smallest recall that is >= `recall`; nan without outliers.
 
-    `scores` and boolean `outlier` [B, Q]. Lowering the threshold over inliers leaves the recall
-    where it is and lets the precision sink. Of such points the first one reached counts, that of
-    the highest threshold and precision: `precision[recall >= 0.9][-1]` in the arrays of
-    scikit-learn's `precision_recall_curve`, which run from high recall to low.
+    Lowering the threshold over inliers leaves the recall where it is and lets the precision sink. Of such points the
+    first one reached counts, that of the highest threshold and precision: `precision[recall >= 0.9][-1]` in the arrays
+    of scikit-learn's `precision_recall_curve`, which run from high recall to low.
 
+    Parameters
+    ----------
+    scores : array [Q] or [B, Q]
+        Outlier scores: high means unknown.
+    outlier : array [Q] or [B, Q] of bool
+        Whether each query is an outlier.
+    recall : float
+        Above 0 and up to 1.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> precision_at_recall([0.9, 0.8, 0.7, 0.1], np.array([True, False, True, False]))
     0.6666666666666666
     """
@@ -110,10 +190,23 @@ def precision_at_recall(scores: ArrayLike, outlier: ArrayLike, recall: float = 0
 
 
 def unknown_f1(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
-    """F1 of the decision "unknown"; both boolean [B, Q].
+    """F1 of the decision "unknown".
 
     Without outliers it is 1 if none was called unknown (nothing was there to find) and 0 otherwise.
 
+    Parameters
+    ----------
+    unknown : array [Q] or [B, Q] of bool
+        Whether each query was called unknown.
+    outlier : array [Q] or [B, Q] of bool
+        Whether each query is an outlier.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> unknown_f1(np.array([True, True, False]), np.array([True, False, False]))
     0.6666666666666666
     """
@@ -124,10 +217,23 @@ def unknown_f1(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
 
 
 def open_set_balanced_accuracy(predicted: ArrayLike, truth: ArrayLike, ways: int) -> Figure:
-    """Mean recall over the N = `ways` classes and the unknown class, of those that occur in `truth`.
+    """Mean recall over the known classes and the unknown class, of those that occur in `truth`.
 
-    `predicted` and `truth` [B, Q], classes 0 .. N-1 and -1 for unknown.
+    Parameters
+    ----------
+    predicted : array [Q] or [B, Q] of int
+        The decided class of each query, -1 for unknown.
+    truth : array [Q] or [B, Q] of int
+        The class of each query, -1 for an outlier.
+    ways : int
+        The number of known classes, N. Their codes are 0 .. N - 1.
 
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> open_set_balanced_accuracy([0, 0, 1, -1], [0, 0, -1, -1], ways=2)
     0.75
     """
@@ -138,8 +244,21 @@ def open_set_balanced_accuracy(predicted: ArrayLike, truth: ArrayLike, ways: int
 
 
 def false_unknown(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
-    """Share of the knowns that were called unknown; both boolean [B, Q]; nan without knowns.
+    """Share of the knowns that were called unknown; nan without knowns.
 
+    Parameters
+    ----------
+    unknown : array [Q] or [B, Q] of bool
+        Whether each query was called unknown.
+    outlier : array [Q] or [B, Q] of bool
+        Whether each query is an outlier.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> false_unknown(np.array([True, True, False]), np.array([True, False, False]))
     0.5
     """
@@ -148,10 +267,23 @@ def false_unknown(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
 
 
 def label_precision(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> Figure:
-    """Share of the items with a label whose label is right; nan where all are called unknown.
+    """Share of the items with a label whose label is right; nan if all are called unknown.
 
-    `probabilities` [B, Q, N], boolean `unknown` [B, Q], `truth` [B, Q] with -1 for an outlier.
+    Parameters
+    ----------
+    probabilities : array [Q, N] or [B, Q, N]
+        P(class) of each query.
+    unknown : array [Q] or [B, Q] of bool
+        Whether each query was called unknown.
+    truth : array [Q] or [B, Q] of int
+        The class of each query, -1 for an outlier.
 
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> label_precision([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], np.array([False, False, True]), [0, -1, 1])
     0.5
     """
@@ -163,9 +295,23 @@ def label_precision(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLi
 def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
     """What was decided: F1 of "unknown", balanced accuracy over the classes and unknown, knowns called unknown.
 
-    `probabilities` [B, Q, N], boolean `unknown` [B, Q], `truth` [B, Q] with -1 for an outlier. Each is defined
-    without outliers too.
+    Each is defined without outliers too.
 
+    Parameters
+    ----------
+    probabilities : array [Q, N] or [B, Q, N]
+        P(class) of each query.
+    unknown : array [Q] or [B, Q] of bool
+        Whether each query was called unknown.
+    truth : array [Q] or [B, Q] of int
+        The class of each query, -1 for an outlier.
+
+    Returns
+    -------
+    dict of str to float or array [B]
+
+    Examples
+    --------
     >>> decision_figures([[0.9, 0.1], [0.4, 0.6]], np.array([False, True]), [0, 0])
     {'unknown_f1': 0.0, 'balanced_accuracy': 0.5, 'false_unknown': 0.5}
     """
@@ -179,13 +325,27 @@ def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayL
 
 
 def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figure:
-    """Area under correct classification rate of knowns against false positive rate of unknowns.
+    """Area under the correct classification rate of knowns against the false positive rate of unknowns.
 
-    `probabilities` [B, Q, N], `scores` [B, Q], `truth` [B, Q] with -1 for an outlier. At threshold
-    t, CCR = share of the knowns with the right argmax and score < t, FPR = share of the unknowns
-    with score < t. Equal scores pass together, trapezoids between (Dhamija et al. 2018). At most
-    the closed-set accuracy; nan unless knowns and unknowns both occur.
+    At threshold t, CCR is the share of the knowns with the right argmax and score < t, and FPR the share of the
+    unknowns with score < t. Equal scores pass together, with trapezoids between them (Dhamija et al. 2018). It is at
+    most the closed-set accuracy, and nan unless knowns and unknowns both occur.
 
+    Parameters
+    ----------
+    probabilities : array [Q, N] or [B, Q, N]
+        P(class) of each query.
+    scores : array [Q] or [B, Q]
+        Outlier scores: high means unknown.
+    truth : array [Q] or [B, Q] of int
+        The class of each query, -1 for an outlier.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> oscr([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0.1, 0.3, 0.7], [0, 0, -1])
     0.5
     """
@@ -199,10 +359,24 @@ def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figur
 def calibration_error(p_unknown: ArrayLike, outlier: ArrayLike, bins: int = 15) -> Figure:
     """Expected calibration error: mean over items of |mean p - share of outliers| of their bin.
 
-    `p_unknown` in [0, 1] and boolean `outlier`, [B, Q]. Equal-width bins closed on the left, the
-    last also on the right. Small tasks fill bins thinly and push the figure up; to pool tasks pass
-    both arrays flattened.
+    Bins have equal width and are closed on the left, the last one also on the right. Small tasks fill bins thinly,
+    which makes the error larger; to pool tasks, pass both arrays flattened.
 
+    Parameters
+    ----------
+    p_unknown : array [Q] or [B, Q]
+        P(unknown) of each query, between 0 and 1.
+    outlier : array [Q] or [B, Q] of bool
+        Whether each query is an outlier.
+    bins : int
+        The number of bins.
+
+    Returns
+    -------
+    float or array [B]
+
+    Examples
+    --------
     >>> calibration_error([0.25, 0.25, 0.25, 0.75], np.array([False, False, True, True]), bins=2)
     0.125
     """
@@ -222,6 +396,19 @@ def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHa
 
     `sd` is the sample standard deviation (divisor n - 1), so a single value has half-width nan.
 
+    Parameters
+    ----------
+    values : array
+        The values, such as a figure of each task.
+    axis : int, optional
+        Along which axis; by default over all values.
+
+    Returns
+    -------
+    MeanAndHalfWidth
+
+    Examples
+    --------
     >>> mean, half_width_95 = mean_and_half_width([0.0, 1.0, 2.0, 3.0, np.nan])
     >>> print(f"{mean} +- {half_width_95:.3f}")
     1.5 +- 1.265

@@ -29,11 +29,24 @@ class LargePile:
 class Task:
     """One few-shot open-set task, or a batch of B tasks of the same shape.
 
-    support: [S, D] or [B, S, D]; labels: [S] or [B, S], ints or strings in any order, shots may
-    be unequal; query: [Q, D] or [B, Q, D]. NumPy arrays, lists, pandas or polars frames, torch tensors
-    (torch in means torch out). Columns of results follow `classes`, sorted. unknown: [U, D] or [B, U, D], examples
-    that belong to none of the classes.
+    Arrays may be NumPy arrays, lists, pandas or polars frames, or torch tensors; from torch tensors come torch tensors.
 
+    Parameters
+    ----------
+    support : array [S, D] or [B, S, D]
+        Features of the examples.
+    labels : array [S] or [B, S]
+        The class of each example: integers or strings, in any order. Classes may have different numbers of
+        examples.
+    query : array [Q, D] or [B, Q, D]
+        Features of the pile.
+    classes : sequence, optional
+        The classes that must be there. A label that is not among them, and a class without an example, are errors.
+    unknown : array [U, D] or [B, U, D], optional
+        Features of examples that belong to none of the classes.
+
+    Examples
+    --------
     >>> task = Task([[0.0, 1.0], [1.0, 0.0]], ["hen", "cat"], [[0.9, 0.2]])
     >>> task.ways, task.classes.tolist(), task.labels.tolist()
     (2, ['cat', 'hen'], [[1, 0]])
@@ -90,14 +103,28 @@ class Task:
 
     @classmethod
     def of_examples(cls, support: Any, labels: Any, unknown: Any = None) -> Task:
-        """A task with no pile: nothing to label, but a method can learn its classes from it."""
+        """A task without a pile: there is nothing to label, but a method can learn its classes from it.
+
+        Parameters
+        ----------
+        support, labels, unknown : array
+            As in `Task`.
+        """
         task = cls(support, labels, support, unknown=unknown)
         task.query = task.query[:, :0]
         return task
 
     @classmethod
     def with_large_pile(cls, support: Any, labels: Any, pile: LargePile, unknown: Any = None) -> Task:
-        """One task whose pile is read block by block; the pile is checked as it is read."""
+        """One task whose pile is read block by block, and checked as it is read.
+
+        Parameters
+        ----------
+        support, labels, unknown : array
+            As in `Task`; of one task.
+        pile : Pile
+            The queries.
+        """
         task = cls.of_examples(support, labels, unknown)
         if is_torch_array(task.support):
             raise TypeError("support is a torch tensor and the pile is not in memory: give NumPy arrays")
@@ -156,7 +183,13 @@ class Task:
 
     @staticmethod
     def stack(tasks: Sequence[Task]) -> Task:
-        """Single tasks of one shape as a batch."""
+        """A batch of single tasks of the same shape.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+            The tasks.
+        """
         xp = array_namespace(tasks[0].support)
         whole = object.__new__(Task)
         whole.single = False

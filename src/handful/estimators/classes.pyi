@@ -272,7 +272,7 @@ class EOLKDO(FewShotClassifier):
 
     EOL and KDO, averaged: one of them seldom fails where the other does.
 
-    It is transductive and made for the open-set setting. New items are scored by the learned prototypes and the densities where they ended. The handful project: none: docs/reference/methods.md has the equations, 2026.
+    It is transductive and made for the open-set setting. New items are scored by the learned prototypes and the densities where they ended. 
 
     Parameters
     ----------
@@ -774,7 +774,7 @@ class KDO(FewShotClassifier):
 
     Prototypes and kernel densities for the known classes, a density of its own for the outliers, and a bias that holds their share.
 
-    It is transductive and made for the open-set setting. New items are scored by the densities where they ended. The handful project: none: docs/reference/methods.md has the equations, 2026.
+    It is transductive and made for the open-set setting. New items are scored by the densities where they ended. 
 
     Parameters
     ----------

@@ -52,19 +52,27 @@ MAX_PILE_SCORES = 10_001  # outlier scores of the pile that are kept to rank new
 class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators of all methods share: `handful.EOL()`, or by name `handful.make_estimator("eol")`.
 
-    Attributes after `fit`, with n the number of items, labelled ones included:
+    The attributes exist after `fit`. n is the number of items, labelled ones included.
 
-    classes_: [N], sorted; transduction_: [n] labels, -1 or "unknown" where unknown, given ones kept;
-    label_distributions_: [n, N] P(class | known); outlier_scores_: [n], high means unknown (labelled items are
-    scored as new ones would be); unknown_: [n] bool; outlier_share_, outlier_share_interval_ (None if it was told),
-    threshold_, n_iter_, n_features_in_; items_: [n, D] as they came, given_: [n] the column of the label given, -1
-    where there is none, -2 for an example of no class, and n_whole_, how large the pile was when all was last done from
-    the start: what `partial_fit` goes by; groups_: the unknown items as groups, computed when they are asked for;
-    base_: the `handful.Base` of a method that needs one. What P(unknown) and the confidence of new items need: shots_,
-    examples per class on average; shift_, the shift of the calibration (None where scores only rank); pile_scores_, the
-    outlier scores of the pile in order, or quantiles of them (None where the score is a probability). min_confidence_:
-    an item whose label is right with a lower probability is called unknown; 0 unless `handful label` was asked for a
-    precision.
+    Attributes
+    ----------
+    answers_ : Answers
+        The answers for the items that the model was fitted to: labels, P(unknown), confidence and more.
+    items_ : array [n, D]
+        The items as they came.
+    given_ : array [n] of int
+        The column of the label that was given; -1 where there is none, -2 for an example of no class.
+    n_whole_ : int
+        How large the pile was when everything was last computed from the start; `partial_fit` uses it.
+    base_ : Base
+        What a method that needs base classes was given.
+    min_confidence_ : float
+        An item whose label is right with a lower probability is called unknown. 0 unless `handful label` was asked for
+        a precision.
+    shots_, shift_, pile_scores_ : float, float, array
+        What P(unknown) and the confidence of new items need: examples per class on average; the shift of the
+        calibration (None where scores only rank); the outlier scores of the pile in order, or quantiles of them (None
+        where the score is a probability).
     """
 
     _method = ""
@@ -79,7 +87,21 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         return get_solver(self._method)
 
     def fit(self, X: Any, y: Any) -> FewShotClassifier:
-        """Learn from labelled items and the unlabelled pile together; with no pile, from the labelled ones alone."""
+        """Learn from labelled items and the unlabelled pile together; without a pile, from the labelled items alone.
+
+        Parameters
+        ----------
+        X : array [n, D]
+            Features of all items, labelled or not.
+        y : array [n]
+            The class of each item. -1 (or None among strings) means that it has no label; -2 (or "unknown" among
+            strings) marks an example that belongs to none of the classes.
+
+        Returns
+        -------
+        FewShotClassifier
+            The estimator itself.
+        """
         X, y, is_no_class = self._check_both(X, y)
         pile = is_unlabelled(y)
         is_example = ~pile & ~is_no_class
@@ -204,6 +226,16 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
 
         P(unknown) is calibrated to the pile that the model was fitted to, and ranks are taken in that pile. A model of
         0.1.0 does not hold what this needs: P(unknown) is then the outlier score itself.
+
+        Parameters
+        ----------
+        X : array [m, D]
+            Features of the new items.
+
+        Returns
+        -------
+        Answers
+            Arrays with one value for each item.
         """
         probabilities, scores = self._score(self._check_new(X))
         return Answers(conditional(probabilities), scores.astype(np.float64), **self.answer_options)
@@ -219,39 +251,113 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of new items, -1 (or "unknown") where unknown."""
+        """Labels of new items, -1 (or "unknown") where unknown.
+
+        Parameters
+        ----------
+        X : array [m, D]
+            Features of the new items.
+
+        Returns
+        -------
+        array [m]
+        """
         return self.answer(X).labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """P(class | known) of new items, [n, N]; whether they are known is for `score_samples` to say."""
+        """P(class | known) of new items, [n, N]; whether they are known is for `score_samples` to say.
+
+        Parameters
+        ----------
+        X : array [m, D]
+            Features of the new items.
+
+        Returns
+        -------
+        array [m, N]
+        """
         return conditional(self._score(self._check_new(X))[0])
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """How well new items fit the known classes: minus the outlier score, as in scikit-learn's detectors."""
+        """How well new items fit the known classes: minus the outlier score, as in scikit-learn's detectors.
+
+        Parameters
+        ----------
+        X : array [m, D]
+            Features of the new items.
+
+        Returns
+        -------
+        array [m]
+        """
         return -self._score(self._check_new(X))[1].astype(np.float64)
 
     def transform(self, X: Any) -> np.ndarray:
-        """New items as a table, [n, N + 1]: p_<class>, P(class | known), for each class, and outlier_score."""
+        """New items as a table, [n, N + 1]: p_<class>, P(class | known), for each class, and outlier_score.
+
+        Parameters
+        ----------
+        X : array [m, D]
+            Features of the new items.
+
+        Returns
+        -------
+        array [m, N + 1]
+        """
         X = self._check_new(X)
         probabilities, scores = self._score(X)
         return np.column_stack([conditional(probabilities), scores]).astype(X.dtype, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns of `transform`."""
+        """The names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : ignored
+            scikit-learn passes it.
+
+        Returns
+        -------
+        array [N + 1] of str
+        """
         check_is_fitted(self)
         return np.asarray([*(f"p_{name}" for name in self.classes_), "outlier_score"], dtype=object)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the items that y labels; one wrongly called unknown is an error."""
+        """Accuracy over the items that have a label in `y`. A known item that is called unknown is an error.
+
+        Parameters
+        ----------
+        X : array [m, D]
+            Features of the items.
+        y : array [m]
+            Their classes; items without a label are left out.
+        sample_weight : array [m], optional
+            The weight of each item.
+
+        Returns
+        -------
+        float
+        """
         y, is_no_class = fit_labels(y)
         labelled = ~is_unlabelled(y) & ~is_no_class
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average((self.predict(X) == y)[labelled], weights=weight))
 
     def save(self, path: str | Path, items: bool = False) -> Path:
-        """Write the fitted model as safetensors; `handful.load` reads it back.
+        """Write the fitted model as safetensors. `handful.load` reads it.
 
-        items: also what it was fitted to, as it came, so that the model read back can grow by `partial_fit`.
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        items : bool
+            Whether to write the items too, so that the model can grow by `partial_fit` after it is read.
+
+        Returns
+        -------
+        Path
+            The same path.
         """
         return save_model(self, path, items)
 

@@ -48,7 +48,7 @@ def describe_estimator(solver: Solver) -> str:
     info = solver.info
     parameters = SHARED_DOC | parameters_of(solver)
     listed = "\n".join(f"{name} : {text}" for name, text in parameters.items())
-    source = f"{info.authors}: {info.paper}, {info.year}." if info.paper else ""
+    source = f"{info.authors}: {info.paper}, {info.year}." if info.paper and not info.paper.startswith("none") else ""
     return (
         f"{info.title}.\n\n{info.summary}\n\nIt is {info.paradigm} and made for the {info.setting} setting. New items "
         f"are scored {info.new_items}. {source}\n\nParameters\n----------\n{listed}\n\n{ATTRIBUTES}\n"

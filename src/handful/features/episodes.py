@@ -86,7 +86,19 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Episodes:
-    """A batch of tasks, the true classes of their queries, and the rows of the feature set that were drawn."""
+    """A batch of tasks with the truth about their queries.
+
+    Parameters
+    ----------
+    task : Task
+        The tasks, B of them.
+    truth : array [B, Q]
+        The class of each query as a column of the task's classes; -1 for an outlier.
+    support_items : array [B, S]
+        The rows of the feature table that became examples.
+    query_items : array [B, Q]
+        The rows that became queries.
+    """
 
     task: Task
     truth: np.ndarray  # [B, Q] columns of the task's classes, -1 for an outlier

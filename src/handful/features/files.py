@@ -121,12 +121,14 @@ def write(table: FeatureTable, path: str | Path) -> Path:
     Parameters
     ----------
     table : FeatureTable
+        The table.
     path : str or Path
         Ends in .parquet, .csv, .npz, .npy or .safetensors, or has no suffix.
 
     Returns
     -------
-    path : Path
+    Path
+        The same path.
 
     Examples
     --------

@@ -45,7 +45,17 @@ def part_numbers(folder: Path) -> list[int]:
 
 
 def is_sharded(path: str | Path) -> bool:
-    """Whether a path is a folder of parts, also one that is not complete yet."""
+    """Whether a path is a folder of parts, also one that is not complete yet.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Returns
+    -------
+    bool
+    """
     path = Path(path)
     return path.is_dir() and ((path / PLAN).is_file() or (path / part_name(0)).is_file() or bool(part_numbers(path)))
 

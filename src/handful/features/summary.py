@@ -19,6 +19,7 @@ def describe(table: FeatureTable) -> dict[str, Any]:
     Parameters
     ----------
     table : FeatureTable
+        The table.
 
     Returns
     -------

@@ -232,11 +232,24 @@ class FeatureTable:
         return self if has_label.all() else self.take(has_label)
 
     def of_split(self, split: str) -> FeatureTable | None:
-        """The items of a split; None if there are none."""
+        """The items of a split; None if there are none.
+
+        Parameters
+        ----------
+        split : str
+            The name of the split.
+        """
         return self.select(split=split) if self.splits is not None and split in self.splits else None
 
     def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureTable:
         """The items of a split (or several) and of some classes, in their order.
+
+        Parameters
+        ----------
+        split : str or iterable of str, optional
+            The splits to keep.
+        classes : class or sequence, optional
+            The classes to keep.
 
         Examples
         --------
@@ -264,7 +277,13 @@ class FeatureTable:
         return self.take(keep)
 
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
-        """Some rows, by their numbers or by a mask [n]. `skipped` and `source` do not change."""
+        """Some rows. `skipped` and `source` do not change.
+
+        Parameters
+        ----------
+        rows : array of int or bool
+            Their numbers, or a mask [n].
+        """
         places = np.asarray(rows, bool if np.asarray(rows).dtype == bool else np.int64)
         places = np.flatnonzero(places) if places.dtype == bool else places
         labels = None if self.labels is None else self.labels[places]
@@ -283,7 +302,13 @@ class FeatureTable:
         return self._unchecked(picked)
 
     def reorder(self, order: Sequence[int]) -> FeatureTable:
-        """The table with its features in another order."""
+        """The table with its features in another order.
+
+        Parameters
+        ----------
+        order : sequence of int
+            The column of each feature.
+        """
         return self._unchecked(
             {
                 "features": np.ascontiguousarray(self.features[:, order]),
@@ -293,11 +318,25 @@ class FeatureTable:
         )
 
     def with_name(self, name: str, source: Mapping[str, Any]) -> FeatureTable:
-        """The table under another name, from another source."""
+        """The table under another name, from another source.
+
+        Parameters
+        ----------
+        name : str
+            The new name.
+        source : mapping
+            Where it comes from.
+        """
         return self._unchecked({"name": name, "source": dict(source)})
 
     def replace(self, **changes: Any) -> FeatureTable:
-        """A copy with some attributes changed, which are checked."""
+        """A copy with some attributes changed. They are checked.
+
+        Parameters
+        ----------
+        **changes
+            The attributes.
+        """
         return replace(self, **changes)
 
     def _named(self, places: NDArray) -> NDArray | None:
@@ -325,6 +364,15 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
 
     What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept
     if all tables have them.
+
+    Parameters
+    ----------
+    tables : sequence of FeatureTable
+        Tables with the same number of features.
+
+    Returns
+    -------
+    FeatureTable
     """
     first = tables[0]
 

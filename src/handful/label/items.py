@@ -40,7 +40,28 @@ def read_examples(
     cache: Any = True,
     embedder: Embedder | None = None,
 ) -> FeatureTable:
-    """Read examples: pictures in one folder for each class, `folder/<class>/...`; `unknown` holds those of no class."""
+    """Read examples: pictures in one folder for each class, `folder/<class>/...`.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder. Its folder `unknown` holds examples of no class.
+    backbone : Backbone
+        What embeds the pictures.
+    progress : callable
+        Called with what is done, how many are done, and of how many.
+    strict : bool
+        Whether a file that cannot be read is an error.
+    cache : bool or FeatureCache
+        Whether, or where, features are kept.
+    embedder : callable, optional
+        Embeds the pictures in place of this process.
+
+    Returns
+    -------
+    FeatureTable
+        The examples with their labels.
+    """
     from handful.backbones import find_pictures
     from handful.backbones.folders import LITTER
 
@@ -120,9 +141,33 @@ def read_pile(
     embedder: Embedder | None = None,
     what: str = "pile",
 ) -> FeatureTable:
-    """Read all pictures below a folder, except examples (`without`) and pictures in folders of results.
+    """Read all pictures below a folder as a pile.
 
-    what: the name of the progress bar.
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    backbone : Backbone
+        What embeds the pictures.
+    progress : callable
+        Called with what is done, how many are done, and of how many.
+    without : sequence of Path
+        Files that are left out, such as examples.
+    results : sequence of Path
+        Folders of results, whose pictures are left out.
+    strict : bool
+        Whether a file that cannot be read is an error.
+    cache : bool or FeatureCache
+        Whether, or where, features are kept.
+    embedder : callable, optional
+        Embeds the pictures in place of this process.
+    what : str
+        The name of the progress bar.
+
+    Returns
+    -------
+    FeatureTable
+        The pile.
     """
     from handful.backbones import find_pictures
 
@@ -148,7 +193,19 @@ def read_table(
 ) -> tuple[FeatureTable, FeatureTable]:
     """Read examples and pile from a table of features: rows with a label, and rows without.
 
-    With a second table, the first holds the examples, and all rows of the second are the pile.
+    Parameters
+    ----------
+    path : Path
+        The table.
+    more : Path, optional
+        A second table. Then the first one has the examples, and all rows of the second one are the pile.
+    options : mapping, optional
+        Options of `features.read`.
+
+    Returns
+    -------
+    tuple of two FeatureTable
+        The examples and the pile.
     """
     examples, rest = read_labelled(path, options)
     if more is None:

@@ -103,7 +103,13 @@ class Labelled(Answers):
         return self.find_groups(self.group_detail)
 
     def find_groups(self, detail: float = 0.0) -> Groups:
-        """The same, coarser (detail down to -2) or finer (up to 2)."""
+        """The unknown items as groups that look alike, coarser or finer.
+
+        Parameters
+        ----------
+        detail : float
+            From -2, few and coarse groups, to 2, many and fine ones.
+        """
         if self.examples is None:
             return Groups()
         unknown = self.likely_unknown.copy()  # a label that is too unsure is of a known class all the same
@@ -115,7 +121,13 @@ class Labelled(Answers):
         return groups if self.pile.texts is None else with_words(groups, self.pile.texts)
 
     def ask(self, count: int) -> np.ndarray:
-        """The items that are most worth an answer from a person, by their rows, the best first."""
+        """The items that are most worth an answer from a person, by their rows, the best first.
+
+        Parameters
+        ----------
+        count : int
+            How many items at most.
+        """
         groups, exclude = [group.items for group in self.groups], [*self.pile_labels, *self.without_text]
         return worth_asking(self.pile.features, belief(self), count, groups=groups, exclude=exclude)
 

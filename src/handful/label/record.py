@@ -109,10 +109,47 @@ RECORD_RULES = Fields(
 
 @dataclass(frozen=True)
 class Job:
-    """What to label and how.
+    """What to label, and how.
 
-    decision: options of `label_items`. promoted: items of the pile that are examples, by class, "unknown" for examples
-    of no class: of groups that became classes, and of corrections.
+    Parameters
+    ----------
+    examples : Path
+        The folder of examples, or the table.
+    pile : Path, optional
+        The folder or table of the pile.
+    decision : mapping
+        Options of `label_items`.
+    backbone : str
+        The name of the backbone; "" is the default one.
+    backbone_options : mapping
+        Options of `load_backbone`.
+    strict : bool
+        Whether a file that cannot be read is an error.
+    cache : bool
+        Whether features are kept in the cache.
+    formats : sequence of str
+        Files to write for other tools: "label-studio", "fiftyone", "coco".
+    sort : str, optional
+        "copy", "link" or "move": how files are sorted into folders.
+    results : sequence of Path
+        Folders of results. Files in them are not labelled.
+    promoted : mapping of str to sequence of Mark
+        Items of the pile that are examples, by class: of groups that became classes, and of corrections. "unknown"
+        has the examples of no class.
+    engine : {"local", "ray"}
+        Where pictures are embedded.
+    base : Path, optional
+        The base file that the user named.
+    table : mapping
+        Options of `features.read`, for tables.
+    is_share_kept : bool
+        Whether the share of unknowns is that of earlier results, less promoted groups.
+    unknown : Path, optional
+        Examples of no class: a folder of pictures, or a table.
+    text : str, optional
+        The column of texts that the user named.
+    class_names : bool
+        Whether the name of a class is one more example of it.
     """
 
     examples: Path
@@ -142,7 +179,15 @@ class Job:
     def read(
         self, progress: Progress, embedder: Embedder | None = None
     ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
-        """Read the examples and the pile, and by row the class of items of the pile that are examples too."""
+        """Read the examples and the pile, and by row the class of items of the pile that are examples too.
+
+        Parameters
+        ----------
+        progress : callable
+            Called with what is done, how many are done, and of how many.
+        embedder : callable, optional
+            Embeds the pictures in place of this process.
+        """
         if self.kind == "texts":
             examples, pile = self._read_texts(progress)
         elif self.kind == "embeddings":
@@ -177,7 +222,13 @@ class Job:
         return examples, pile.replace(source=source, base=self.base or net.base)
 
     def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
-        """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone."""
+        """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone.
+
+        Parameters
+        ----------
+        pile : FeatureTable
+            The pile.
+        """
         if not self.promoted:
             return {}
         places: dict[Mark, list[int]] = {}

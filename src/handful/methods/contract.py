@@ -194,18 +194,51 @@ class Method:
         return "unknown" in inspect.signature(self.solve).parameters
 
     def axes(self, names: Iterable[str]) -> Mapping[str, str]:
-        """The axes of its state arrays, where these names are in the state; none if the method declares none."""
+        """The axes of its state arrays, where these names are in the state; none if the method declares none.
+
+        Parameters
+        ----------
+        names : iterable of str
+            The arrays of the state.
+        """
         has_margin = bool(self.info.state) and any(name in margin.STATE for name in names)
         return {**self.info.state, **margin.STATE} if has_margin else self.info.state
 
     def with_base(self, parameters: Mapping[str, Any], state: Mapping[str, Array], like: Array) -> Mapping[str, Any]:
-        """The parameters with `base` replaced by the arrays of it that the method takes, of the type of `like`."""
+        """The parameters with `base` replaced by the arrays of it that the method takes, of the type of `like`.
+
+        Parameters
+        ----------
+        parameters : mapping
+            Parameters of the method.
+        state : mapping of str to array
+            The state of a solution.
+        like : array
+            An array of the type that is needed.
+        """
         if self.info.base_part is None:
             return parameters
         return {**parameters, "base": BaseArrays(parameters["base"], self.info.base_part, state, like)}
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
-        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
+        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state.
+
+        Parameters
+        ----------
+        state : mapping of str to array
+            The state of a solution.
+        items : array [B, n, D]
+            Features of new items.
+        dtype : {"float32", "float64"}
+            What to compute in.
+        parameters : mapping
+            Parameters of the method.
+
+        Returns
+        -------
+        tuple of two arrays
+            Probabilities [B, n, N] and outlier scores [B, n].
+        """
         items = as_dtype(replay(state, items), dtype)
         parameters = self.with_base(parameters, state, items)
         if self.score_new is not None:

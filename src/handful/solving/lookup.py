@@ -40,6 +40,16 @@ def list_methods() -> list[str]:
 def describe(name: str) -> Info:
     """What is known about a method: title, authors, paper, paradigm, preparation and more.
 
+    Parameters
+    ----------
+    name : str
+        The name of a method, or of a pair.
+
+    Returns
+    -------
+    Info
+        The facts.
+
     Examples
     --------
     >>> describe("eol").year

@@ -31,13 +31,15 @@ class Result(Answers):
     """The answers for the queries of one task, arrays [Q, ...], or of a batch of tasks, arrays [B, Q, ...].
 
     What each number means is said once, in `handful.core.answers`: `labels`, `closest`, `unknown`, `p_unknown`,
-    `confidence`, `class_probabilities`, `expected_precision`. High `outlier_scores` mean more likely unknown.
+    `confidence`, `class_probabilities`, `expected_precision`.
     `result.at_precision(0.9)` keeps only as many labels as nine in ten should be right of.
 
     Attributes
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         One number for each known class, as the method defines them (EOL: P(class and known)).
+    outlier_scores : array [Q] or [B, Q]
+        High means more likely unknown.
     classes : array [N] or [B, N]
         The names of the columns of `probabilities`.
     threshold : float or array [B]

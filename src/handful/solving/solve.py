@@ -138,7 +138,21 @@ def solve_task(
     streaming: Streaming | None = None,
     **parameters: Any,
 ) -> Result:
-    """As `solve`, for a `Task` that was made before.
+    """As `handful.solve`, for a `Task` that was made before.
+
+    Parameters
+    ----------
+    task : Task
+        The task, or the batch of tasks.
+    method, outlier_share, base_mean, preparation, dtype, threshold, threads, streaming
+        As in `handful.solve`.
+    **parameters
+        Parameters of the method.
+
+    Returns
+    -------
+    Result
+        The answers.
 
     Examples
     --------

@@ -155,11 +155,18 @@ class InParquet:
 
 
 class Pile(LargePile):
-    """The queries of one task, in pieces: for `solve`, in the place of an array [Q, D].
+    """The queries of one task in pieces, for `handful.solve` in place of an array [Q, D].
 
-    source: arrays [n, D], memory-mapped ones, paths of .npy and .parquet files, folders of such (in the order of
-    their names) or patterns as "pile/part-*.parquet"; one of these or a list. `column` is the Parquet column.
+    Parameters
+    ----------
+    source : array [n, D], path, or list of these
+        Arrays, also memory-mapped ones; paths of .npy and .parquet files; folders of such files, which are read in
+        the order of their names; or patterns such as "pile/part-*.parquet".
+    column : str
+        The column of features in Parquet files.
 
+    Examples
+    --------
     >>> pile = Pile([np.zeros((3, 2)), np.ones((1, 2))])
     >>> pile
     <Pile: 4 rows of 2 features in 2 pieces>
@@ -214,7 +221,13 @@ class Pile(LargePile):
         return max(1, SPAN // (self.dimension * self.dtype.itemsize))
 
     def spans(self, rows: int | None = None) -> list[Span]:
-        """All rows, in parts of about so many that can be read side by side."""
+        """Divide all rows into parts that can be read side by side.
+
+        Parameters
+        ----------
+        rows : int, optional
+            About how many rows a part has.
+        """
         rows = rows or self.usual_span
         found, at = [], 0
         for number, piece in enumerate(self.pieces):
@@ -226,7 +239,15 @@ class Pile(LargePile):
         return found
 
     def blocks(self, span: Span, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """A span as blocks of rows, float32 or float64, each with the place of its first row in the pile."""
+        """Read a span as blocks, float32 or float64, each with the place of its first row in the pile.
+
+        Parameters
+        ----------
+        span : Span
+            One of `spans()`.
+        rows : int, optional
+            How many rows a block has at most.
+        """
         rows = rows or max(1, BLOCK // (self.dimension * self.dtype.itemsize))
         at = span.at
         for block in self.pieces[span.piece].blocks(span.start, span.stop, rows):
@@ -239,7 +260,15 @@ class Pile(LargePile):
         return sum(p.rows * p.dimension * p.dtype.itemsize for p in self.pieces if isinstance(p, InParquet))
 
     def decoded(self, folder: Path, threads: int) -> Pile:
-        """The same with Parquet pieces written to .npy files, which are read many times as fast, in the folder."""
+        """The same pile with its Parquet pieces written to .npy files, which are read many times as fast.
+
+        Parameters
+        ----------
+        folder : Path
+            Where the files are written.
+        threads : int
+            How many pieces are written at a time.
+        """
         with ThreadPoolExecutor(threads) as pool:
             pieces = pool.map(partial(_decoded, folder), range(len(self.pieces)), self.pieces)
             plain: Pile = object.__new__(Pile)
@@ -247,7 +276,17 @@ class Pile(LargePile):
         return plain
 
     def take(self, rows: Any) -> np.ndarray:
-        """Some rows, by their places in ascending order."""
+        """Read some rows into memory.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            Their places in the pile, ascending.
+
+        Returns
+        -------
+        array [n, D]
+        """
         rows = np.asarray(rows, np.int64)
         parts = [taken for span in self.spans() if len(taken := taken_of(self.blocks(span), rows))]
         return np.concatenate(parts) if parts else np.empty((0, self.dimension), _floating(self.dtype))

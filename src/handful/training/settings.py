@@ -58,6 +58,22 @@ class Settings:
 
     Parameters
     ----------
+    network : str
+        The network: "resnet12" or another one of `handful.backbones.networks`.
+    epochs : int
+        How often each picture is seen.
+    batch : int
+        Pictures in a batch.
+    learning_rate : float
+        The highest learning rate. It rises linearly first, and then falls to 0 along a cosine.
+    weight_decay : float
+        The weight decay.
+    label_smoothing : float
+        The part of each label that is spread over all classes.
+    augment : {"pictures", "drawings", "none"}
+        How pictures are changed at random: cropped, mirrored and coloured; moved and turned a little; not at all.
+    seed : int
+        The seed of everything that is random.
     options : mapping
         Options of the network, such as {"widths": [16, 32, 64, 128]}.
     drop : float

@@ -15,7 +15,24 @@ SPLITS = ("base", "val", "novel")
 
 @dataclass(frozen=True, eq=False)
 class PictureSet:
-    """Pictures of one size. Networks learn from base classes; novel classes occur only in tasks."""
+    """Pictures of one size. Networks learn from base classes; novel classes occur only in tasks.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    pixels : array [n, H, W, C] of uint8
+        The pictures, with 1 or 3 channels; perhaps memory-mapped.
+    labels : array [n] of str
+        The names of their classes.
+    splits : array [n] of str
+        "base", "val" or "novel".
+    skipped : sequence of Skipped
+        Files that could not be read.
+    interpolation, crop : str, float or None
+        How the pictures were resized, as in `Preprocessing`. A network that learns from them needs other pictures
+        prepared in the same way.
+    """
 
     name: str
     pixels: np.ndarray  # uint8 [n, H, W, C], C = 1 or 3; perhaps memory-mapped
@@ -60,7 +77,13 @@ class PictureSet:
         return [str(name) for name in np.unique(self.labels)]
 
     def select(self, split: str) -> PictureSet:
-        """Return the pictures of one split, without a copy if their rows are together."""
+        """Return the pictures of one split, without a copy if their rows are together.
+
+        Parameters
+        ----------
+        split : str
+            The split.
+        """
         rows = np.flatnonzero(self.splits == split)
         if not len(rows):
             available = [name for name in SPLITS if name in self.splits]
@@ -70,7 +93,13 @@ class PictureSet:
         return self._part(part)
 
     def take(self, rows: np.ndarray) -> PictureSet:
-        """Return the pictures of these rows, in this order."""
+        """Return the pictures of these rows, in this order.
+
+        Parameters
+        ----------
+        rows : array of int
+            Their places.
+        """
         return self._part(rows)
 
     def _part(self, rows: slice | np.ndarray) -> PictureSet:

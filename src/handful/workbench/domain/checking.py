@@ -17,7 +17,13 @@ class Checking(Edits):
     """The part of a `Project` that checks a run."""
 
     def check(self, count: int = FIRST_SAMPLE) -> dict[str, Any]:
-        """The body of GET /check: the first `count` items that a person should look at, and the answers so far."""
+        """The body of GET /check: the first `count` items that a person should look at, and the answers so far.
+
+        Parameters
+        ----------
+        count : int
+            How many items.
+        """
         self.last_run()
         state = self.state
         assert state.checks is not None
@@ -28,7 +34,17 @@ class Checking(Edits):
         return {"run": state.checks.run.id, "order": order, "answers": answers, "usable": usable}
 
     def answer(self, run: int, item: int, answer: int | str | None) -> None:
-        """Store what a person says of an item: a class, UNKNOWN, "right", "wrong", or None to remove the answer."""
+        """Store what a person says of an item.
+
+        Parameters
+        ----------
+        run : int
+            The number of the run that is checked.
+        item : int
+            The item.
+        answer : int, str or None
+            A class, 0 for unknown, "right", "wrong", or None to remove the answer.
+        """
         with self._lock:
             state, shown = self._state, self.last_run()
             if run != shown.id:

@@ -41,7 +41,20 @@ class Edits(Undoable):
         self._promotions: list[Promotion] = []
 
     def label(self, items: Sequence[int], code: int | None) -> int:
-        """Give items a class, `UNKNOWN`, or no label; return how many have changed."""
+        """Give items a class, `UNKNOWN`, or no label.
+
+        Parameters
+        ----------
+        items : sequence of int
+            The items.
+        code : int or None
+            The number of the class; 0 is unknown, None no label.
+
+        Returns
+        -------
+        int
+            How many items have changed.
+        """
         with self._lock:
             state = self._state
             if code not in (None, UNKNOWN, *state.classes):
@@ -51,7 +64,18 @@ class Edits(Undoable):
             return self._relabel([(row_of(state, item), code) for item in dict.fromkeys(items)], text)
 
     def accept(self, items: Sequence[int]) -> int:
-        """The decisions of the run on these items become labels; return how many."""
+        """Make the decisions of the run on these items labels.
+
+        Parameters
+        ----------
+        items : sequence of int
+            The items.
+
+        Returns
+        -------
+        int
+            How many items have changed.
+        """
         with self._lock:
             state = self._state
             rows = [row_of(state, item) for item in dict.fromkeys(items)]
@@ -65,7 +89,18 @@ class Edits(Undoable):
         return len(steps)
 
     def add_class(self, name: str) -> int:
-        """Add a class; return its number."""
+        """Add a class.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        int
+            Its number.
+        """
         with self._lock:
             name = self._check_name(name)
             change = self._do(lambda tx: Change(f"class {name} added", (), ((next_class(tx), None, self._new(name)),)))
@@ -74,7 +109,19 @@ class Edits(Undoable):
     def change_class(
         self, number: int, name: str | None = None, key: int | None = None, *, keyed: bool = False
     ) -> None:
-        """Rename a class. With `keyed`, change its key or remove it; the class that had the key loses it."""
+        """Rename a class. With `keyed`, change its key or remove it; the class that had the key loses it.
+
+        Parameters
+        ----------
+        number : int
+            The class.
+        name : str, optional
+            The new name.
+        key : int, optional
+            The new key, 1 to 9; None removes it.
+        keyed : bool
+            Whether `key` counts.
+        """
         with self._lock:
             old = self._class(number)
             new = (self._check_name(name, number) if name is not None else old[0], key if keyed else old[1])
@@ -86,7 +133,18 @@ class Edits(Undoable):
             self._do(lambda tx: Change(text, (), tuple(steps)))
 
     def delete_class(self, number: int) -> int:
-        """Delete a class and its labels; return how many labels."""
+        """Delete a class and its labels.
+
+        Parameters
+        ----------
+        number : int
+            The class.
+
+        Returns
+        -------
+        int
+            How many labels were deleted.
+        """
         with self._lock:
             old = self._class(number)
 
@@ -98,9 +156,25 @@ class Edits(Undoable):
             return len(self._do(make).labels)
 
     def promote(self, group: int, name: str | None = None, examples: int | None = None, into: int | None = None) -> int:
-        """Make a class of a group of unknowns, or add it to the class `into`; return the number of the class.
+        """Make a class of a group of unknowns, or add the group to a class.
 
         Items that stand for all of the group become examples.
+
+        Parameters
+        ----------
+        group : int
+            The number of the group.
+        name : str, optional
+            The name of a new class.
+        examples : int, optional
+            How many items become examples; by default as many as the size of the group needs.
+        into : int, optional
+            The class that the group is added to, in place of a new one.
+
+        Returns
+        -------
+        int
+            The number of the class.
         """
         from handful.solving.groups import example_count
 
@@ -135,15 +209,33 @@ class Edits(Undoable):
             return number
 
     def split_group(self, number: int) -> None:
-        """Split a group of the last run into the kinds that it looks like. `join_groups` joins them again."""
+        """Split a group of the last run into the kinds that it looks like. `join_groups` joins them again.
+
+        Parameters
+        ----------
+        number : int
+            The group.
+        """
         self._regroup(lambda state: groups.split(self.last_run().facts, number))
 
     def join_groups(self, number: int, other: int) -> None:
-        """Join two groups of the last run. `split_group` splits them again."""
+        """Join two groups of the last run. `split_group` splits them again.
+
+        Parameters
+        ----------
+        number, other : int
+            The groups.
+        """
         self._regroup(lambda state: groups.join(self.last_run().facts, number, other))
 
     def find_groups(self, detail: float) -> None:
-        """Find the groups of unknowns anew, coarser (-2) or finer (2). The next runs have this detail too."""
+        """Find the groups of unknowns anew, coarser (-2) or finer (2). The next runs have this detail too.
+
+        Parameters
+        ----------
+        detail : float
+            From -2 to 2.
+        """
         self._regroup(lambda state: groups.find_anew(state, detail), detail=detail)
 
     def _regroup(self, find: Callable[[State], GroupFacts], **facts: Any) -> None:
@@ -157,7 +249,13 @@ class Edits(Undoable):
             self._publish()
 
     def set_threshold(self, threshold: float) -> None:
-        """Change the threshold of the last run."""
+        """Change the threshold of the last run.
+
+        Parameters
+        ----------
+        threshold : float
+            The outlier score above which an item is unknown.
+        """
         with self._lock:
             run = self.last_run()
             if threshold != run.threshold:

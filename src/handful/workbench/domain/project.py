@@ -33,12 +33,47 @@ STEPS = ("labelling the pile", "grouping the unknowns", "drawing the map", "stor
 
 
 def default_folder(opened: Path) -> Path:
-    """The folder in which the project of a folder or table is stored."""
+    """The folder in which the project of a folder or table is stored.
+
+    Parameters
+    ----------
+    opened : Path
+        The folder or table.
+
+    Returns
+    -------
+    Path
+    """
     return opened.parent / f"{opened.stem}.workbench" if opened.is_file() else opened / FOLDER
 
 
 class Project(Checking):
-    """An opened folder of pictures or texts, or table of texts or embeddings, with its classes, labels and runs."""
+    """An opened folder of pictures or texts, or table of texts or embeddings, with its classes, labels and runs.
+
+    Items are given by their numbers, which stay the same when the project is opened again.
+
+    Parameters
+    ----------
+    opened : Path
+        The folder of pictures or of .txt files, or the table of texts or of embeddings.
+    folder : Path, optional
+        Where the work is kept; by default `default_folder`.
+    backbone : str, optional
+        The backbone; by default the one that was used before.
+    agree : callable
+        Called before a model is loaded that only the project names.
+    max_upload : int
+        The bytes that may be uploaded in total.
+    examples : Path, optional
+        A folder with a folder of pictures or texts for each class, also `unknown`. They are items that have a
+        label.
+    given : mapping of str to str, optional
+        Classes of items of the pile, by name, for a project that has no labels yet.
+    without : sequence of Path
+        Folders whose files are left out.
+    text, label : str, optional
+        The columns of texts and of labels in a table of texts; by default those of before, or they are found.
+    """
 
     def __init__(
         self,
@@ -54,30 +89,6 @@ class Project(Checking):
         text: str | None = None,
         label: str | None = None,
     ) -> None:
-        """Open a folder or table.
-
-        Parameters
-        ----------
-        opened : Path
-            The folder of pictures or of .txt files, or the table of texts or of embeddings.
-        folder : Path, optional
-            Where the work is kept; by default `default_folder`.
-        backbone : str, optional
-            The backbone; by default the one that was used before.
-        agree : callable
-            Called before a model is loaded that only the project names.
-        max_upload : int
-            The bytes that may be uploaded in total.
-        examples : Path, optional
-            A folder with a folder of pictures or texts for each class, also `unknown`. They are items that have a
-            label.
-        given : mapping of str to str, optional
-            Classes of items of the pile, by name, for a project that has no labels yet.
-        without : sequence of Path
-            Folders whose files are left out.
-        text, label : str, optional
-            The columns of texts and of labels in a table of texts; by default those of before, or they are found.
-        """
         from handful.backbones.catalogue import concrete_name
 
         opened = Path(opened)
@@ -127,7 +138,20 @@ class Project(Checking):
     # ---- jobs
 
     def run(self, method: str = "auto", outlier_share: float | str = "auto") -> Job:
-        """Start a job that embeds the remaining items and labels all those without a label."""
+        """Start a job that embeds the remaining items and labels all those without a label.
+
+        Parameters
+        ----------
+        method : str
+            The method.
+        outlier_share : float or "auto"
+            The share of unknowns.
+
+        Returns
+        -------
+        Job
+            The job, which runs in the background.
+        """
         from handful.label.decision import check_decision
 
         check_decision(method, outlier_share)
@@ -165,14 +189,30 @@ class Project(Checking):
         embed_missing(self, job)
 
     def room(self, dimension: int) -> None:
-        """Make room for features of this dimension."""
+        """Make room for features of this dimension.
+
+        Parameters
+        ----------
+        dimension : int
+            The number of features.
+        """
         with self._lock:
             if self._state.pile.features.shape[1] != dimension:
                 self._state = replace(self._state, pile=self._state.pile.with_room(dimension))
                 self._publish()
 
     def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
-        """Keep the features of items that were embedded."""
+        """Keep the features of items that were embedded.
+
+        Parameters
+        ----------
+        items : sequence of int
+            The items.
+        features : array [n, D]
+            Their features.
+        hashes : sequence of str
+            The hashes of their content.
+        """
         with self._lock:
             pile = self._state.pile
             rows = [pile.row[item] for item in items]
@@ -181,7 +221,13 @@ class Project(Checking):
                 pile.hashes[row] = mark
 
     def skip(self, reasons: dict[int, str]) -> None:
-        """Leave out files that cannot be read. They are tried again when the project is opened again."""
+        """Leave out files that cannot be read. They are tried again when the project is opened again.
+
+        Parameters
+        ----------
+        reasons : dict of int to str
+            By item.
+        """
         if not reasons:
             return
         with self._lock:
@@ -193,7 +239,13 @@ class Project(Checking):
             self._publish()
 
     def add_uploads(self, names: Sequence[str]) -> None:
-        """Add files that are in the folder of uploads now."""
+        """Add files that are in the folder of uploads now.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the files.
+        """
         with self._lock:
             with self.store.write() as tx:
                 add_items(tx, UPLOADS, names)
@@ -216,7 +268,13 @@ class Project(Checking):
         return () if self.table is None else self.table.notes
 
     def columns_of(self, row: int) -> dict[str, str]:
-        """The other columns of an item that is a row of a table of texts."""
+        """The other columns of an item that is a row of a table of texts.
+
+        Parameters
+        ----------
+        row : int
+            The place of the item in the pile.
+        """
         pile = self.state.pile
         if self.table is None or pile.origins[row] != PILE:
             return {}

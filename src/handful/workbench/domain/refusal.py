@@ -9,7 +9,15 @@ SERVER_STOPPED = "the server was stopped before the request was done: start it a
 
 
 class Refusal(ValueError):
-    """One sentence that says what to do, and the HTTP status that goes with it."""
+    """The error of a request that is refused.
+
+    Parameters
+    ----------
+    sentence : str
+        What to do.
+    status : int
+        The HTTP status.
+    """
 
     def __init__(self, sentence: str, status: int = 400) -> None:
         super().__init__(sentence)

@@ -40,7 +40,18 @@ class Undoable:
         return self._stored_state
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function, from any thread, after each change; return a function that ends this."""
+        """Call a function, from any thread, after each change.
+
+        Parameters
+        ----------
+        listener : callable
+            The function.
+
+        Returns
+        -------
+        callable
+            A function that ends this.
+        """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -53,6 +64,11 @@ class Undoable:
         """Make several changes in one transaction, because writing to the disk is slow; return results or errors.
 
         A change that fails changes nothing, and the others are stored. If the disk fails, none is stored.
+
+        Parameters
+        ----------
+        works : sequence of callable
+            The changes.
         """
         with self._lock:
             before, results = self._state, list[tuple[Any, Exception | None]]()
@@ -124,7 +140,13 @@ class Undoable:
             raise Refusal(f"run {number} is damaged, {error}: this step stays as it is", 409) from None
 
     def stored_run(self, number: int) -> Run:
-        """A run that undo, redo or a comparison leads to; Refusal if it is not stored."""
+        """A run that undo, redo or a comparison leads to; Refusal if it is not stored.
+
+        Parameters
+        ----------
+        number : int
+            The run.
+        """
         with self._lock:
             shown = self._state.run
             if shown is not None and shown.id == number:

@@ -49,6 +49,7 @@ def _items(project: Project) -> APIRouter:
 
     @api.get("/project", response_model=of.Project)
     def get_project() -> Any:
+        """Everything that the page shows beside the items: classes, run, job, steps."""
         return JSONResponse(project.summary())
 
     @api.get("/skipped", response_model=list[of.Skipped])
@@ -85,6 +86,7 @@ def _items(project: Project) -> APIRouter:
 
     @api.get("/items/{item}", response_model=of.ItemInFull)
     def get_item(item: Id) -> Any:
+        """One item with all details: probabilities, nearest examples, size of the picture or the whole text."""
         state = project.state
         row = views.row_of(state, item)
         (short,) = views.describe(state, views.usable_rows(state, [item]))
@@ -122,10 +124,12 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.get("/classes", response_model=list[of.Class])
     def get_classes() -> Any:
+        """The classes, with the number of their examples and of the items decided for them."""
         return JSONResponse(project.summary()["classes"])
 
     @api.post("/classes", response_model=of.Class)
     async def add_class(new: bodies.NewClass) -> Any:
+        """Add a class; it gets the next free key."""
         return _class(project, await write(project.add_class, new.name))
 
     @api.patch("/classes/{number}", response_model=of.Class)
@@ -151,10 +155,12 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.post("/undo", response_model=of.Text)
     async def undo() -> Any:
+        """Undo the last step."""
         return {"text": await write(project.undo)}
 
     @api.post("/redo", response_model=of.Text)
     async def redo() -> Any:
+        """Redo the step that was undone last."""
         return {"text": await write(project.redo)}
 
     @api.post("/take-back", response_model=of.Text)

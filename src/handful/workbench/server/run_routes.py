@@ -43,6 +43,7 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.get("/run", response_model=of.Run | None)
     def get_run() -> Any:
+        """The run that is shown; null before the first one."""
         return None if project.state.run is None else describe_run(project.state)
 
     @api.get("/runs", response_model=list[of.StoredRun])
@@ -65,10 +66,12 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.get("/histogram", response_model=of.Histogram)
     def histogram() -> Any:
+        """How many items have which outlier score, for the slider of the threshold."""
         return JSONResponse(project.last_run().histogram())
 
     @api.get("/map", response_model=of.Map)
     def flat_map() -> Any:
+        """The place of each item on the map: similar items are near each other."""
         return JSONResponse(views.places(project.state))
 
     @api.get("/groups", response_model=list[of.Group])
@@ -78,6 +81,7 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.post("/export", response_model=of.Exported)
     def export_labels(body: bodies.ExportRequest) -> Any:
+        """Write the labels as files, into a new or empty folder."""
         from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
 
         formats = body.formats
@@ -100,6 +104,7 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
 
     @api.get("/events", response_class=StreamingResponse)
     async def get_events() -> StreamingResponse:
+        """A stream of server-sent events: one after each change, with its new state."""
         return StreamingResponse(events.stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     return api

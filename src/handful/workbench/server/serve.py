@@ -106,6 +106,7 @@ def solving() -> APIRouter:
 
     @api.get("/health", response_model=of.Health)
     async def health() -> Any:
+        """Whether the server answers, and its version."""
         return {"ok": True, "version": handful.__version__}
 
     @api.post("/solve", response_model=of.Solved, openapi_extra=SOLVE_BODY)
