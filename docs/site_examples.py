@@ -73,7 +73,10 @@ def run_notebook(notebook: Any, folder: str | Path | None = None) -> Any:
         if sys.platform == "win32":  # the default loop of Windows cannot wait for the sockets of a kernel
             asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
         where = {"metadata": {"path": str(folder or own)}}
-        client = NotebookClient(notebook, timeout=CELL_TIMEOUT_S, kernel_name="python3", resources=where)
+        quiet = ["--IPKernelApp.log_level=ERROR"]  # else each kernel warns that it listens on this machine
+        client = NotebookClient(
+            notebook, timeout=CELL_TIMEOUT_S, kernel_name="python3", resources=where, extra_arguments=quiet
+        )
         return client.execute(env=_environment(own) | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"})
 
 

@@ -28,6 +28,7 @@ HOMES = {  # where files outside docs/ are in the site
     ROOT / "CONTRIBUTING.md": "building/index.md",
     ROOT / "CHANGELOG.md": "building/changelog.md",
 }
+SEARCH_WEIGHTS = {"tutorials": 2, "how-to": 4, "explanation": 2, "reference": 0.5, "results": 0.3, "measured": 0.2}
 MEASURED = ROOT / "benchmarks" / "results"
 
 
@@ -59,7 +60,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Write the links of a page for the site."""
+    """Write the links of a page for the site, and let the search prefer pages that help over those that list."""
+    folder = page.file.src_uri.split("/")[0]
+    page.meta.setdefault("search", {"boost": SEARCH_WEIGHTS.get(folder, 1)})
     home, parts, end = source_of(page.file.src_uri), [], 0
     for fence in FENCE.finditer(markdown):
         parts += [relink(markdown[end : fence.start()], home, page.file.src_uri), fence[0]]

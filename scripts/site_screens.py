@@ -52,8 +52,7 @@ def overflow(page: Any) -> int:
 
 def search(page: Any, words: str) -> list[str]:
     """The titles that the search of the site finds."""
-    page.keyboard.press("/")
-    page.locator("input.md-search__input").fill(words)
+    page.locator("input.md-search__input").press_sequentially(words)
     page.wait_for_selector("li.md-search-result__item", timeout=20_000)
     return page.locator("li.md-search-result__item h1, li.md-search-result__item h2").all_inner_texts()
 
