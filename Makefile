@@ -43,7 +43,7 @@ docs: $(READY)
 	$(FULL)/bin/python scripts/rooms.py --write
 
 site: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(FULL)/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(FULL)/bin/mkdocs build
 	@echo "The site, to look at: $(CURDIR)/site/index.html"
 
 lint: $(READY)

@@ -29,6 +29,7 @@ HOMES = {  # where files outside docs/ are in the site
     ROOT / "CHANGELOG.md": "building/changelog.md",
 }
 SEARCH_WEIGHTS = {"tutorials": 2, "how-to": 4, "explanation": 2, "reference": 0.5, "results": 0.3, "measured": 0.2}
+EXAMPLES = ROOT / "examples"
 MEASURED = ROOT / "benchmarks" / "results"
 
 
@@ -105,6 +106,8 @@ def place_of(path: Path) -> str | None:
     """Where a file of the repository is in the site; None if it is not."""
     if path in HOMES:
         return HOMES[path]
+    if path.is_relative_to(EXAMPLES):
+        return str(Path("examples", path.relative_to(EXAMPLES).with_suffix(".md"))).replace("README", "index")
     if path.is_relative_to(MEASURED):
         return f"measured/{path.relative_to(MEASURED)}" if path.suffix in (".md", ".png", ".svg") else None
     if not path.is_relative_to(DOCS):

@@ -201,7 +201,8 @@ def python_page(page: str) -> str:
 
 def describe(name: Name, level: int) -> str:
     """The entry of a name."""
-    parts = [f"{'#' * level} `{name.path}` {{ #{name.path} }}"]
+    escaped = name.path.replace("__", r"\_\_")  # else it would be bold in an anchor
+    parts = [f"{'#' * level} `{name.path}` {{ #{escaped} }}"]
     doc = Docstring.of(name.doc)
     if inspect.isclass(name.value) or inspect.isroutine(name.value):
         parts.append(f"```py\n{signature(name.value, name.path.rpartition('.')[2])}\n```")

@@ -64,7 +64,7 @@ def test_a_link_to_nowhere_would_end_the_build(tmp_path, site):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# A\n\n[nowhere](b.md)\n")
     (tmp_path / "mkdocs.yml").write_text("site_name: a\nstrict: true\n")
-    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--config-file", tmp_path / "mkdocs.yml"]
+    words = [sys.executable, "-m", "mkdocs", "build", "--config-file", tmp_path / "mkdocs.yml"]
     assert subprocess.run(words, capture_output=True).returncode != 0
 
 

@@ -12,7 +12,18 @@ MAX_AXIS_ROWS = 2000  # rows from which the axes are computed
 
 
 def centred(features: Any) -> np.ndarray:
-    """Features [n, D] as unit vectors about their mean, the way the maps compare them."""
+    """Features as unit vectors about their mean, the way the maps compare them.
+
+    Parameters
+    ----------
+    features : array_like [n, D]
+        The features of the items.
+
+    Returns
+    -------
+    ndarray [n, D]
+        Rows of length 1; numbers that are not finite count as 0.
+    """
     x = at_usual_scale(np.asarray(features, np.float64))
     x = np.where(np.isfinite(x), x, 0.0)
     directions: np.ndarray = unit(x - x.mean(axis=0)) if len(x) else x
