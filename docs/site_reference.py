@@ -199,10 +199,14 @@ def python_page(page: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def anchor_of(path: str) -> str:
+    """The anchor of a name. Two underscores would be bold in it."""
+    return path.replace("__", "")
+
+
 def describe(name: Name, level: int) -> str:
     """The entry of a name."""
-    escaped = name.path.replace("__", r"\_\_")  # else it would be bold in an anchor
-    parts = [f"{'#' * level} `{name.path}` {{ #{escaped} }}"]
+    parts = [f"{'#' * level} `{name.path}` {{ #{anchor_of(name.path)} }}"]
     doc = Docstring.of(name.doc)
     if inspect.isclass(name.value) or inspect.isroutine(name.value):
         parts.append(f"```py\n{signature(name.value, name.path.rpartition('.')[2])}\n```")
@@ -439,7 +443,7 @@ def places() -> dict[str, str]:
     """Where each name is described: by its path, and by its last part if that is a class of handful itself."""
     found = {}
     for path, name in public_names().items():
-        found[path] = f"{name.page}.md#{path}"
+        found[path] = f"{name.page}.md#{anchor_of(path)}"
         for alias in name.aliases:
             found[alias] = found[path]
         if path.count(".") == 1 and inspect.isclass(name.value):

@@ -26,7 +26,6 @@ def site(tmp_path_factory):
         "-m",
         "mkdocs",
         "build",
-        "--quiet",
         "--config-file",
         ROOT / "mkdocs.yml",
         "--site-dir",
