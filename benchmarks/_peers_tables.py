@@ -55,10 +55,20 @@ class Records:
         return {(r["domain"], r["shots"], r["share"], r["pile"]): r[figure] for r in own}
 
     def mean(self, method: str, figure: str, against: str | None = None) -> tuple[float, float]:
-        """Mean and half-width over piles; against: of the differences to another method, pile by pile."""
+        """Mean and half-width over piles; against: of the differences to another method, pile by pile.
+
+        Piles of one number have the same known classes, whatever their share, so they count as one.
+        """
         own = self.values(method, figure)
         other = self.values(against, figure) if against else dict.fromkeys(own, 0.0)
-        mean, half_width = mean_and_half_width([own[key] - other[key] for key in own])
+        of_number: dict[tuple[str, int], list[float]] = {}
+        for (domain, shots, share, number), value in own.items():
+            difference = value - other[domain, shots, share, number]
+            if not np.isnan(difference):
+                of_number.setdefault((domain, number), []).append(difference)
+        if not of_number:
+            return np.nan, np.nan
+        mean, half_width = mean_and_half_width([np.mean(values) for values in of_number.values()])
         return float(mean), float(half_width)
 
 
@@ -85,8 +95,9 @@ def sections(records: Records) -> list[Section]:
     usual = records.of("usual")
     of_kind = scenarios(usual)
     tables = [by_kind("Decision: " + title, usual, of_kind, figure) for figure, title in FIGURES.items()]
-    title = "Decision: balanced accuracy minus that of the default, pile by pile"
-    tables.insert(1, by_kind(title, usual, of_kind, "balanced_accuracy", DEFAULT))
+    for place, figure in ((1, "balanced_accuracy"), (3, "macro_f1")):
+        title = f"Decision: {FIGURES[figure].partition(' over')[0]} minus that of the default, pile by pile"
+        tables.insert(place, by_kind(title, usual, of_kind, figure, DEFAULT))
     tables.insert(0, ranking(usual, of_kind))
     tables.append(by_domain(usual.where(shots=5)))
     many = records.of("many")
@@ -124,12 +135,13 @@ def ranking(usual: Records, of_kind: Mapping[str, Records]) -> Section:
 def by_kind(
     title: str, records: Records, of_kind: Mapping[str, Records], figure: str, against: str | None = None
 ) -> Section:
+    parts = {"all": records, **of_kind} if len(of_kind) > 2 else of_kind
     rows = [
-        (method, *(cell(*part.mean(method, figure, against), sign="+" if against else "") for part in of_kind.values()))
+        (method, *(cell(*part.mean(method, figure, against), sign="+" if against else "") for part in parts.values()))
         for method in records.kinds("method")
         if method != against
     ]
-    return Section(title, ("method", *of_kind), rows)
+    return Section(title, ("method", *parts), rows)
 
 
 def by_domain(records: Records) -> Section:
@@ -187,7 +199,8 @@ def _better(name: str, part: Records, figure: str) -> list[str]:
     for method in part.kinds("method"):
         mean, half_width = part.mean(method, figure, DEFAULT)
         if method != DEFAULT and not is_told(method) and mean > half_width:
-            better.append(f"{method} ({cell(mean, half_width, '+')})")
+            recall = f", at a recall of {part.mean(method, 'recall')[0]:.1f}" if figure == "precision" else ""
+            better.append(f"{method} ({cell(mean, half_width, '+')}{recall})")
     words = {"auroc": "AUROC", "balanced_accuracy": "balanced accuracy", "precision": "precision of labels"}
     return [f"{name}: better than the default in {words.get(figure, figure)}: {', '.join(better)}."] if better else []
 

@@ -10,9 +10,9 @@ features that are centred on the mean of examples and pile and divided by their 
 over the classes and "unknown" (of those that occur in the pile). Accuracy: the part of the known items whose likeliest
 class is right, whether or not they are called unknown. Precision of labels: the part of the labelled items whose label
 is right. Recall of labels: the part of the known items that get their right label. Figures are means over piles in
-percent with the half-width of the 95 % interval; differences are paired, pile by pile. Times are of one core, without
-the first call, which compiles. `--work FOLDER` keeps what was measured of each feature set: a run that was killed
-continues.
+percent with the half-width of the 95 % interval; differences are paired, pile by pile. Where kinds of piles are pooled,
+piles with the same known classes count as one. Times are of one core, with handful compiled, which its first calls are
+not. `--work FOLDER` keeps what was measured of each feature set: a run that was killed continues.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ NOTES = [
     "left out. EllipticEnvelope is left out: it needs more examples than features.",
     "**What speaks for handful here.** Methods and constants of handful were chosen with these feature sets in sight, "
     "on other piles; those of the peers are mostly the defaults of their libraries. Expect somewhat smaller "
-    "differences on data of another kind.",
+    "differences on data of another kind. What speaks for the peers: centring on the mean of the pile is a step that "
+    "their libraries do not do by themselves.",
     "**SetFit** fine-tunes a network on texts, so it cannot solve piles of features: peers_setfit.md has it. Its head "
     "alone, without fine-tuning, is the logistic regression of this table.",
 ]  # fmt: skip
