@@ -162,17 +162,18 @@ def by_shots(many: Records, figure: str, title: str) -> Section:
 
 
 def catching_up(many: Records) -> Section:
-    """The probe minus the default."""
-    rows = []
-    for rule in (TUNED, BEST):
-        probe = f"Logistic regression, {rule}"
-        for figure, title in MANY_FIGURES.items():
-            if rule == BEST and figure != "balanced_accuracy":
-                continue
-            parts = (many.where(shots=shots) for shots in many.kinds("shots"))
-            rows.append((f"{title}, {rule}", *(cell(*p.mean(probe, figure, DEFAULT), sign="+") for p in parts)))
-    title = "Logistic regression minus handful's default, by the number of examples of a class"
-    return Section(title, ("figure", *map(str, many.kinds("shots"))), rows)
+    """The probe minus the default, and EOL that is told the share minus the default."""
+    probe = "Logistic regression"
+    compared = [(f"{title}, {TUNED}", f"{probe}, {TUNED}", figure) for figure, title in MANY_FIGURES.items()]
+    compared.append((f"Balanced accuracy, {BEST}", f"{probe}, {BEST}", "balanced_accuracy"))
+    compared.append(("Balanced accuracy, EOL told the share", EOL_TOLD, "balanced_accuracy"))
+    parts = {shots: many.where(shots=shots) for shots in many.kinds("shots")}
+    rows = [
+        (title, *(cell(*part.mean(method, figure, DEFAULT), sign="+") for part in parts.values()))
+        for title, method, figure in compared
+    ]
+    title = "Logistic regression, and EOL, minus handful's default, by the number of examples of a class"
+    return Section(title, ("figure", *map(str, parts)), rows)
 
 
 def sentences(records: Records) -> list[str]:
