@@ -74,7 +74,8 @@ NOTES = [
     "differences on data of another kind. What speaks for the peers: centring on the mean of the pile is a step that "
     "their libraries do not do by themselves.",
     "**SetFit** fine-tunes a network on texts, so it cannot solve piles of features: see "
-    "[peers_setfit.md](peers_setfit.md). Its head alone, without fine-tuning, is the logistic regression of this table.",
+    "[peers_setfit.md](peers_setfit.md). Its head alone, without fine-tuning, is the logistic regression of this "
+    "table.",
 ]  # fmt: skip
 
 
