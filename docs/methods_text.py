@@ -25,16 +25,22 @@ models the unknown; a *closed-set* one knows classes only, and its doubt (minus 
 as outlier score; a *detector* gives an outlier score only, and takes its classes from SimpleShot.
 
 In these lines, `support`, `labels` and `query` are the features and labels of your examples and the features of your
-pile. `X` and `y` are examples and pile together, with -1 as the label of the pile. `X_new` are new items.
+pile; here they are digits. `X` and `y` are examples and pile together, with -1 as the label of the pile.
 
 ```python
+import numpy as np
 import handful
+from handful.features import Protocol, digits, draw
+
+task = draw(*digits(), Protocol(queries=20, outlier_queries=10), tasks=[0]).task[0]
+support, labels, query = task.support[0], task.labels[0], task.query[0]
+X, y = np.concatenate([support, query]), np.concatenate([labels, np.full(len(query), -1)])
 
 result = handful.solve(support, labels, query)  # the method "auto", which is EOL + KDO
 result = handful.solve(support, labels, query, method="eol", outlier_share=0.3)
 result = handful.solve(support, labels, query, method="simpleshot+knn")  # classes of the first, scores of the second
 model = handful.make_estimator("tim_gd+entropy").fit(X, y)  # or a score of the first one's own probabilities
-model.predict(X_new)
+model.predict(query[:3])  # new items
 ```
 
 **Pairs.** Any two names joined by `+` make a pair: classes come from the first method, outlier scores from the second,
@@ -51,10 +57,7 @@ says how.
 from them, and a sample of items. `handful base features-of-base-classes.parquet -o base.safetensors` makes one,
 `handful train` writes one next to the backbone, and `handful bench --base` takes either features or such a file. A
 quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
-
-```python
-result = handful.solve(support, labels, query, method="snatcher_f", base="base.safetensors")
-```
+In Python: `handful.solve(support, labels, query, method="snatcher_f", base="base.safetensors")`.
 
 **Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
 something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. If you do

@@ -26,7 +26,7 @@ from typing import Any
 
 from PIL import Image
 
-from handful.label import practice
+from handful.features import practice
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from _script import Parser

@@ -7,7 +7,7 @@ from piles import PIXELS, fill, finish, start
 from typer.testing import CliRunner
 
 from handful.cli import app
-from handful.label import practice
+from handful.features import practice
 from handful.label.record import read_record
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import forks
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,8 @@ class Block:
         return self.kind == "sh" and all(INSTALLING.match(line) or MAKE.match(line) for line in lines)
 
     def __str__(self):
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
+        page = self.page.relative_to(ROOT) if self.page.is_relative_to(ROOT) else self.page
+        return f"{page}:{self.line}"
 
 
 def blocks_of(page):
@@ -61,11 +63,12 @@ def paste(block, folder):
         (tools / name).chmod(0o755)
     place = folder / "place"
     place.mkdir()
-    words = [sys.executable, "-c"] if block.kind == "python" else ["bash", "-e", "-o", "pipefail", "-c"]
     variables = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "100", "MPLBACKEND": "Agg"}
-    return subprocess.run(
-        [*words, block.code], cwd=place, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    if block.kind == "python":  # forked: most of the seconds of a start are imports
+        alone = f"exec(compile({block.code!r}, {str(block)!r}, 'exec'), {{'__name__': '__main__'}})"
+        return forks.run(code=alone, cwd=place, env=variables, timeout=300)
+    words = ["bash", "-e", "-o", "pipefail", "-c", block.code]
+    return subprocess.run(words, cwd=place, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
 
 @pytest.mark.slow

@@ -234,7 +234,7 @@ def section(name, heading):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    from handful.label import practice
+    from handful.features import practice
 
     folder = tmp_path_factory.mktemp("results")
     practice("embeddings", folder)

@@ -31,7 +31,7 @@ def practice(
 
     Example: handful practice pictures
     """
-    from handful.label.practice import practice as write
+    from handful.features.practice import practice as write
 
     paths = write(kind, output)  # type: ignore[arg-type]  # it says which kinds there are
     if as_json:

@@ -4,6 +4,7 @@ from handful.features.digits import digits
 from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.files import read, write
 from handful.features.parts import is_sharded
+from handful.features.practice import practice
 from handful.features.summary import describe
 from handful.features.table import FeatureTable, concatenate
 
@@ -16,6 +17,7 @@ __all__ = [
     "digits",
     "draw",
     "is_sharded",
+    "practice",
     "read",
     "write",
 ]

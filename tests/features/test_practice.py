@@ -5,8 +5,7 @@ from typer.testing import CliRunner
 
 import handful
 from handful.cli import app
-from handful.features import read
-from handful.label import practice
+from handful.features import practice, read
 
 FIRST = {"pictures": "examples/disc/disc0.png", "texts": "tickets.csv", "embeddings": "table.csv"}
 

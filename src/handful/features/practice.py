@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from handful.features import digits
+from handful.features.digits import digits
 from handful.utils.files import write_whole
 
 Kind = Literal["pictures", "texts", "embeddings"]
