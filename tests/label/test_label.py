@@ -3,6 +3,7 @@
 import json
 import unicodedata
 from pathlib import Path
+from shutil import copy
 from urllib.parse import unquote
 
 import numpy as np
@@ -13,7 +14,7 @@ from pyarrow import csv, parquet
 
 from handful import load
 from handful.backbones import load_backbone
-from handful.features import FeatureTable
+from handful.features import FeatureTable, practice
 from handful.label import label_items, predict_items, read_examples, read_pile, read_table
 from handful.label.sorting import folder_names, plan_places
 
@@ -271,6 +272,17 @@ def test_words_say_what_the_tables_say(out, labelled, handful):
     known = f"{16 - counts['unknown']} were labelled ({counts['left']} left, {counts['right']} right)"
     assert f"{known} and {counts['unknown']} set aside as unknown ({share})." in said
     assert f"The report, to look at: {out / 'report.html'}\n" in done.stdout  # on one line, however long
+
+
+def test_pictures_that_are_examples_and_in_the_pile_are_noticed(tmp_path, own_cache):
+    practice("pictures", tmp_path)
+    backbone = load_backbone("pixels")
+    alone = label_items(read_examples(tmp_path / "examples", backbone), read_pile(tmp_path / "pile", backbone))
+    assert not any("examples too" in sentence for sentence in alone.sentences)
+    for number in range(3):
+        copy(tmp_path / "examples" / "box" / f"box{number}.png", tmp_path / "pile" / f"again{number}.png")
+    both = label_items(read_examples(tmp_path / "examples", backbone), read_pile(tmp_path / "pile", backbone))
+    assert any("3 items of the pile are examples too" in sentence for sentence in both.sentences)
 
 
 def test_pictures_of_a_folder_of_results_in_the_pile_are_no_pile(tmp_path, handful):

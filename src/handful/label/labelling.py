@@ -150,6 +150,11 @@ class Labelled(Answers):
             self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
         ).sentences  # fmt: skip
         lines += self.notes
+        if twice := self._given_twice():
+            are = (
+                "1 item of the pile is an example too" if twice == 1 else f"{twice} items of the pile are examples too"
+            )
+            lines.append(f"{are}, the same file: take examples out of the pile, because labels get worse otherwise.")
         lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
         promoted = Counter(self.pile_labels.values())
         lines += [
@@ -166,6 +171,13 @@ class Labelled(Answers):
                 f"{skipped} {what}{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below."
             )
         return lines
+
+    def _given_twice(self) -> int:
+        """How many items of the pile are files that were given as examples as well."""
+        if self.examples is None or self.examples.hashes is None or self.pile.hashes is None:
+            return 0
+        given = set(self.examples.hashes)
+        return sum(one in given for i, one in enumerate(self.pile.hashes) if i not in self.pile_labels)
 
     @property
     def noun(self) -> str:
