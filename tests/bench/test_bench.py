@@ -608,3 +608,19 @@ def test_an_error_that_cannot_come_through_a_pipe_comes_as_words():
     plain, odd = ValueError("k is 0"), Odd("scale", "it is negative")
     assert workers.picklable_error(plain) is plain
     assert str(workers.picklable_error(odd)) == "Odd: scale is odd: it is negative"
+
+
+def test_balanced_takes_another_number_of_unknown_queries(embedded, tmp_path):
+    found = perform("balanced", embedded, output=tmp_path, methods="knn,eol", tasks=3, outlier_queries=4)
+    (protocol,) = {cell.protocol for cell in found.results[0].benchmark.cells}
+    assert (protocol.queries, protocol.outlier_queries) == (15, 4)
+    (eol,) = (cell for cell in found.results[0].benchmark.cells if cell.contender.method == "eol")
+    assert eol.contender.parameters["b"] == 0.3  # a fifth is unknown
+    assert "15 + 4" in found.tables[0].to_markdown() + found.tables[0].title
+
+
+def test_numbers_of_unknown_queries_that_would_not_count_are_refused(embedded, tmp_path):
+    with pytest.raises(ValueError, match="would not count"):
+        perform("balanced", embedded, output=tmp_path, methods="knn", protocol=Protocol(queries=20, outlier_queries=5))
+    with pytest.raises(ValueError, match="only balanced"):
+        perform("imbalanced", embedded, output=tmp_path, methods="knn", outlier_queries=5)

@@ -55,6 +55,7 @@ def perform(
     output: Path | str,
     methods: str | Iterable[str] | None = None,
     protocol: Protocol | None = None,
+    outlier_queries: int | None = None,
     shots: Sequence[int] | None = None,
     tasks: int | None = None,
     seeds: int = 1,
@@ -85,6 +86,8 @@ def perform(
     protocol : Protocol, optional
         Ways, shots and so on. Each known class has `queries` queries, and each outlier class as many, in the ratios of
         the benchmark.
+    outlier_queries : int, optional
+        Only for balanced: the queries of each outlier class, if they are not as many as those of a known class.
     shots : sequence of int, optional
         Only for share, which runs at several numbers of shots: 1, 5 and 10 by default.
     tasks : int, optional
@@ -125,7 +128,14 @@ def perform(
     if plots:
         pictures.need()  # checked before the run, not after hours
     protocol = protocol or Protocol()
-    benchmarks = _benchmarks(name, methods, protocol, shots)
+    if outlier_queries is not None and name != "balanced":
+        raise ValueError(f"{name} has its own numbers of unknown queries: only balanced takes outlier_queries")
+    if outlier_queries is None and protocol.outlier_queries not in (protocol.queries, Protocol().outlier_queries):
+        raise ValueError(
+            f"{name} draws unknown queries in ratios of its own, so outlier_queries={protocol.outlier_queries} of the "
+            "protocol would not count: give outlier_queries to balanced itself (--outlier-queries)"
+        )
+    benchmarks = _benchmarks(name, methods, protocol, shots, outlier_queries)
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
@@ -167,7 +177,11 @@ def perform(
 
 
 def _benchmarks(
-    name: str, methods: str | Iterable[str] | None, protocol: Protocol, shots: Sequence[int] | None
+    name: str,
+    methods: str | Iterable[str] | None,
+    protocol: Protocol,
+    shots: Sequence[int] | None,
+    outlier_queries: int | None,
 ) -> list[Benchmark]:
     """Return the benchmarks to run, in order."""
     if name == "share":
@@ -180,7 +194,8 @@ def _benchmarks(
     for part in list(BENCHMARKS) if name == "claims" else [name]:
         make, default_methods = BENCHMARKS[part]
         chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
+        more = {} if outlier_queries is None else {"outlier_queries": outlier_queries}
+        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else (), **more))
     return benchmarks
 
 

@@ -180,10 +180,11 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     return contenders
 
 
-def balanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
-    """Return the benchmark with as many unknown queries as known ones."""
-    n = base.queries
-    return Benchmark("balanced", "Balanced tasks", _cells({f"{n} + {n}": _ratio(base, 1, 1)}, contenders))
+def balanced(base: Protocol, contenders: Sequence[Contender], outlier_queries: int | None = None) -> Benchmark:
+    """Return the benchmark with as many unknown queries as known ones, or with another number of them."""
+    protocol = replace(base, outlier_queries=base.queries if outlier_queries is None else outlier_queries)
+    title = "Balanced tasks" if protocol.outlier_queries == base.queries else "Tasks"
+    return Benchmark("balanced", title, _cells(_named([protocol]), contenders))
 
 
 def imbalanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:

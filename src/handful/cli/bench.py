@@ -55,6 +55,10 @@ class TaskOptions:
     ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
     shots: Annotated[str | None, typer.Option(help="Examples of each class. Default: 5; for share: 1,5,10.")] = None
     queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15
+    outlier_queries: Annotated[
+        int | None,
+        typer.Option(min=1, help="For balanced: queries of each unknown class, if not as many as --queries."),
+    ] = None
     outlier_ways: Annotated[int, typer.Option(min=1, help="Unknown classes of a task.")] = 5
     broad: Annotated[
         bool, typer.Option("--broad", help="Take unknown items from all other classes instead of a few.")
@@ -190,7 +194,8 @@ def bench(
     with stoppable(console, stored), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=tasks,
-            seeds=kind.seeds, shots=shots if name == "share" else None, jobs=machine.jobs or available_threads(),
+            outlier_queries=kind.outlier_queries, seeds=kind.seeds, shots=shots if name == "share" else None,
+            jobs=machine.jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
             command=_command_of(name, data, table, comparison, kind, tasks, shots), progress=progress, engine=engine,
             learn_base=_learner(),
@@ -307,7 +312,7 @@ def _command_of(
         words += [f"--{option}", str(value)] if value is not None else []
     words += ["--paper"] * comparison.paper + ["--broad"] * kind.broad
     defaults = {one.name: one.default for one in fields(TaskOptions)}
-    for option in ("ways", "shots", "queries", "outlier_ways", "unequal"):
+    for option in ("ways", "shots", "queries", "outlier_queries", "outlier_ways", "unequal"):
         if option == "shots":
             words += ["--shots", ",".join(map(str, shots))] if shots != _usual_shots(name) else []
         elif getattr(kind, option) != defaults[option]:

@@ -151,10 +151,8 @@ class Labelled(Answers):
         ).sentences  # fmt: skip
         lines += self.notes
         if twice := self._given_twice():
-            are = (
-                "1 item of the pile is an example too" if twice == 1 else f"{twice} items of the pile are examples too"
-            )
-            lines.append(f"{are}, the same file: take examples out of the pile, because labels get worse otherwise.")
+            are = "item of the pile is an example" if twice == 1 else "items of the pile are examples"
+            lines.append(f"{twice} {are} too, the same file: leave examples out of the pile, else labels get worse.")
         lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
         promoted = Counter(self.pile_labels.values())
         lines += [
