@@ -1,5 +1,6 @@
 """The benchmark: the paper's tables, sweep, ablation and claims, on any features and with any method."""
 
+from handful.bench.report import perform
 from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, Cell, parse_methods
 from handful.bench.store import Store
@@ -14,6 +15,7 @@ __all__ = [
     "Table",
     "differences",
     "parse_methods",
+    "perform",
     "run",
     "table",
     "tables",
