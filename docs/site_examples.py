@@ -181,10 +181,3 @@ def _store(path: Path, text: str) -> None:
     part = path.with_suffix(".part")
     part.write_text(text, "utf-8")
     part.replace(path)
-
-
-if __name__ == "__main__":  # python docs/site_examples.py FOLDER: writes the pages, to look at them
-    for place, content in pages().items():
-        target = Path(sys.argv[1], place)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.encode() if isinstance(content, str) else content)

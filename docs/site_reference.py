@@ -665,13 +665,3 @@ def kind_of_schema(one: dict[str, Any], links: bool = False) -> str:
         more = one["additionalProperties"]
         return f"object of {kind_of_schema(more, links)}" if isinstance(more, dict) and more else "object"
     return str(one.get("format") or one.get("type") or one.get("const") or "anything")
-
-
-def main(folder: Path) -> None:
-    for place, text in pages().items():
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / place).write_text(text, "utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
