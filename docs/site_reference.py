@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from html import escape
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 PYTHON, COMMANDS, ADDRESSES = "reference/python", "reference/commands", "reference/addresses.md"
