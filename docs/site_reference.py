@@ -1,7 +1,6 @@
 """Pages of the reference that are made from the code: Python names, commands, addresses of the server. ::
 
     pages()                    # {"reference/python/solving.md": "# Solving ...", ...}, for docs/site_pages.py
-    python docs/site_reference.py FOLDER    # writes them, to look at
 
 Python names come from `__all__` of handful and of its public modules, with signatures and docstrings (NumPy style).
 Commands come from the Typer application, addresses from the OpenAPI schema. handful is imported when it is needed, so
