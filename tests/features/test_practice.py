@@ -22,6 +22,15 @@ def test_a_second_call_writes_the_same_and_replaces_nothing_else(tmp_path, kind,
     assert (tmp_path / first).read_bytes() == b"mine"
 
 
+def test_a_file_where_a_folder_should_be_is_named_and_nothing_is_written(tmp_path):
+    (tmp_path / "pile").write_text("mine")
+    with pytest.raises(FileExistsError, match="pile is a file"):
+        practice("pictures", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["pile"]
+    with pytest.raises(FileExistsError, match="pile is a file"):
+        practice("texts", tmp_path / "pile")
+
+
 def test_the_table_of_digits_has_five_labels_of_five_digits_and_unknowns(tmp_path):
     practice("embeddings", tmp_path)
     table = read(tmp_path / "table.csv")

@@ -33,7 +33,7 @@ def practice(
     """
     from handful.features.practice import practice as write
 
-    paths = write(kind, output)  # type: ignore[arg-type]  # it says which kinds there are
+    paths = write(kind, output)
     if as_json:
         typer.echo(json.dumps([str(path) for path in paths], indent=2))
         return

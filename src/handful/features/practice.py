@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from handful.features.digits import digits
 from handful.utils.files import write_whole
 
-Kind = Literal["pictures", "texts", "embeddings"]
 SHAPES = {"disc": "ellipse", "box": "rectangle"}
 SIDE = 160  # pixels
 SHOWN = 5  # labelled examples of each class
@@ -57,12 +56,12 @@ DIGIT_NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "e
 KNOWN_DIGITS = 5  # zero to four; the others are the unknowns
 
 
-def practice(kind: Kind, folder: str | Path = ".") -> list[Path]:
+def practice(kind: str, folder: str | Path = ".") -> list[Path]:
     """Write a small pile to practise on, and return the paths that it consists of.
 
     Parameters
     ----------
-    kind : "pictures", "texts" or "embeddings"
+    kind : {"pictures", "texts", "embeddings"}
         `pictures` are `examples/disc`, `examples/box` and `pile/`, a third of which shows stripes. `texts` is
         `tickets.csv`: three classes have five labels each, two other kinds have none. `embeddings` are `table.csv`,
         300 handwritten digits of which five of each digit below five have a label, and `embeddings.npz`, all 1,797
@@ -78,6 +77,9 @@ def practice(kind: Kind, folder: str | Path = ".") -> list[Path]:
     if kind not in makers:
         raise ValueError(f"there is nothing of the kind {kind!r} to practise on: choose one of {', '.join(makers)}")
     files = {Path(folder) / name: content for name, content in makers[kind]()}
+    for place in sorted({place for path in files for place in path.parents}):
+        if place.exists() and not place.is_dir():
+            raise FileExistsError(f"{place} is a file, but a folder of that name is needed: choose another folder")
     for path, content in files.items():
         if path.exists() and not (path.is_file() and path.read_bytes() == content):
             raise FileExistsError(f"{path} is there already and is something else: choose an empty folder")
