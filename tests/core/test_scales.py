@@ -195,8 +195,7 @@ def test_what_no_float_can_hold_is_refused():
     assert as_features(np.zeros((2, 3)), "support").sum() == 0
 
 
-def test_torch_tensors_are_scaled_too():
-    torch = pytest.importorskip("torch")
+def test_torch_tensors_are_scaled_too(torch):
     usual = solve(*task(), method="eol")
     s, y, q = task(1e-150)
     result = solve(torch.from_numpy(s), y, torch.from_numpy(q), method="eol")

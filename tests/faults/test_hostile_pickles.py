@@ -372,9 +372,9 @@ CHECKPOINTS = {
 }
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_hostile_checkpoint_is_refused_in_a_sentence(tmp_path, name):
-    pytest.importorskip("torch")
     from handful.backbones.networks.checkpoints import network_of
 
     content, message = CHECKPOINTS[name]
@@ -383,8 +383,8 @@ def test_a_hostile_checkpoint_is_refused_in_a_sentence(tmp_path, name):
     assert message in refused(network_of, path, 4.0)
 
 
+@pytest.mark.torch
 def test_the_export_command_refuses_a_hostile_checkpoint(sandbox, tmp_path):
-    pytest.importorskip("torch")
     path = tmp_path / "weights.pth"
     path.write_bytes(STATE_DICTS["archive: hash bomb"])
     outcome = sandbox.run("export", path, "-o", tmp_path / "a.onnx")

@@ -408,8 +408,7 @@ def test_a_tensor_larger_than_its_storage_is_refused(tmp_path):
     assert "damaged" in error(tmp_path / "a.pkl")
 
 
-def test_tensors_are_read_without_torch(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
+def test_tensors_are_read_without_torch(torch, tmp_path, monkeypatch):
     path = pickled(tmp_path / "a.pkl", {"hen": torch.arange(6.0).reshape(3, 2).T}, 2)
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
     np.testing.assert_array_equal(read(path).features, [[0, 2, 4], [1, 3, 5]])

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import forks
@@ -17,7 +16,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 if not (ROOT / "docs").exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 FENCE = re.compile(
-    r"^(<!-- not run: (?P<reason>[^>]*) -->\n+)?(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=mark)$", re.M | re.S
+    r"^(<!-- (?:not run: (?P<reason>[^>]*)|needs (?P<need>\w+)) -->\n+)?"
+    r"(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=mark)$",
+    re.M | re.S,
 )
 INSTALLING = re.compile(r"(pip install|python3? -m venv|\. venv|apt-get install|git clone|cd )")
 SHOWN_ONLY = {"text", "csv", "math", "html", "toml"}  # output, files, equations
@@ -31,6 +32,7 @@ class Block:
     kind: str
     code: str
     reason: str | None  # why it is not run
+    need: str | None = None  # the marker of the tests that need the same
 
     @property
     def installs(self):
@@ -45,7 +47,14 @@ class Block:
 def blocks_of(page):
     text = page.read_text("utf-8")
     return [
-        Block(page, text[: match.start("mark")].count("\n") + 1, match["kind"], match["code"], match["reason"])
+        Block(
+            page,
+            text[: match.start("mark")].count("\n") + 1,
+            match["kind"],
+            match["code"],
+            match["reason"],
+            match["need"],
+        )
         for match in FENCE.finditer(text)
     ]
 
@@ -71,12 +80,14 @@ def paste(block, folder):
     return subprocess.run(words, cwd=place, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
 
+def parameter(block):
+    return pytest.param(block, marks=[getattr(pytest.mark, block.need)] if block.need else [])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("block", RUN, ids=str)
+@pytest.mark.parametrize("block", list(map(parameter, RUN)), ids=str)
 def test_a_block_runs_when_it_is_pasted_alone(block, tmp_path):
     done = paste(block, tmp_path)
-    if done.returncode and 'pip install "handful[torch]"' in done.stderr and find_spec("torch") is None:
-        pytest.skip("needs torch: make test EXTRAS=all")
     assert done.returncode == 0, f"{block}\n{block.code}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 

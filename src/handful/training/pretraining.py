@@ -20,13 +20,11 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 import handful
-from handful.backbones.networks.export import export_onnx
 from handful.backbones.preprocessing import Preprocessing
 from handful.features import FeatureTable
 from handful.training import checkpoint
@@ -35,15 +33,17 @@ from handful.training.datasets import PictureSet
 from handful.training.heads.learned_base import DEFAULT_HEADS, learn_base
 from handful.training.heads.school import check_classes
 from handful.training.heads.table import check_heads
-from handful.training.joint_training import Joint, train_together
-from handful.training.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
 from handful.training.model_card import write_card
 from handful.training.settings import AUTO, BFLOAT16, FLOAT32, NONE, Settings
 from handful.training.tracking import tracker
 from handful.training.validation import validate
-from handful.utils.extras import need
+from handful.utils.extras import TORCH, need
 from handful.utils.files import write_whole
 from handful.utils.threads import available_threads
+
+if TYPE_CHECKING:
+    from handful.training.joint_training import Joint
+    from handful.training.learner import Learner
 
 MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknown
 CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
@@ -116,8 +116,12 @@ def pretrain(
     Trained
     """
     folder, settings = Path(output), settings or Settings()
+    need("torch", "training", TORCH)
     for package in ("onnx", "onnxruntime"):  # checked before the training, not after it
         need(package, "the backbone that training writes")
+    from handful.training.joint_training import train_together
+    from handful.training.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
+
     device = _device(device)
     check_heads(heads)
     learning, held_out = split(pictures, settings)
@@ -163,6 +167,8 @@ def pretrain(
 
 
 def _device(name: str) -> str:
+    import torch
+
     if name == AUTO:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -243,7 +249,10 @@ def _finish(
     command: str,
     progress: Callable[[str, int, int], object],
 ) -> Trained:
+    import torch
     from safetensors.torch import save
+
+    from handful.backbones.networks.export import export_onnx
 
     settings, best = learner.settings, at.best
     weights = at.weights if joint is None else joint.weights
@@ -348,6 +357,8 @@ def _write_history(at: Checkpoint, folder: Path) -> None:
 @contextmanager
 def _reproducibly(threads: int) -> Iterator[None]:
     """Let torch use this number of threads and only deterministic algorithms."""
+    import torch
+
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
