@@ -7,7 +7,7 @@ from pathlib import Path
 
 from handful.workbench.domain.pile import EXAMPLES, PILE, Source
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.safe_open import is_within
+from handful.utils.files import is_within
 
 
 def checked_place(source: Source, typed: str) -> Path:
