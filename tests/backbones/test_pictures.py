@@ -418,8 +418,9 @@ def test_links_are_followed_unless_they_lead_out_of_the_folder(tmp_path):
         touch(tmp_path / name)
     pile = tmp_path / "pile"
     targets = {
-        "c/in.jpg": "../.store/a.jpg", "c/linked": pile / ".store", "c/out": "../../elsewhere", "out.jpg": "c/out/a.jpg",
-        "next": "../pile-2", "proc": "/proc", "way.jpg": "c/way.jpg", "c/way.jpg": tmp_path / "elsewhere" / "a.jpg",
+        "c/in.jpg": "../.store/a.jpg", "c/linked": pile / ".store", "c/out": "../../elsewhere", "next": "../pile-2",
+        "out.jpg": "c/out/a.jpg", "proc": "/proc", "way.jpg": "c/way.jpg",
+        "c/way.jpg": tmp_path / "elsewhere" / "a.jpg",
     }  # fmt: skip
     for name, target in targets.items():
         (pile / name).parent.mkdir(exist_ok=True)
