@@ -15,6 +15,8 @@ from handful.backbones import pictures as loading
 from handful.backbones.folders import shown
 from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size
 
+LEADS_OUT = "is a link that leads out of the folder"
+
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
 
@@ -350,10 +352,8 @@ def test_pipes_and_devices_are_never_opened(tmp_path):
     assert "not a regular file" in reason_of(tmp_path / "b.jpg")
     found, skipped = find_pictures(tmp_path)
     assert not found
-    assert [(os.path.basename(s.path), "not a regular file" in s.reason) for s in skipped] == [
-        ("a.jpg", True),
-        ("b.jpg", True),
-    ]
+    reasons = [(os.path.basename(s.path), s.reason.split(":")[0]) for s in skipped]
+    assert reasons == [("a.jpg", "is not a regular file (a pipe or device)"), ("b.jpg", LEADS_OUT)]
 
 
 def test_picture_size_refuses_as_opening_does(tmp_path):
@@ -413,14 +413,30 @@ def test_other_files_are_counted_in_one_entry(tmp_path):
     assert find_pictures(tmp_path, strict=True)[0]  # nothing is wrong with them
 
 
-def test_links_to_files_and_folders_are_followed(tmp_path):
-    touch(tmp_path / "elsewhere" / "a.jpg")
-    (tmp_path / "pile").mkdir()
-    (tmp_path / "pile" / "linked").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "pile" / "b.jpg").symlink_to(tmp_path / "elsewhere" / "a.jpg")
-    (tmp_path / "way").symlink_to(tmp_path / "pile")
-    assert found_in(tmp_path / "pile") == (["b.jpg", "linked/a.jpg"], [])
-    assert found_in(tmp_path / "way") == (["b.jpg", "linked/a.jpg"], [])
+def test_links_are_followed_unless_they_lead_out_of_the_folder(tmp_path):
+    for name in ("elsewhere/a.jpg", "pile-2/a.jpg", "pile/.store/a.jpg"):
+        touch(tmp_path / name)
+    pile = tmp_path / "pile"
+    targets = {
+        "c/in.jpg": "../.store/a.jpg", "c/linked": pile / ".store", "c/out": "../../elsewhere", "next": "../pile-2",
+        "out.jpg": "c/out/a.jpg", "proc": "/proc", "way.jpg": "c/way.jpg",
+        "c/way.jpg": tmp_path / "elsewhere" / "a.jpg",
+    }  # fmt: skip
+    for name, target in targets.items():
+        (pile / name).parent.mkdir(exist_ok=True)
+        (pile / name).symlink_to(target)
+    (tmp_path / "way").symlink_to(pile)
+    outside = ["c/out", "c/way.jpg", "next", "out.jpg", "proc", "way.jpg"]
+    for top in (pile, tmp_path / "way"):  # the folder that is named may be a link itself
+        found, skipped = found_in(top)
+        assert found == ["c/in.jpg", "c/linked/a.jpg"]
+        assert [os.path.relpath(s.path, top) for s in skipped] == outside
+        assert {s.reason.split(":")[0] for s in skipped} == {LEADS_OUT}
+    assert not find_pictures(pile / "c")[0]
+    assert [path.name for path in find_pictures(pile / "c", within=pile)[0]] == ["in.jpg", "a.jpg"]
+    assert LEADS_OUT in find_pictures(pile / "c" / "out", within=pile)[1][0].reason
+    with pytest.raises(BadPicture, match=f"c/out {LEADS_OUT}: copy the folder"):
+        find_pictures(pile, strict=True)
 
 
 def test_loops_of_links_end(tmp_path):
@@ -433,7 +449,8 @@ def test_loops_of_links_end(tmp_path):
     (pile / "above").symlink_to(tmp_path)
     (pile / "x").symlink_to(pile / "y")
     (pile / "y").symlink_to(pile / "x")
-    assert found_in(pile) == (["z/a.jpg"], [])
+    found, skipped = found_in(pile)
+    assert (found, [os.path.basename(s.path) for s in skipped]) == (["z/a.jpg"], ["above"])
 
 
 def test_links_to_nothing_are_named(tmp_path):

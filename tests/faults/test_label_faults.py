@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_of, start
+from text_piles import fill_texts
 
 from handful.backbones import FeatureCache, embed_pictures, find_pictures, load_backbone
 from handful.utils.csv_file import unescape
@@ -146,6 +147,46 @@ def test_a_loop_of_links_is_walked_once(here, handful):
     (here / "pile" / "loop").symlink_to(here / "pile")
     (here / "examples" / "left" / "up").symlink_to("..")
     done = handful(*COMMAND, "--json")
+    assert json.loads(done.stdout)["items"] == 9, done.stderr
+
+
+def test_a_link_out_of_a_folder_is_told_of_and_not_read(here, handful):
+    """In the pile and in the examples, for pictures and texts, and for every command that reads a folder."""
+    fill_texts(here / "texts")
+    secret = here / "secret"
+    fill(secret, count=1)
+    (secret / "diary.txt").write_text("the secret words of the diary")
+    cases = (
+        (("label", "examples", "pile", "-o", "out", "--sort", "copy", *PIXELS), "pile", "examples/left"),
+        (
+            ("label", "texts/examples", "texts/pile", "-o", "out2", "--sort", "copy"),
+            "texts/pile",
+            "texts/examples/card",
+        ),
+        (("embed", "pile", "-o", "pile.parquet", *PIXELS), "pile", "pile"),
+        (("predict", "out/model.safetensors", "pile", "pile/left0.png", "-o", "labels.csv"), "pile", "pile"),
+    )
+    for _, pile, other in cases[:2]:
+        for place in (pile, other):
+            (here / place / "far").symlink_to(secret)
+            (here / place / "far.png").symlink_to(secret / "pile" / "left0.png")
+            (here / place / "far.txt").symlink_to(secret / "diary.txt")
+            (here / place / "proc").symlink_to("/proc")
+    for command, pile, other in cases:
+        done = handful(*command, "--json")
+        assert done.returncode == 0, done.stderr
+        suffix = ".txt" if "texts" in pile else ".png"
+        expected = {f"{place}/{name}" for place in (pile, other) for name in ("far", f"far{suffix}", "proc")}
+        skipped = json.loads(done.stdout)["skipped"]
+        assert {row["path"] for row in skipped if "is a link that leads out" in row["reason"]} == expected
+    assert not [path for out in ("out", "out2") for path in (here / out).rglob("far*")]
+    made = [path for path in here.glob("out*/*") if path.is_file()] + [here / "labels.csv", here / "pile.parquet"]
+    assert not [path for path in made if b"secret words" in path.read_bytes()]
+    (here / "examples" / "across").symlink_to(secret / "pile")
+    assert_refused(handful(*COMMAND, "--overwrite"), "across' holds no pictures", "leads out of the folder")
+    (here / "way").symlink_to(here / "pile")  # the person named it
+    (here / "examples" / "across").unlink()
+    done = handful("label", "examples", "way", "-o", "out3", *PIXELS, "--json")
     assert json.loads(done.stdout)["items"] == 9, done.stderr
 
 

@@ -67,13 +67,13 @@ def test_too_long_a_path_is_found_out_before_anything_is_written(here, handful):
 
 
 def test_nothing_is_moved_from_where_a_link_leads(here, handful):
-    fill(here / "elsewhere", count=1)
+    fill(here / "pile" / ".elsewhere", count=1)
     before = contents(".")
-    (here / "pile" / "more").symlink_to(here / "elsewhere" / "pile")
+    (here / "pile" / "more").symlink_to(here / "pile" / ".elsewhere" / "pile")
     done = handful(*COMMAND, "--sort", "move")
     assert_refused(done, "'pile/more' is behind a link, and --sort move takes nothing from other folders")
     (here / "pile" / "more").unlink()
-    (here / "pile" / "one.png").symlink_to(here / "elsewhere" / "pile" / "left0.png")
+    (here / "pile" / "one.png").symlink_to(here / "pile" / ".elsewhere" / "pile" / "left0.png")
     done = handful(*COMMAND, "--sort", "move")
     assert_refused(done, "'pile/one.png' is a link to a picture, but --sort move moves only pictures themselves")
     assert not Path("out").exists()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 
+import numpy as np
 import pytest
 from workbenches import Server, client_of, write_digits
 
@@ -101,6 +102,36 @@ def test_who_names_the_file_has_agreed_to_it_until_it_changes(stranger):
     (stranger / "evil.json").write_text('{"size": 8}')  # the settings beside a model are part of it
     with pytest.raises(ValueError, match="you did not name"):
         Project(stranger)
+
+
+def test_a_change_of_any_file_that_takes_part_is_seen(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    weights = onnx.numpy_helper.from_array(np.ones((8, 2), np.float32), "w")
+    ends = [onnx.helper.make_tensor_value_info(name, 1, ["n", side]) for name, side in (("x", 8), ("y", 2))]
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", ends[:1], ends[1:], [weights]))
+    for folder in ("encoder", "exported/onnx"):
+        (tmp_path / folder).mkdir(parents=True)
+        onnx.save(
+            model, tmp_path / folder / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+        )
+        (tmp_path / folder.split("/")[0] / "tokenizer.json").write_text("{}")
+    settings = ("1_Pooling/config.json", "sentence_bert_config.json", "tokenizer_config.json", "tokenizer.json")
+    for backbone, files in {
+        "encoder": ("model.onnx", "w.bin", *settings),
+        "exported": ("onnx/model.onnx", "onnx/w.bin", *settings),
+        "encoder/model.onnx": ("model.onnx", "w.bin", "model.json", "model.base.safetensors"),
+    }.items():
+        seen = {model_of(str(tmp_path / backbone))}
+        for count, name in enumerate(files, start=2):
+            file = tmp_path / backbone.split("/")[0] / name
+            file.parent.mkdir(exist_ok=True)
+            with file.open("ab") as stream:
+                stream.write(b"changed" if name != "w.bin" else bytes(8))
+            seen.add(model_of(str(tmp_path / backbone)))
+            assert len(seen) == count, (backbone, name)
+            if file.name == "model.onnx":
+                file.write_bytes(file.read_bytes().removesuffix(b"changed"))
 
 
 def test_the_same_content_elsewhere_is_another_file(stranger, tmp_path):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -303,6 +304,22 @@ def model_file(name: str) -> Path | None:
     from handful.backbones.networks import NETWORKS
 
     return Path(checkpoint) if colon and network in NETWORKS else None
+
+
+def files_beside(name: str) -> list[Path]:
+    """Return the other files that `load_backbone` would read for this backbone. Some of them may not exist."""
+    file = model_file(name)
+    if file is None:
+        return []
+    from handful.backbones.onnx_file import other_weights
+    from handful.backbones.onnx_texts import SETTINGS
+
+    beside = [file.with_suffix(".json"), file.with_suffix(".base.safetensors")]
+    beside += [Path(name, setting) for setting in SETTINGS if _is_folder(name)]
+    if file.suffix.lower() == ".onnx":
+        with suppress(ValueError, ImportError):  # then it cannot be loaded
+            beside += other_weights(file)
+    return beside
 
 
 def _is_folder(name: str) -> bool:

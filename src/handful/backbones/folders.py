@@ -12,7 +12,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from handful.utils.files import is_within
+
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
+LEADS_OUT = "is a link that leads out of the folder: copy the {} itself there"
 
 
 class BadFile(ValueError):
@@ -62,11 +65,13 @@ class Kind(NamedTuple):
     error: type[BadFile]
 
 
-def find_files(folder: str | os.PathLike[str], kind: Kind, strict: bool = False) -> tuple[list[Path], list[Skipped]]:
+def find_files(
+    folder: str | os.PathLike[str], kind: Kind, strict: bool = False, within: str | os.PathLike[str] | None = None
+) -> tuple[list[Path], list[Skipped]]:
     """Find the files of a kind in a folder and its subfolders, sorted as people sort; and what cannot be used.
 
     Files of the folder with other suffixes are one entry of the second list, which counts them. strict: raise the first
-    other entry as an error of the kind.
+    other entry as an error of the kind. within: the folder that no link may lead out of, by default `folder`.
     """
     top = os.fspath(folder)
     if not os.path.isdir(top):
@@ -75,7 +80,7 @@ def find_files(folder: str | os.PathLike[str], kind: Kind, strict: bool = False)
     found: list[Path] = []
     skipped: list[Skipped] = []
     others: Counter[str] = Counter()
-    for parts, reason in sorted(walk(top, kind.suffixes), key=lambda file: _as_a_person_sorts(file[0])):
+    for parts, reason in sorted(walk(top, kind.suffixes, within), key=lambda file: _as_a_person_sorts(file[0])):
         if reason is not None:
             skipped.append(Skipped(os.path.join(top, *parts), reason))
         elif suffix_of(parts[-1]) in kind.suffixes:
@@ -94,11 +99,16 @@ def find_files(folder: str | os.PathLike[str], kind: Kind, strict: bool = False)
     return found, skipped
 
 
-def walk(top: str, suffixes: Collection[str] = ()) -> Iterator[tuple[tuple[str, ...], str | None]]:
+def walk(
+    top: str, suffixes: Collection[str] = (), within: str | os.PathLike[str] | None = None
+) -> Iterator[tuple[tuple[str, ...], str | None]]:
     """Yield the path of each file below `top`, in components, with None or with what is wrong with it.
 
-    Something that is no file is only listed if it has one of the suffixes.
+    Something that is no file, or a link that leads out, is only listed if it has one of the suffixes. within: the
+    folder that the user named, by default `top`. It may be a link itself. A link in it that leads out is not followed,
+    because a folder that somebody else has made may link to private files.
     """
+    named = os.path.realpath(top if within is None else within)
     seen = {
         _identity(parent) for parent in Path(top).resolve().parents
     }  # a link to a parent would list the folders next to `top`
@@ -108,6 +118,9 @@ def walk(top: str, suffixes: Collection[str] = ()) -> Iterator[tuple[tuple[str, 
         parts = folders.pop() if folders else links.popleft()
         where = os.path.join(top, *parts)
         try:
+            if not is_within(os.path.realpath(where), named):
+                yield parts, LEADS_OUT.format("folder")
+                continue
             identity = _identity(where)
             if identity in seen:
                 continue
@@ -122,12 +135,15 @@ def walk(top: str, suffixes: Collection[str] = ()) -> Iterator[tuple[tuple[str, 
                 continue
             below = (*parts, entry.name)
             try:
+                leads_out = entry.is_symlink() and not is_within(os.path.realpath(entry.path), named)
                 if entry.is_dir():
                     (links if entry.is_symlink() else folders).append(below)
-                elif entry.is_file():
+                elif entry.is_file() and not leads_out:
                     yield below, None
                 elif suffix_of(entry.name) not in suffixes:
                     continue
+                elif leads_out:
+                    yield below, LEADS_OUT.format("file")
                 elif entry.is_symlink() and not os.path.exists(entry.path):
                     yield below, "is a link to a missing file: copy the file itself there"
                 else:

@@ -195,6 +195,16 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
 
 def weights_hash(path: Path) -> str:
     """Return a hash of the ONNX file and of the other files that hold its weights."""
+    digest = hashlib.sha256()
+    for file in (path, *other_weights(path)):
+        with file.open("rb") as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def other_weights(path: Path) -> list[Path]:
+    """Return the other files that hold weights of an ONNX file. Raise ValueError if it is none, or a bad one."""
     onnx = need("onnx", "an ONNX backbone")
     check_bytes(path.stat().st_size, str(path))
     try:
@@ -202,9 +212,4 @@ def weights_hash(path: Path) -> str:
     except Exception as error:
         raise ValueError(f"{path} cannot be read as an ONNX network: {shown(str(error)[:MAX_NAME])}") from None
     check_model(model, path)
-    digest = hashlib.sha256()
-    for file in (path, *weight_files(model, path)):
-        with file.open("rb") as stream:
-            while block := stream.read(2**20):
-                digest.update(block)
-    return digest.hexdigest()
+    return weight_files(model, path)

@@ -215,11 +215,13 @@ def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
 # ---- finding
 
 
-def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tuple[list[Path], list[Skipped]]:
+def find_pictures(
+    folder: str | os.PathLike[str], *, strict: bool = False, within: str | os.PathLike[str] | None = None
+) -> tuple[list[Path], list[Skipped]]:
     """Find the pictures in a folder and its subfolders.
 
     A picture is a file with the suffix of a picture. Hidden files and files of the operating system are ignored. Links
-    are followed, and each folder is read once.
+    are followed if they stay in the folder, and each folder is read once.
 
     Parameters
     ----------
@@ -227,6 +229,8 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
         The folder.
     strict : bool
         Whether to raise the first folder or picture that cannot be used as `BadPicture`.
+    within : path, optional
+        A folder around `folder`, if links may lead to anywhere in that.
 
     Returns
     -------
@@ -235,4 +239,4 @@ def find_pictures(folder: str | os.PathLike[str], *, strict: bool = False) -> tu
     list of Skipped
         The folders and pictures that cannot be used, and one entry with the number of files with other suffixes.
     """
-    return find_files(folder, Kind("picture", KNOWN_SUFFIXES, KINDS, BadPicture), strict)
+    return find_files(folder, Kind("picture", KNOWN_SUFFIXES, KINDS, BadPicture), strict, within)

@@ -56,11 +56,13 @@ def read_text(path: str | os.PathLike[str]) -> Decoded:
         raise BadText(path, "is not a valid file name: give another path") from None  # a zero character
 
 
-def find_texts(folder: str | os.PathLike[str], *, strict: bool = False) -> tuple[list[Path], list[Skipped]]:
+def find_texts(
+    folder: str | os.PathLike[str], *, strict: bool = False, within: str | os.PathLike[str] | None = None
+) -> tuple[list[Path], list[Skipped]]:
     """Find the texts in a folder and its subfolders.
 
     A text is a file with the suffix .txt, .text or .md. Hidden files and files of the operating system are ignored.
-    Links are followed, and each folder is read once.
+    Links are followed if they stay in the folder, and each folder is read once.
 
     Parameters
     ----------
@@ -68,6 +70,8 @@ def find_texts(folder: str | os.PathLike[str], *, strict: bool = False) -> tuple
         The folder.
     strict : bool
         Whether to raise the first folder or text that cannot be used as `BadText`.
+    within : path, optional
+        A folder around `folder`, if links may lead to anywhere in that.
 
     Returns
     -------
@@ -76,7 +80,7 @@ def find_texts(folder: str | os.PathLike[str], *, strict: bool = False) -> tuple
     list of Skipped
         The folders and texts that cannot be used, and one entry with the number of files with other suffixes.
     """
-    return find_files(folder, Kind("text", TEXT_SUFFIXES, TEXT_KINDS, BadText), strict)
+    return find_files(folder, Kind("text", TEXT_SUFFIXES, TEXT_KINDS, BadText), strict, within)
 
 
 def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:

@@ -75,7 +75,7 @@ def read_examples(
     labels: list[str] = []
     skipped: list[tuple[str, str]] = []
     for part in classes:
-        pictures, unused = find_pictures(part, strict=strict)
+        pictures, unused = find_pictures(part, strict=strict, within=folder)
         skipped += unused
         if not pictures:
             why = f" ({unused[0]})" if unused else ""
@@ -180,7 +180,8 @@ def read_pile(
     items = _embed(folder, paths, backbone, what, progress, strict, cache, embedder)
     if not len(items):
         use = " to label" if what == "pile" else ""
-        raise ValueError(f"{str(folder)!r} holds no pictures{use}" + (", none that could be read" if paths else ""))
+        why = ", none that could be read" if paths else f" ({unused[0]})" if unused else ""
+        raise ValueError(f"{str(folder)!r} holds no pictures{use}{why}")
     return items.replace(
         paths=[str(file.relative_to(folder)) for file in items.files or ()],
         skipped=[*unused, *items.skipped],
@@ -331,7 +332,9 @@ def kind_of(path: Path, options: TableOptions | None = None, text: str | None = 
     from handful.backbones.texts import TEXT_SUFFIXES
 
     has_texts = False
-    for parts, _ in walk(str(path)):
+    for parts, reason in walk(str(path)):
+        if reason is not None:
+            continue
         suffix = suffix_of(parts[-1])
         if suffix in KNOWN_SUFFIXES:
             return "pictures"

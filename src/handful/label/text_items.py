@@ -260,10 +260,11 @@ def _read_class_folders(folder: Path, source: TextSource) -> FeatureTable:
         if not part.is_dir():
             skipped.append((str(part), "is beside the folders of the classes, not in one of them"))
             continue
-        texts, unused = find_texts(part, strict=source.strict)
+        texts, unused = find_texts(part, strict=source.strict, within=folder)
         skipped += unused
         if not texts:
-            raise ValueError(f"{str(part)!r} holds no texts: every class needs at least one example, or no folder")
+            why = f" ({unused[0]})" if unused else ""
+            raise ValueError(f"{str(part)!r} holds no texts{why}: every class needs at least one example, or no folder")
         files += texts
         labels |= dict.fromkeys(texts, class_label(class_name(part.name)))
     items = read_text_files(files, source.strict)
@@ -307,7 +308,8 @@ def _read_folder(
         files = [file for file in files if within.isdisjoint((file.parent.resolve() / file.name).parents)]
     items = read_text_files(files, source.strict)
     if not len(items):
-        raise ValueError(f"{str(path)!r} holds no {what}" + (", none that could be read" if files else ""))
+        why = ", none that could be read" if files else f" ({unused[0]})" if unused else ""
+        raise ValueError(f"{str(path)!r} holds no {what}{why}")
     names = [str(file.relative_to(path)) for file in items.files or ()]
     return items.replace(paths=names, skipped=[*unused, *items.skipped], folder=path)
 

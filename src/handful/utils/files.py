@@ -50,6 +50,11 @@ def locked(path: Path, what: str) -> Any:
     return file
 
 
+def is_within(path: str, root: str) -> bool:
+    """Return whether a path is the root or is below it. Both have their links resolved."""
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
 def printable(name: str) -> str:
     """Return a file name as text; bytes that are not text are written as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()

@@ -83,7 +83,7 @@ def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | No
                 f"{folder}: class {name} is in {split} as published for {dataset}, not in {by_folder}: "
                 "move it, or read the folder with dataset 'folder'"
             )
-        pictures, passed = find_pictures(folder)
+        pictures, passed = find_pictures(folder, within=path)
         skipped += passed
         if dataset == "miniimagenet" and len(pictures) > MINI_PICTURES:
             raise ValueError(

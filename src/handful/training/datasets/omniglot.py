@@ -53,7 +53,7 @@ def read_omniglot(path: Path) -> tuple[list[Part], list[Skipped]]:
         if source.is_file():
             parts.append(_zipped(source, split))
             continue
-        pictures, passed = find_pictures(source)
+        pictures, passed = find_pictures(source, within=path)
         skipped += passed
         named = [(picture.relative_to(source).parts, picture) for picture in pictures]
         parts.append(from_files([("/".join(p[:2]), split, picture) for p, picture in named if len(p) == 3]))

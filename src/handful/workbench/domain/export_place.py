@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from handful.utils.files import is_within
 from handful.workbench.domain.pile import EXAMPLES, PILE, Source
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.safe_open import is_within
 
 
 def checked_place(source: Source, typed: str) -> Path:

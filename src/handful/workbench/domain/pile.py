@@ -14,8 +14,8 @@ import numpy as np
 
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
-from handful.utils.files import class_name
-from handful.workbench.domain.safe_open import is_within, open_below
+from handful.utils.files import class_name, is_within
+from handful.workbench.domain.safe_open import open_below
 
 UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
 # Where the file of an item is: in the opened folder, in the folder of the project, or in a folder of examples
@@ -178,10 +178,7 @@ class Source:
             skipped += [(s.path, s.reason) for s in unused if not is_within(os.path.realpath(s.path), own)]
             for path in found:
                 real = self._resolved(path)
-                if not is_within(real, os.path.realpath(root)):
-                    reason = "is a link that leads out of the folder: copy the file itself there"
-                    skipped.append((str(path), reason))
-                elif not _is_text(str(path)):
+                if not _is_text(str(path)):
                     skipped.append((str(path), "has a name that is not valid text: rename it"))
                 elif origin == EXAMPLES and (fault := self._fault_of_example(str(path.relative_to(root)))):
                     skipped.append((str(path), fault))

@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import PurePath
 
+from handful.utils.files import is_within
+
 _FOLLOW_NONE = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -19,11 +21,6 @@ class LeadsOut(OSError):
 
     def __init__(self, name: str) -> None:
         super().__init__(errno.EXDEV, "it is outside of the folder", name)
-
-
-def is_within(path: str, root: str) -> bool:
-    """Return whether a path is the root or is below it."""
-    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def open_below(root: str | os.PathLike[str], name: str) -> int:

@@ -2,8 +2,8 @@
 
 A folder of pictures may contain a project that somebody else made, and the project names the backbone. A built-in
 backbone is harmless, but a model file of a stranger is a program. The models that the user named or agreed to are
-recorded in the user's own folder, `$HANDFUL_CACHE/models`, by the real path and the content of the file. So the user
-is asked once, and again if the file has changed.
+recorded in the user's own folder, `$HANDFUL_CACHE/models`, by the real path and the content of the file, and by the
+content of the files that belong to it. So the user is asked once, and again if one of them has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Model:
     """A model that is not built in: its file with all links followed, or a name such as timm:<model>, and a digest."""
 
     name: str
-    digest: str  # of the file and of its settings; "" if the model is only a name
+    digest: str  # of the file and of those that belong to it; "" if the model is only a name
 
     def __str__(self) -> str:
         text = repr(self.name)
@@ -44,7 +44,7 @@ def refuse(model: Model) -> None:
 
 def model_of(backbone: str | None) -> Model | None:
     """The model that a backbone would load; None if it is built in, the default, or if there is no such file."""
-    from handful.backbones.catalogue import is_built_in, model_file
+    from handful.backbones.catalogue import files_beside, is_built_in, model_file
 
     if backbone is None or is_built_in(backbone):
         return None
@@ -53,9 +53,9 @@ def model_of(backbone: str | None) -> Model | None:
         return Model(backbone, "")
     real = os.path.realpath(file)
     try:
-        digest = _digest(real)
-        beside = os.path.splitext(real)[0] + ".json"
-        return Model(real, digest + (_digest(beside) if os.path.isfile(beside) else ""))
+        digests = [_digest(real)]  # first, because only a regular file is opened to look for others
+        digests += [_digest(path) if os.path.isfile(path) else "" for path in files_beside(backbone)]
+        return Model(real, ":".join(digests))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -92,7 +92,7 @@ def _record(model: Model) -> Path:
     return cache_folder() / "models" / sha256(text).hexdigest()
 
 
-def _digest(path: str) -> str:
+def _digest(path: str | os.PathLike[str]) -> str:
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(0, "it is not a regular file")
