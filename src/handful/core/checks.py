@@ -5,6 +5,7 @@ Errors are for the person who gets them: what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,46 @@ def is_no_label(label: Any) -> bool:
     return _is_missing(label) or label == UNKNOWN
 
 
-def as_features(x: Any, name: str) -> Array:
-    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating."""
+def column_names(x: Any) -> list[str] | None:
+    """The names of the columns of a frame; None for other features, and unless all names are strings.
+
+    >>> column_names(np.eye(2)) is None
+    True
+    """
+    names = list(x.columns if hasattr(x, "to_numpy") and hasattr(x, "columns") else getattr(x, "column_names", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
+    """The positions of `names` in `others`, which bring `others` into the same order; None if it has that order.
+
+    Raises ValueError if the names are not the same.
+    """
+    if names is None or others is None or list(names) == list(others):
+        return None
+    if len(set(names)) == len(names) and sorted(names) == sorted(others):
+        place = {name: i for i, name in enumerate(others)}
+        return [place[name] for name in names]
+    extra, absent = (
+        ", ".join(repr(name) for name in dict.fromkeys(one) if name not in other)
+        for one, other in ((others, set(names)), (names, set(others)))
+    )
+    as_these = f", as {shortened(extra)}" if extra else ""
+    lacks = f"; it lacks {shortened(absent)}" if absent else ""
+    detail = as_these + lacks or ", more than once each"
+    raise ValueError(f"its columns of numbers are not those of the examples{detail}: give the same columns")
+
+
+def as_features(x: Any, name: str, columns: Sequence[str] | None = None) -> Array:
+    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating.
+
+    columns: the names of the columns of the examples, if they have names. Those of another frame come into this order.
+    """
+    try:
+        if same_columns(columns, column_names(x)) is not None:
+            x = x[columns] if hasattr(x, "to_numpy") else x.select(columns)  # pyarrow has only the second
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)
     if x.ndim == 1 and not len(x):
         raise ValueError(f"{name} is empty: it has no items")

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
+from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_columns
 from handful.features import FeatureTable, concatenate, is_sharded, read
-from handful.features.number_columns import same_columns
 from handful.features.text_table import is_text_table
 from handful.label.empty_rows import NO_TEXT, rows_without_text
 from handful.utils.files import class_name
