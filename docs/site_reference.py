@@ -44,7 +44,7 @@ PAGES = {  # a new public name is put on the page of its module
         "`handful.estimators.FewShotClassifier`; they differ in their parameters. What the methods do is on the page "
         "[Methods](../methods.md).",
         ("handful.estimators",),
-        ("handful.estimators.FewShotClassifier", "handful.make_estimator", "handful.load"),
+        ("handful.estimators.FewShotClassifier", "handful.make_estimator", "handful.load", "handful.scorer"),
     ),
     "tasks": PythonPage(
         "Tasks and the base",

@@ -36,6 +36,7 @@ from handful.streaming import Pile as Pile
 from handful.streaming import Streaming as Streaming
 from handful.estimators import load as load
 from handful.estimators import make_estimator as make_estimator
+from handful.estimators import scorer as scorer
 from handful.estimators.classes import BDCSPN as BDCSPN
 from handful.estimators.classes import COPOD as COPOD
 from handful.estimators.classes import Conformal as Conformal
@@ -135,6 +136,7 @@ __all__ = [
     "metrics",
     "register",
     "report",
+    "scorer",
     "solve",
     "solve_each",
     "solve_task",

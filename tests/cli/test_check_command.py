@@ -159,7 +159,7 @@ def test_what_a_person_types(text, said):
     assert parse_answer(text, "hen", ["cat", "hen"], {"cat": 1, "hen": 2}) == said
 
 
-@pytest.mark.parametrize("text", ["", "3", "0", "ca", "+", "yess"])
+@pytest.mark.parametrize("text", ["", "3", "0", "ca", "+", "+ -1", "+nan", "yess"])
 def test_what_means_nothing_is_refused(text):
     with pytest.raises(ValueError, match="there is no class"):
         parse_answer(text, "hen", ["cat", "hen"], {"cat": 1, "hen": 2})

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from handful import UNKNOWN, UNKNOWN_NAME, Result, Task, solve, solve_each, solve_task
+from handful import UNKNOWN, UNKNOWN_NAME, Result, Streaming, Task, solve, solve_each, solve_task
 from handful.core import decide
 from handful.core.parameters import Number, OneOf, SomeOf, check
 
@@ -381,6 +381,11 @@ def test_the_order_of_support_items_does_not_matter(method):
         (pd.Series([0, 0, None, 1, 2, 2], dtype="Int64"), "-1|nan"),
         (pl.Series(["a", "a", None, "b", "c", "c"]), "None"),
         (pl.Series([0, 0, None, 1, 2, 2]), "nan"),
+        *(
+            (["a", "a", word, "b", "c", "c"], repr(word))
+            for word in ("", " ", "nan", "NaN", "<NA>", "-1", "-2", "Unknown")
+        ),
+        (["a", "a", -1, "b", "c", "c"], "None"),
     ],
 )
 def test_a_missing_support_label_is_refused_with_its_place(missing, said):
@@ -534,6 +539,30 @@ def test_every_table_gives_the_result_of_numpy(hold, method):
     result = answer(hold(SUPPORT), LABELS, hold(QUERY), method=method)
     assert isinstance(result.probabilities, np.ndarray)
     assert_same(result, answer(method=method))
+
+
+@pytest.mark.parametrize("hold", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_columns_of_frames_are_matched_by_their_names(hold):
+    def frame(x, names="abcdefgh", order=slice(None)):
+        return hold({name: x[:, i] for i, name in list(enumerate(names))[order]})
+
+    back, stream = slice(None, None, -1), Streaming()
+    for query in (frame(QUERY), frame(QUERY, order=back)):
+        assert_same(answer(frame(SUPPORT), query=query), answer())
+        assert_same(answer(frame(SUPPORT), query=query, method="knn", streaming=stream), answer(method="knn"))
+    of_no_class = answer(unknown=QUERY[6:], method="eol")
+    assert_same(answer(frame(SUPPORT), unknown=frame(QUERY[6:], order=back), method="eol"), of_no_class)
+    assert_same(answer(frame(SUPPORT, order=back), query=frame(QUERY)), answer())
+    assert_same(answer(SUPPORT, query=frame(QUERY)), answer())  # only one has names
+    others = {"query": frame(QUERY, "abxdefyh"), "unknown": frame(QUERY, "abxdefyh")}
+    for name, other in others.items():
+        with pytest.raises(ValueError, match=rf"^{name}: .* not those of the examples, as 'x', 'y'; it lacks 'c', 'g'"):
+            Task(frame(SUPPORT), LABELS, **{"query": frame(QUERY), name: other})
+
+
+def test_columns_whose_names_are_numbers_are_matched_by_their_places():
+    reverse = pd.DataFrame(QUERY, columns=range(7, -1, -1))
+    assert_same(answer(pd.DataFrame(SUPPORT), query=reverse), answer())
 
 
 def test_support_and_query_may_be_held_differently():

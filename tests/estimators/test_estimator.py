@@ -5,12 +5,14 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, check_estimator
 
 import handful
+from handful.core import metrics
+from handful.core.checks import is_no_class
 from handful.estimators.factory import EXPECTED_FAILED_CHECKS, EXPECTED_OF_METHOD
 from handful.features import Protocol, digits, draw
 from handful.solving import get_solver
@@ -100,6 +102,50 @@ def test_string_labels_with_none_for_unlabelled(pile):
     assert model.classes_.dtype.kind == "U"
 
 
+@pytest.mark.parametrize("label", [None, np.nan, "", " ", "nan", "<NA>", -1, "-1", -2, "-2", "unknown", " Unknown "])
+def test_what_means_no_label_and_no_class_among_strings(label):
+    X = np.random.default_rng(0).normal(size=(30, 4)) + 4 * np.eye(4)[np.repeat([0, 1, 2], 10)]
+    code = -2 if is_no_class(label) and label != -1 else -1
+    names = [*["cat"] * 3, *["dog"] * 3, label, label, *[None] * 4]
+    X = X[[0, 1, 2, 10, 11, 12, 20, 21, 3, 4, 13, 22]]
+    model = handful.SimpleShot().fit(X, names)
+    assert model.classes_.tolist() == ["cat", "dog"]
+    assert model.given_.tolist() == [0, 0, 0, 1, 1, 1, code, code, -1, -1, -1, -1]
+    assert model.partial_fit(X[:2], ["cat", label]).given_[-2:].tolist() == [0, code]
+    assert model.score(X[:7], names[:7]) == 1
+
+
+@pytest.mark.parametrize("hold", ["pandas Int64", "pandas category", "polars"])
+def test_integers_with_gaps_stay_integers(hold):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    large = 2**60 + 1  # a float has no such number
+    labels = [3, large, None, None]
+    y = polars.Series(labels) if hold == "polars" else pandas.Series(pandas.array(labels, dtype="Int64"))
+    y = y.astype("category") if "category" in hold else y
+    model = handful.SimpleShot().fit(np.eye(4)[[0, 1, 0, 1]], y)
+    assert model.classes_.dtype == np.int64
+    assert model.transduction_.tolist() == [3, large, 3, large]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_other_columns_of_frames_are_refused_with_the_way_out(pile, kind, tmp_path):
+    frames, (X, y, _) = pytest.importorskip(kind), pile
+    frame = frames.DataFrame({f"pixel{i}": X[:, i] for i in range(64)})
+    back = frame[frame.columns[::-1]]
+    model = handful.SimpleShot().fit(frame, y)
+    for fitted in (model, handful.load(model.save(tmp_path / "model.safetensors", items=True))):
+        for call in (fitted.predict, fitted.transform, fitted.answer, fitted.partial_fit):
+            with pytest.raises(
+                ValueError, match=r"feature names should match.*\n.*order.*\n+Give X\[list\(model.feature"
+            ):
+                call(back)
+        columns = list(fitted.feature_names_in_)
+        np.testing.assert_array_equal(fitted.predict(back[columns]), fitted.predict(frame))
+        with pytest.raises(ValueError, match="unseen at fit time:\n- other"):
+            fitted.predict(frames.DataFrame({"other" if i == 7 else f"pixel{i}": X[:, i] for i in range(64)}))
+    check_dataframe_column_names_consistency("SimpleShot", handful.SimpleShot())
+
+
 def test_pandas_in_and_pandas_out(pile):
     pandas = pytest.importorskip("pandas")
     X, y, _ = pile
@@ -132,6 +178,62 @@ def test_score_counts_labelled_items_only(pile):
     model = handful.EOL().fit(X, y)
     known = truth != -1
     assert model.score(X[:n], truth) == pytest.approx(np.mean(model.predict(X[:n])[known] == truth[known]))
+
+
+SCORES = ("balanced_accuracy", "unknown_f1", "auroc", "aupr", "oscr")
+
+
+@pytest.mark.parametrize("kind", ["strings", "numbers"])
+def test_a_scorer_counts_what_is_of_no_class(pile, kind):
+    X, y, truth = pile
+    model = handful.EOL()
+    if kind == "strings":
+        model.fit(X, np.where(y == -1, "", y.astype(str)))
+        marked = np.where(truth == -1, "unknown", truth.astype(str))
+    else:
+        model.fit(X, y)
+        marked = np.where(truth == -1, handful.NONE_OF_THESE, truth)
+    n, is_unknown = len(truth), truth == -1
+    new, called = X[:n], model.unknown_[:n]
+    codes = np.where(is_unknown, -1, np.searchsorted(np.unique(truth[~is_unknown]), truth))
+    p, scores = model.predict_proba(new), model.outlier_scores_[:n]
+    expected = {
+        "balanced_accuracy": metrics.open_set_balanced_accuracy(np.where(called, -1, p.argmax(axis=1)), codes, 5),
+        "unknown_f1": metrics.unknown_f1(called, is_unknown), "auroc": metrics.auroc(scores, is_unknown),
+        "aupr": metrics.aupr(scores, is_unknown), "oscr": metrics.oscr(p, scores, codes),
+    }  # fmt: skip
+    assert set(expected) == set(SCORES)
+    unlabelled = [*marked.tolist(), *[None] * 5]
+    for name, value in expected.items():
+        assert 0.5 < value < 1
+        assert handful.scorer(name)(model, X[: n + 5], unlabelled) == pytest.approx(value, abs=1e-5)
+    assert handful.scorer("auroc")(model, new, np.where(is_unknown, "11" if kind == "strings" else 11, marked)) == (
+        pytest.approx(expected["auroc"], abs=1e-5)  # a class that the model does not have
+    )
+    with pytest.raises(ValueError, match=r"y has no true unknown, .* 'auroc' .* label them"):
+        handful.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
+
+
+def test_there_is_no_scorer_of_another_name():
+    with pytest.raises(ValueError, match="there is no scorer 'roc'; there are: balanced_accuracy, "):
+        handful.scorer("roc")
+
+
+def test_searches_over_strings_take_scorers_and_blanks():
+    features, digit = (x[:240] for x in digits())
+    y = np.where(digit < 3, np.array([f"digit {k}" for k in digit]), np.where(digit < 7, "unknown", ""))
+    scoring = {name: handful.scorer(name) for name in SCORES}
+    model = make_pipeline(StandardScaler(), handful.EOL(steps=5))
+    search = GridSearchCV(model, {"eol__temperature": [5.0, 10.0]}, scoring=scoring, refit="auroc", cv=3, n_jobs=2)
+    search.fit(features, y)
+    assert search.best_estimator_.classes_.tolist() == ["digit 0", "digit 1", "digit 2"]
+    for name in SCORES:
+        assert search.cv_results_[f"mean_test_{name}"].min() > 0.5
+    plain = GridSearchCV(handful.EOL(), {"steps": [5, 20]}, cv=3, error_score="raise").fit(features, y)
+    assert plain.best_score_ > 0.8
+    with_none = np.where(y == "", None, y.astype(object))
+    folds = KFold(3)  # stratified folds sort the labels, which None does not allow
+    assert cross_val_score(handful.EOL(), features, with_none, scoring=scoring["oscr"], cv=folds).min() > 0.5
 
 
 def test_pickle_keeps_the_model(pile):

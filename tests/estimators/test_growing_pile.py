@@ -149,6 +149,7 @@ def test_answers_may_be_texts_counted_from_the_end_and_correct_a_label(world):
         ({20: 1.5}, "labels that are no whole numbers"),
         ({20: -1}, "the answer for item 20 is -1, which means that it has no label"),
         ({20: None}, "the answer for item 20 is None"),
+        *(({20: word}, f"the answer for item 20 is '{word}', which means") for word in ("", " ", "nan", "-1")),
         ({20: float("nan")}, "the answer for item 20 is nan"),
         (dict.fromkeys(range(12), -2), "no example of a class would be left"),
         (dict.fromkeys(range(150), 1), "all items would be of one class"),

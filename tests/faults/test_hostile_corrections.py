@@ -73,6 +73,7 @@ HOSTILE_CSV = {
     "two labels for an item": ("path,label\na,b\na,c\n", "'a' is called 'b' and 'c'"),
     "too many": ("path,label\n" + "a,b\n" * (MAX_CORRECTIONS + 1), "more than 100,000 corrections"),
     "a blank label": ("path,label\na,\n", "has a blank label"),
+    "no label": ("path,label\na,-1\n", "no class can be called '-1', which means that an item has no label"),
 }
 FILES = [("c.json", *case) for case in HOSTILE_JSON.values()] + [("c.csv", *case) for case in HOSTILE_CSV.values()]
 

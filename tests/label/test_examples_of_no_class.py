@@ -41,6 +41,14 @@ def test_a_folder_called_unknown_holds_examples_of_no_class(folder, handful, nam
     assert across == ["unknown"] * 5
 
 
+@pytest.mark.parametrize("name", ["-1", "nan"])
+def test_no_folder_of_a_class_has_a_name_that_means_no_label(folder, handful, name):
+    (folder / "others").rename(folder / "examples" / name)
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS)
+    assert done.returncode == 1
+    assert f"no class can be called '{name}', which means that an item has no label" in words(done.stderr)
+
+
 def test_a_folder_anywhere_does_the_same_and_is_kept_in_the_record(folder, handful):
     done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", "others")
     assert done.returncode == 0, done.stderr

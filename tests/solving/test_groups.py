@@ -378,7 +378,7 @@ def test_torch_in_torch_out(solved):
     [
         ({3: "hen"}, ValueError, "there is no group 3: they are numbered 1 to 2"),
         ({1: "cat"}, ValueError, "there is a class 'cat' already"),
-        ({1: "unknown"}, ValueError, "means unknown"),
+        *(({1: name}, ValueError, "means unknown") for name in ("unknown", " Unknown", "-2", "-1", "", " ", "nan")),
         ({1: 7}, TypeError, "the classes are text"),
         ({}, ValueError, "no group is named"),
     ],

@@ -203,7 +203,11 @@ def test_labels_are_kept_changed_and_taken_away(client, project):
 def test_classes_are_named_keyed_and_deleted(client, project):
     a, b = (client.post("/classes", json={"name": name}).json()["id"] for name in ("cat", "dog"))
     assert client.post("/classes", json={"name": " CAT "}).status_code == 409
-    assert client.post("/classes", json={"name": "Unknown"}).status_code == 400
+    for name, why in {"Unknown": "of no class", "-2": "of no class", "-1": "without a label", "nan": "without"}.items():
+        refused = client.post("/classes", json={"name": name})
+        assert refused.status_code == 400
+        assert f'"{name}" is the name' in refused.json()["error"]
+        assert why in refused.json()["error"]
     assert client.post("/classes", json={"name": " \n "}).status_code == 400
     assert client.patch(f"/classes/{b}", json={"name": "hound", "key": 1}).json()["key"] == 1
     classes = client.get("/classes").json()
@@ -452,18 +456,21 @@ def test_exports_agree_with_the_database(digits, tmp_path):
     project.close()
 
 
-def test_labels_of_a_table_are_given_ones(tmp_path):
+@pytest.mark.parametrize(
+    "labels", [["cat", None, "unknown", "dog"], ["cat", " ", "-2", "dog"], [3, -1, -2, 7]], ids=str
+)
+def test_labels_of_a_table_are_given_ones(tmp_path, labels):
     import pyarrow as pa
     from pyarrow import parquet
 
     rows = {"path": ["a", "b", "c", "d"], "embedding": [[0.0, 1], [1, 0], [1, 1], [2, 1]]}
-    parquet.write_table(pa.table(rows | {"label": ["cat", None, "unknown", "dog"]}), tmp_path / "t.parquet")
+    parquet.write_table(pa.table(rows | {"label": labels}), tmp_path / "t.parquet")
     for _ in range(2):  # once, and not again when it is opened again
         project = Project(tmp_path / "t.parquet")
         client = client_of(project)
         classes = {c["id"]: c["name"] for c in client.get("/classes").json()}
         items = client.get("/items").json()["items"]
-        assert [classes.get(i["class"], i["class"]) for i in items] == ["cat", None, 0, "dog"]
+        assert [classes.get(i["class"], i["class"]) for i in items] == [str(labels[0]), None, 0, str(labels[3])]
         assert project.folder == tmp_path / "t.workbench"
         project.close()
 

@@ -95,7 +95,7 @@ def parse_answer(text: str, says: str, classes: Sequence[str], numbers: dict[str
     >>> [parse_answer(text, "cat", ["cat", "hen"], {"cat": 1, "hen": 2}) for text in ("y", "n", "s", "u", "2", "hen")]
     ['cat', None, '', 'unknown', 'hen', 'hen']
     """
-    from handful.core.checks import UNKNOWN_NAME, is_no_class
+    from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
     from handful.utils.files import class_name, in_brief
 
     by_number = {str(number): name for name, number in numbers.items()}
@@ -111,7 +111,7 @@ def parse_answer(text: str, says: str, classes: Sequence[str], numbers: dict[str
         return keys[text.lower()]
     if is_no_class(text):
         return UNKNOWN_NAME
-    if name.startswith("+") and (new := name[1:].strip()):
+    if name.startswith("+") and not is_no_label(new := name[1:].strip()):
         return UNKNOWN_NAME if is_no_class(new) else new
     raise ValueError(
         f"there is no class {in_brief(name, 60)}: answer {KEYS}, a class, u for none of these, or "

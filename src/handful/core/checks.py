@@ -5,6 +5,7 @@ Errors are for the person who gets them: what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from handful.utils.text import shortened as shortened  # other rooms still impor
 UNKNOWN = -1  # the label of an unknown item among integer labels
 UNKNOWN_NAME = "unknown"  # and among string labels
 NONE_OF_THESE = -2  # in the y of `fit`: an example of no class; among strings, "unknown" means the same
+MISSING_TEXTS = ("nan", "NaN", "<NA>", "NaT")  # NumPy and pandas turn a missing label to such a text
 
 
 def is_no_class(label: Any) -> bool:
@@ -25,12 +27,61 @@ def is_no_class(label: Any) -> bool:
     (True, True, False, False)
     """
     if isinstance(label, str):
-        return label.casefold() == UNKNOWN_NAME or label == str(NONE_OF_THESE)
+        return label.strip().casefold() in (UNKNOWN_NAME, str(NONE_OF_THESE))
     return label in (UNKNOWN, NONE_OF_THESE)
 
 
-def as_features(x: Any, name: str) -> Array:
-    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating."""
+def is_no_label(label: Any) -> bool:
+    """Whether a label says that an item has none: None, NaN or -1; among texts also a blank one, "nan" or "-1".
+
+    >>> is_no_label(" "), is_no_label("nan"), is_no_label("-1"), is_no_label(None), is_no_label("unknown")
+    (True, True, True, True, False)
+    """
+    if isinstance(label, str):
+        return label.strip() in ("", str(UNKNOWN), *MISSING_TEXTS)
+    return _is_missing(label) or label == UNKNOWN
+
+
+def column_names(x: Any) -> list[str] | None:
+    """The names of the columns of a frame; None for other features, and unless all names are strings.
+
+    >>> column_names(np.eye(2)) is None
+    True
+    """
+    names = list(x.columns if hasattr(x, "to_numpy") and hasattr(x, "columns") else getattr(x, "column_names", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
+    """The positions of `names` in `others`, which bring `others` into the same order; None if it has that order.
+
+    Raises ValueError if the names are not the same.
+    """
+    if names is None or others is None or list(names) == list(others):
+        return None
+    if len(set(names)) == len(names) and sorted(names) == sorted(others):
+        place = {name: i for i, name in enumerate(others)}
+        return [place[name] for name in names]
+    extra, absent = (
+        ", ".join(repr(name) for name in dict.fromkeys(one) if name not in other)
+        for one, other in ((others, set(names)), (names, set(others)))
+    )
+    as_these = f", as {shortened(extra)}" if extra else ""
+    lacks = f"; it lacks {shortened(absent)}" if absent else ""
+    detail = as_these + lacks or ", more than once each"
+    raise ValueError(f"its columns of numbers are not those of the examples{detail}: give the same columns")
+
+
+def as_features(x: Any, name: str, columns: Sequence[str] | None = None) -> Array:
+    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating.
+
+    columns: the names of the columns of the examples, if they have names. Those of another frame come into this order.
+    """
+    try:
+        if same_columns(columns, column_names(x)) is not None:
+            x = x[columns] if hasattr(x, "to_numpy") else x.select(columns)  # pyarrow has only the second
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)
     if x.ndim == 1 and not len(x):
         raise ValueError(f"{name} is empty: it has no items")
@@ -78,14 +129,15 @@ def as_labels(labels: Any) -> np.ndarray:
     if values.dtype.kind in "iuf":
         missing = np.argwhere(~np.isfinite(values) | (values == UNKNOWN) | (values == NONE_OF_THESE))
     else:
-        missing = np.argwhere(is_missing(values) | (values == UNKNOWN_NAME))
+        texts, no_class = _read_texts(values)
+        missing = np.argwhere(is_missing(texts) | no_class)
     if len(missing):
         at = missing[0].tolist()
         raise ValueError(
             f"support label {at[-1]}{f' of task {at[0]}' if len(at) == 2 else ''} is "
             f"{values.item(*at)!r}, which means unlabelled or unknown: every support item needs a class "
-            f"({UNKNOWN}, {NONE_OF_THESE}, None and {UNKNOWN_NAME!r} cannot be names of classes; give examples of no "
-            "class as unknown=)"
+            f"({UNKNOWN}, {NONE_OF_THESE}, None, blank texts, {MISSING_TEXTS[0]!r} and {UNKNOWN_NAME!r} cannot be "
+            "names of classes; give examples of no class as unknown=)"
         )
     return values if values.dtype.kind in "iuf" else values.astype(str)
 
@@ -93,22 +145,28 @@ def as_labels(labels: Any) -> np.ndarray:
 def fit_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """The y of `fit` as an array, and where it marks an example of no class: `NONE_OF_THESE`, or "unknown" in texts.
 
-    >>> fit_labels(["cat", None, NONE_OF_THESE, "unknown"])
-    (array(['cat', None, 'unknown', 'unknown'], dtype=object), array([False, False,  True,  True]))
+    >>> fit_labels(["cat", None, " ", NONE_OF_THESE, "unknown"])
+    (array(['cat', None, None, 'unknown', 'unknown'], dtype=object), array([False, False, False,  True,  True]))
     """
-    values = np.asarray(labels, dtype=object) if isinstance(labels, list | tuple) else labels
-    if isinstance(values, np.ndarray) and values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat):
-        is_marked = np.frompyfunc(lambda v: isinstance(v, int | np.integer) and v == NONE_OF_THESE, 1, 1)
-        labels = np.where(is_marked(values).astype(bool), UNKNOWN_NAME, values)  # texts and a number cannot be mixed
+    if hasattr(labels, "to_list") and to_numpy(labels).dtype.kind == "f":
+        labels = np.array(labels.to_list(), dtype=object)  # whole numbers with gaps would be floats in NumPy
     values = label_array(labels)
-    if values.dtype.kind in "iuf":
-        return values, values == NONE_OF_THESE
-    is_no_class = np.asarray((values == UNKNOWN_NAME) | (values == str(NONE_OF_THESE)), bool)
-    return np.where(is_no_class, UNKNOWN_NAME, values), is_no_class
+    return (values, values == NONE_OF_THESE) if values.dtype.kind in "iuf" else _read_texts(values)
+
+
+def _read_texts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that are texts, None for those that mean no label; and which mean an example of no class."""
+    no_label, no_class = (np.frompyfunc(test, 1, 1)(values).astype(bool) for test in (is_no_label, is_no_class))
+    texts = values.copy()
+    texts[no_label], texts[no_class] = None, UNKNOWN_NAME
+    return texts, no_class
 
 
 def label_array(labels: Any) -> np.ndarray:
-    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and None."""
+    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and None.
+
+    Among strings, the numbers -1 and -2 become None and "unknown", which mean the same.
+    """
     try:
         values = to_numpy(labels)
     except ValueError as error:
@@ -120,6 +178,10 @@ def label_array(labels: Any) -> np.ndarray:
     if values.dtype.kind in "OUST":
         values = values.astype(object)
         values[is_missing(values)] = None  # one of the many ways to say it; pandas' NA cannot be compared
+        if any(isinstance(v, str) for v in values.flat):
+            mean: dict[Any, Any] = {UNKNOWN: None, NONE_OF_THESE: UNKNOWN_NAME}
+            as_text = np.frompyfunc(lambda v: mean.get(v, v) if isinstance(v, int | np.integer) else v, 1, 1)
+            values = as_text(values)
         kinds = {type(v) for v in values.ravel()[~is_missing(values).ravel()]}
         if all(issubclass(k, (bool, int, np.integer, np.bool_)) for k in kinds) and kinds:
             return _int64(np.where(is_missing(values), UNKNOWN, values))
@@ -141,9 +203,12 @@ def label_array(labels: Any) -> np.ndarray:
 
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Where an object array of labels holds None or NaN."""
-    missing = np.frompyfunc(lambda v: v is None or type(v).__name__ in ("NAType", "NaTType") or v != v, 1, 1)
-    is_absent: np.ndarray = missing(values).astype(bool)
+    is_absent: np.ndarray = np.frompyfunc(_is_missing, 1, 1)(values).astype(bool)
     return is_absent
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def _int64(values: np.ndarray) -> np.ndarray:

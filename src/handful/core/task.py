@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
 from handful.core.arrays import Array, scale_to_one
-from handful.core.checks import as_features, as_labels
+from handful.core.checks import as_features, as_labels, column_names
 
 
 class LargePile:
@@ -30,6 +30,7 @@ class Task:
     """One few-shot open-set task, or a batch of B tasks of the same shape.
 
     Arrays may be NumPy arrays, lists, pandas or polars frames, or torch tensors; from torch tensors come torch tensors.
+    Columns of frames are matched by their names, if all of these are strings.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ class Task:
     """
 
     def __init__(self, support: Any, labels: Any, query: Any, *, classes: Any = None, unknown: Any = None):
-        support, query = as_features(support, "support"), as_features(query, "query")
+        columns = column_names(support)
+        support, query = as_features(support, "support"), as_features(query, "query", columns)
         self.single = support.ndim == 2
         if support.ndim != query.ndim or (support.ndim == 3 and support.shape[0] != query.shape[0]):
             raise ValueError(
@@ -83,13 +85,13 @@ class Task:
         self.support: Array = xp.astype(support, dtype, copy=False)
         self.query: Array = xp.astype(query, dtype, copy=False)
         self._classes, self.labels = _encode(names, classes)  # [B, N] names, [B, S] codes
-        self.unknown: Array = self.support[:, :0] if unknown is None else self._check_unknown(unknown)
+        self.unknown: Array = self.support[:, :0] if unknown is None else self._check_unknown(unknown, columns)
 
-    def _check_unknown(self, unknown: Any) -> Array:
+    def _check_unknown(self, unknown: Any, columns: list[str] | None) -> Array:
         """Examples of no class as [B, U, D], of the same kind as the support."""
         if np.ndim(unknown) and not len(unknown):
             return self.support[:, :0]
-        rows = as_features(unknown, "unknown")
+        rows = as_features(unknown, "unknown", columns)
         if is_torch_array(rows) != is_torch_array(self.support):
             raise TypeError("support and unknown must both be torch tensors, or neither")
         rows = rows[None] if self.single and rows.ndim == 2 else rows

@@ -1,8 +1,8 @@
 """The scikit-learn face of every method.
 
 `fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do: y is -1
-(or None among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among strings) where
-it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
+(or None or a blank text among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among
+strings) where it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
 `outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
 learned, without refitting: an item alone and the same item in a crowd get the same answer. How a fitted model goes on,
 by `partial_fit`, `teach` and `groups_`, is in `handful.estimators.growing_pile`.
@@ -92,10 +92,12 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         Parameters
         ----------
         X : array [n, D]
-            Features of all items, labelled or not.
+            Features of all items, labelled or not. If it is a frame whose columns have strings as names, later frames
+            need the same columns in the same order.
         y : array [n]
-            The class of each item. -1 (or None among strings) means that it has no label; -2 (or "unknown" among
-            strings) marks an example that belongs to none of the classes.
+            The class of each item. -1, None and NaN mean that it has no label; among strings, a blank text, "-1" and
+            "nan" mean the same. -2 marks an example that belongs to none of the classes; among strings, "unknown" and
+            "-2" mean the same.
 
         Returns
         -------
@@ -382,7 +384,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         """X, y, and where y marks an example of no class."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X = validate_data(self, X, reset=reset, **_CHECKS)
+        X = self._validated(X, reset)
         X, (y, is_no_class) = as_features(X, "X"), fit_labels(y)
         if y.ndim == 2 and y.shape[1] == 1:
             message = "A column-vector y was passed when a 1d array was expected: it is read as y.ravel()"
@@ -399,8 +401,17 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
 
     def _check_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        values: np.ndarray = as_features(validate_data(self, X, reset=False, **_CHECKS), "X")
+        values: np.ndarray = as_features(self._validated(X, reset=False), "X")
         return values
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        """X, checked by scikit-learn, whose convention is to refuse a frame with columns in another order."""
+        try:
+            return validate_data(self, X, reset=reset, **_CHECKS)
+        except ValueError as error:
+            if "feature names should match" not in str(error):
+                raise
+            raise ValueError(f"{error}Give X[list(model.feature_names_in_)]: these columns in this order") from None
 
     def _html_repr(self) -> str:
         return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"

@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from handful.core.arrays import to_numpy
-from handful.core.checks import NONE_OF_THESE, UNKNOWN, UNKNOWN_NAME, fit_labels, label_array
+from handful.core.checks import NONE_OF_THESE, UNKNOWN, fit_labels, is_no_class, is_no_label, label_array
 from handful.core.task import Task
 from handful.engines.growing import Growth
 from handful.estimators.given_labels import is_unlabelled, same_kind
@@ -178,7 +178,7 @@ class GrowingPile:
             raise ValueError("two answers are for the same row, once counted from the end: give each row once")
         is_none = np.array([_is_none_of_these(row, label) for row, label in answers.items()], bool)
         labels = [label for label, none in zip(answers.values(), is_none, strict=True) if not none]
-        names = same_kind(label_array(labels), self.classes_, "the answers") if labels else self.classes_[:0]
+        names = same_kind(fit_labels(labels)[0], self.classes_, "the answers") if labels else self.classes_[:0]
         if not rows:
             return self
         known = np.unique(np.concatenate([self.classes_, names]))
@@ -245,14 +245,12 @@ class GrowingPile:
 
 def _is_none_of_these(row: Any, label: Any) -> bool:
     """Whether an answer says that the item belongs to no class."""
-    if isinstance(label, str):
-        return label in (UNKNOWN_NAME, str(NONE_OF_THESE))  # as `fit` reads it
-    if label is None or label != label or label == UNKNOWN:
+    if is_no_label(label):
         raise ValueError(
             f"the answer for item {row} is {label!r}, which means that it has no label: give a class, or "
             f"handful.NONE_OF_THESE ({NONE_OF_THESE}) if it belongs to none"
         )
-    return bool(label == NONE_OF_THESE)
+    return is_no_class(label)
 
 
 def _check_declared(classes: Any, fitted: Any, names: np.ndarray) -> None:

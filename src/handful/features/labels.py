@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import to_numpy
-from handful.core.checks import UNKNOWN, is_missing, label_array
+from handful.core.checks import MISSING_TEXTS, UNKNOWN, is_missing, label_array
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 NDArray = np.ndarray[Any, Any]
 WHOLE_NUMBER = re.compile(r"-?\d+(\.0)?", re.ASCII)  # pandas writes integers with .0 if some are missing
-MISSING_WORDS = ("nan", "NaN", "<NA>", "NaT", "None", "null", "NULL", "#N/A")  # how programs write a missing value
+MISSING_WORDS = (*MISSING_TEXTS, "None", "null", "NULL", "#N/A")  # how programs write a missing value
 
 
 def clean_labels(labels: Any) -> NDArray:

@@ -117,21 +117,6 @@ def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -
     return len(values) >= MIN_COUNTED_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
 
 
-def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
-    """The positions of `names` in `others`, which bring `others` into the same order; None if it has that order.
-
-    Raises ValueError if the names are not the same.
-    """
-    if names is None or others is None or list(names) == list(others):
-        return None
-    if _distinct(names) and sorted(names) == sorted(others):
-        place = {name: i for i, name in enumerate(others)}
-        return [place[name] for name in names]
-    differing = [name for name in others if name not in names] or [name for name in names if name not in others]
-    detail = f", as {differing[0]!r}" if differing else ", more than once each"
-    raise ValueError(f"its columns of numbers are not those of the examples{detail}: give the same columns")
-
-
 def is_number(kind: Any) -> bool:
     """Whether a `pyarrow.DataType` or a NumPy dtype is of numbers."""
     if isinstance(kind, np.dtype):

@@ -117,9 +117,9 @@ def _csv_pairs(path: Path) -> Iterator[tuple[str, str]]:
 
 def _clean(label: str, item: str) -> str:
     """A class name in the form in which all are compared."""
-    name = class_label(class_name(label.strip()))
-    if not name:
+    if not label.strip():
         raise ValueError(f"{in_brief(item)} has a blank label: give the name of a class, or unknown")
+    name = class_label(class_name(label.strip()))
     if len(name) > MAX_CLASS_NAME_LENGTH:
         raise ValueError(f"{in_brief(item)} has a label of more than {MAX_CLASS_NAME_LENGTH} characters")
     return name

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME, is_no_class
+from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_columns
 from handful.features import FeatureTable, concatenate, is_sharded, read
-from handful.features.number_columns import same_columns
 from handful.features.text_table import is_text_table
 from handful.label.empty_rows import NO_TEXT, rows_without_text
 from handful.utils.files import class_name
@@ -27,7 +26,9 @@ def _silent(what: str, done: int, total: int) -> None:
 
 
 def class_label(name: str) -> str:
-    """The label as it is used: all that say "no class" become the same."""
+    """The label as it is used: all that say "no class" become the same, and those that say "no label" are refused."""
+    if is_no_label(name):
+        raise ValueError(f"no class can be called {name!r}, which means that an item has no label: give another name")
     return UNKNOWN_NAME if is_no_class(name) else name
 
 

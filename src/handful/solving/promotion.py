@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handful.core.arrays import as_like, to_numpy
-from handful.core.checks import UNKNOWN, UNKNOWN_NAME
+from handful.core.checks import is_no_class, is_no_label
 from handful.core.parameters import AUTO
 from handful.core.task import Task
 from handful.solving.groups import Group
@@ -76,7 +76,7 @@ def check_names(
         if isinstance(name, bool) or not isinstance(name, (int | float | np.number) if numbers else str):
             kind = "numbers" if numbers else "text"
             raise TypeError(f"group {number} is to be called {name!r}, but the classes are {kind}: name it by {kind}")
-        if name in (UNKNOWN, UNKNOWN_NAME, "") or name != name:
+        if is_no_class(name) or is_no_label(name):
             raise ValueError(f"group {number} cannot be called {name!r}, which means unknown or unlabelled")
         if name in classes and not join:
             raise ValueError(

@@ -66,7 +66,8 @@ def solve(
     Parameters
     ----------
     support : array [S, D] or [B, S, D]
-        Features of the examples: NumPy arrays, lists, pandas or polars frames, torch tensors.
+        Features of the examples: NumPy arrays, lists, pandas or polars frames, torch tensors. Columns of frames are
+        matched by their names, if all of these are strings.
     labels : array [S] or [B, S]
         The class of each example: integers or strings.
     query : array [Q, D] or [B, Q, D], path or Pile

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import with_unknown
-from handful.core.checks import as_features
+from handful.core.checks import as_features, column_names
 from handful.core.parameters import is_auto
 from handful.core.prepare import replay
 from handful.core.task import Task
@@ -56,7 +56,7 @@ def task_of_pile(
     if not (isinstance(query, Pile | str | os.PathLike) or streaming is not None or (mapped and can_stream(method))):
         return Task(support, labels, query, unknown=unknown)
     as_it_is = isinstance(query, Pile | str | os.PathLike | np.ndarray)
-    pile = Pile(query if as_it_is else as_features(query, "query"))
+    pile = Pile(query if as_it_is else as_features(query, "query", column_names(support)))
     if pile.rows > SMALL_PILE_ROWS or (streaming is not None and streaming.out is not None):
         return Task.with_large_pile(support, labels, pile, unknown)
     # A small pile is loaded: the result is the same to the last bit, whatever its parts

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME
+from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
 from handful.workbench.domain import groups
 from handful.workbench.domain.changes import Change
 from handful.workbench.domain.pile import MAX_NAME_CHARACTERS
@@ -275,8 +275,9 @@ class Edits(Undoable):
         name = unicodedata.normalize("NFC", name).strip()
         if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
             raise Refusal(f"a class's name is one line of 1 to {MAX_NAME_CHARACTERS} characters: give another name")
-        if name.casefold() == UNKNOWN_NAME:
-            raise Refusal(f'"{UNKNOWN_NAME}" is the name of items of no class: give the class another name')
+        if is_no_class(name) or is_no_label(name):
+            what = "of items of no class" if is_no_class(name) else "for items without a label"
+            raise Refusal(f'"{name}" is the name {what}: give the class another name')
         used_names = {old_class[0].casefold() for other, old_class in self._state.classes.items() if other != number}
         if name.casefold() in used_names:
             raise Refusal(f"there is a class {name} already: give another name, or add the items to that class", 409)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME
+from handful.core.checks import is_no_class
 from handful.utils.files import printable
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import is_blank
@@ -112,7 +112,7 @@ def _take_labels(store: Store, names: Mapping[int, str]) -> None:
     with store.write() as tx:
         old = store.classes()
         codes = {name: number for number, (name, _) in old.items()}
-        codes |= {name: UNKNOWN for name in names.values() if name.casefold() == UNKNOWN_NAME}
+        codes |= {name: UNKNOWN for name in names.values() if is_no_class(name)}
         used_keys = {key for _, key in old.values()}
         for name in dict.fromkeys(names.values()):
             if name in codes:
