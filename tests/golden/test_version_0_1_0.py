@@ -200,20 +200,6 @@ def test_a_group_of_pictures_is_promoted(moved, handful, tmp_path, name):
     assert np.mean([labels[path] == before[path] for path in before]) > 0.8  # the share is estimated anew
 
 
-def test_a_journal_in_its_place_is_the_users_own(old):
-    from handful.label.move_journal import read_journal
-
-    assert read_journal(old / "label_sorted/out/sorted/undo.jsonl").own
-
-
-def test_moved_pictures_go_back(moved, handful):
-    expected, folder = EXPECTED["sorted"], moved / "label_sorted/out/sorted"
-    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png")) == expected["sorted"]
-    done = handful("undo", folder / "undo.jsonl", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (moved / "label_sorted/pile").glob("*.png")) == expected["pile_before"]
-
-
 # ---- the workbench
 
 

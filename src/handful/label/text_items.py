@@ -309,7 +309,7 @@ def _read_folder(
     if not len(items):
         raise ValueError(f"{str(path)!r} holds no {what}" + (", none that could be read" if files else ""))
     names = [str(file.relative_to(path)) for file in items.files or ()]
-    return items.replace(paths=names, skipped=[*unused, *items.skipped], folder=path)
+    return items.replace(paths=names, skipped=[*unused, *items.skipped])
 
 
 def _with_text(examples: FeatureTable) -> FeatureTable:
