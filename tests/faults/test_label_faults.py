@@ -287,6 +287,15 @@ def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_
         assert {path.is_symlink() for path in found} == {other == "link"}
         assert set(os.listdir("out")) == {*RESULTS, "sorted"}
         assert len(contents("pile")) == pile
+    before = contents(".")  # the pile is in the folder that would be replaced, itself or by a link
+    again = ("label", "examples", "out/sorted", *COMMAND[3:], "--sort", "link", "--overwrite")
+    assert_refused(handful(*again), "is not a copy of a file of the pile")
+    Path("linked").mkdir()
+    for path in Path("out/sorted").glob("*/*"):
+        Path("linked", path.name).symlink_to(path.resolve())
+    assert_refused(handful("label", "examples", "linked", *again[3:]), "is not a copy of a file of the pile")
+    shutil.rmtree("linked")
+    assert contents(".") == before
     Path("pile/left1.png").unlink()
     before = contents(".")
     assert_refused(handful(*COMMAND, "--sort", "link", "--overwrite"), "left1.png' is not a copy of a file of the pile")

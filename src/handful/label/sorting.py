@@ -61,7 +61,9 @@ def check_replaced(folder: Path, files: Sequence[Path]) -> None:
         The files of the pile and of the examples.
     """
     copies = [path for path in sorted_files(folder) if not path.is_symlink()]
-    known = {content_hash(file.read_bytes()) for file in files} if copies else set()
+    within = folder.resolve()
+    kept = [file for file in files if within not in file.resolve().parents] if copies else []
+    known = {content_hash(file.read_bytes()) for file in kept}
     for path in copies:
         if not path.is_file() or content_hash(path.read_bytes()) not in known:
             raise ValueError(
