@@ -28,7 +28,6 @@ settings.register_profile("same", derandomize=True, deadline=None)  # the same c
 settings.register_profile("explore", deadline=None)  # pytest --hypothesis-profile explore
 settings.load_profile("same")
 
-collect_ignore_glob = ["golden/v*/*"]  # files of older versions, and the scripts that made them
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NEEDS = {  # by marker: whether it is there, what it is, how to get it

@@ -17,7 +17,7 @@ from handful.backbones.state_dict import read_state_dict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-LITE0_FINGERPRINT = "928c3a51518bb58300ed670614f1081d"  # of version 0.1.0: caches and models of users have it
+LITE0_FINGERPRINT = "928c3a51518bb58300ed670614f1081d"  # caches and models of users have it
 
 
 @pytest.fixture(scope="module")

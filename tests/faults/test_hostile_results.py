@@ -1,4 +1,4 @@
-"""`handful undo`, `promote` and `check` on files of strangers: refused in a sentence, nothing is moved.
+"""`handful promote` and `check` on files of strangers: refused in a sentence, and nothing is changed.
 
 What the user's own runs wrote is obeyed without a question; what is well formed and of others only if the user agrees.
 """
@@ -13,9 +13,7 @@ import pytest
 from piles import PIXELS, contents, fill, finish, start
 from test_groups import table
 
-from handful.label.move_journal import undo
 from handful.label.promotion import promote_groups
-from handful.label.subtree import Subtree
 
 LABEL = ("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
 
@@ -290,15 +288,13 @@ CONTRADICTORY = {
 def test_entries_about_as_deep_as_python_reads_are_no_trouble(depth, record, sandbox, tmp_path):
     write_record(tmp_path / "out", json.dumps(record)[:-1] + ', "made_by": ' + nested(depth, " " * 20) + "}")
     sandbox.refuses("promote", tmp_path / "out", "1=hen")
-    (tmp_path / "undo.jsonl").write_text('{"format": ' + nested(depth) + "}\n")
-    sandbox.refuses("undo", tmp_path / "undo.jsonl")
 
 
 @pytest.mark.parametrize("what", CONTRADICTORY)
 def test_what_a_record_asks_for_is_checked_as_if_the_user_had_asked(what, record, sandbox, tmp_path):
     change, sentence = CONTRADICTORY[what]
     write_record(tmp_path / "out", change(record))
-    sort = ("--sort", "move") if "sort" in sentence else ()
+    sort = ("--sort", "copy") if "sort" in sentence else ()
     assert sentence in sandbox.refuses("promote", tmp_path / "out", "1=hen", "--yes", *sort)
     assert os.listdir(tmp_path) == ["out"]
 
@@ -356,6 +352,28 @@ def test_a_record_of_the_first_version_is_promoted_if_the_user_agrees(record, sa
     assert (tmp_path / "out-2" / "labels.csv").is_file()
 
 
+@pytest.mark.parametrize("run", ["../../t.csv", "OUT/t.csv", "\0", "", "x" * 100])
+def test_the_id_of_a_strangers_record_is_no_path(run, record, sandbox, tmp_path):
+    write_record(tmp_path / "out", changed(run=run.replace("OUT", str(sandbox.folder))[:100])(record))
+    assert "was not written by a run of yours" in sandbox.refuses("promote", tmp_path / "out", "1=hen")
+
+
+def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked(record, sandbox, tmp_path):
+    pty = pytest.importorskip("pty")
+    out, table = write_record(tmp_path / "out", without("run")(record)), str(sandbox.folder / "t.csv")
+    for answer, code in ((b"n\n", 1), (b"y\n", 0)):
+        master, slave = pty.openpty()
+        process = start("promote", out, "1=hen", cwd=tmp_path, stdin=slave)
+        os.close(slave)
+        os.write(master, answer)
+        done = finish(process)
+        os.close(master)
+        assert done.returncode == code, done.stderr
+        assert f"    examples: {table!r}\n" in done.stderr
+        assert done.stderr.endswith("handful: nothing was done\n") is (code == 1)
+        assert sorted(os.listdir(tmp_path)) == ["out"] + ["out-2"] * (code == 0)
+
+
 def test_from_python_nobody_agrees_to_a_strangers_record(record, tmp_path):
     write_record(tmp_path / "out", without("run")(record))
     with pytest.raises(ValueError, match="because nobody agreed to it"):
@@ -375,263 +393,19 @@ def test_ones_own_record_needs_no_question_until_it_is_changed(tmp_path, handful
     assert not Path("third").exists()
 
 
-def test_no_record_has_pictures_moved(tmp_path, handful):
+def test_no_record_has_pictures_sorted(tmp_path, handful):
     fill(tmp_path, count=12)
     done = handful("label", "examples", "pile", "-o", "out", "--outlier-share", 0.33, *PIXELS, "--json")
     assert json.loads(done.stdout)["groups"], done.stderr
     record = json.loads(Path("out/results.json").read_text())
-    Path("out/results.json").write_text(json.dumps(with_job(sort="move")(record)))
+    Path("out/results.json").write_text(json.dumps(with_job(sort="copy")(record)))
     before = contents("pile")
     done = handful("promote", "out", "1=across", "-o", "second", "--yes")
     assert done.returncode == 0, done.stderr
     assert contents("pile") == before
     assert not Path("second/sorted").exists()
     assert json.loads(Path("second/results.json").read_text())["job"]["sort"] is None
-    done = handful("promote", "out", "1=across", "-o", "third", "--yes", "--sort", "move")
+    done = handful("promote", "out", "1=across", "-o", "third", "--yes", "--sort", "link")
     assert done.returncode == 0, done.stderr
-    assert contents("pile") == {}
-    assert handful("undo", "third/sorted/undo.jsonl").returncode == 0
     assert contents("pile") == before
-
-
-# Journals
-
-
-def lines(*rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def head(box, **entries):
-    return {"handful": "0.1.0", "format": 2, "run": "0" * 32, "from": str(box / "pile")} | entries
-
-
-def move(source="a.png", to="left/a.png"):
-    return {"from": source, "to": to}
-
-
-def new(source="a.png", to="left/a.png", **entries):
-    """A journal of this version, as a stranger would write it."""
-    return lambda box: lines(head(box, **entries), move(source, to))
-
-
-def old(source="pile/a.png", to="left/a.png"):
-    """A journal of the first version: whole paths."""
-    return lambda box: lines(move(str(box / source), to))
-
-
-def planted(link, target, journal):
-    """A stranger's archive may hold links too, and a user's folders do."""
-
-    def make(box):
-        place = box / link
-        shutil.rmtree(place, ignore_errors=True)
-        place.unlink(missing_ok=True)
-        place.symlink_to(box / target)
-        return journal(box)
-
-    return make
-
-
-JOURNALS = {
-    "takes from outside": (new(to="../outside/secret.png"), "not a place in a folder of sorted pictures"),
-    "takes from outside by a whole path": (
-        lambda box: new(to=str(box / "outside" / "secret.png"))(box), "not a place in a folder of sorted pictures"
-    ),
-    "takes from outside by detours": (new(to="left/../../outside/secret.png"), "not a place in a folder of sorted"),
-    "old, takes from outside": (old(to="../outside/secret.png"), "not a place in a folder of sorted pictures"),
-    "takes a link": (planted("sorted/left/a.png", "outside/secret.png", new()), "is a link, not a picture"),
-    "takes from a folder that is a link": (
-        planted("sorted/left", "outside", new("a.png", "left/secret.png")), "leads out of"
-    ),
-    "takes the journal": (new("undo.jsonl", "undo.jsonl"), "not a place in a folder of sorted pictures"),
-    "takes from too deep": (new(to="left/right/a.png"), "not a place in a folder of sorted pictures"),
-    "takes no name": (new(to=""), "not a place in a folder of sorted pictures"),
-    "takes a name with a NUL": (new(to="left/a\0.png"), "not a place in a folder of sorted pictures"),
-    "puts above": (new("../outside/a.png"), "not a place below"),
-    "puts anywhere": (new("/etc/a.png"), "not a place below"),
-    "puts above by detours": (new("sub/../../outside/a.png"), "not a place below"),
-    "puts through a link": (planted("pile/sub", "outside", new("sub/a.png")), "leads out of"),
-    "old, puts through a link": (
-        planted("pile/sub", "outside", lambda box: old("pile/sub/a.png")(box) + old("pile/b.png", "left/b.png")(box)),
-        "leads out of",
-    ),
-    "old, puts above": (old("pile/../outside/a.png"), "not a place that a picture came from"),
-    "old, relative": (lambda _: lines(move("a.png")), "not a place that a picture came from"),
-    "old, everywhere": (lambda _: lines(move("/etc/a.png"), move("/home/a.png")), "no folder in common"),
-    "puts a program": (new("autostart/evil.desktop", "left/evil.desktop"), "is not a picture that handful sorts"),
-    "old, puts a program": (old(".config/autostart/evil.desktop", "left/evil.desktop"), "is not a picture that"),
-    "puts a picture as a program": (new("evil.sh", "left/a.png"), "is not a picture that handful sorts"),
-    "puts a program as a picture": (new("a.png", "left/evil.desktop"), "is not a picture that handful sorts"),
-    "puts a hidden file": (new(".a.png"), "is not a picture that handful sorts"),
-    "puts into a hidden folder": (new(".ssh/a.png"), "is not a picture that handful sorts"),
-    "puts half a character": (new("\ud800.png"), "not a place below"),
-    "puts a NUL": (new("a\0.png"), "not a place below"),
-    "puts 5,000 characters": (new("x" * 5000 + ".png"), "not a place below"),
-    "the second of two is bad": (
-        lambda box: lines(head(box), move(), move("b.png", "../outside/secret.png")), "not a place in a folder"
-    ),
-    "came from a relative folder": (new(**{"from": "pile"}), "does not say which folder"),
-    "came from nowhere": (new(**{"from": None}), "does not say which folder"),
-    "came from a NUL": (new(**{"from": "/tmp\0"}), "does not say which folder"),
-    "came from detours": (new(**{"from": "/tmp/../etc"}), "does not say which folder"),
-    "came from a folder that is gone": (new(**{"from": "/nowhere/at/all"}), "is gone: make it"),
-    "came from a file": (lambda box: new(**{"from": str(box / "outside/secret.png")})(box), "is gone: make it"),
-    "of a later format": (new(format=99), "has a format that"),
-    "of a format that is a list": (new(format=[[2]] * 1000), "has a format that"),
-    "200,000 deep": (lambda _: "[" * 200_000, "names no pictures"),
-    "200,000 deep before moves": (lambda box: nested(200_000) + "\n" + old()(box), "its lines are damaged"),
-    "a head that is deep": (lambda _: '{"format": ' + "[" * 50_000 + "\n", "names no pictures"),
-    "a line of 10 MB": (lambda _: '{"from": "' + "x" * 10_000_000, "its lines are damaged"),
-    "noise": (lambda _: bytes(range(256)) * 1000, "is not a journal of handful"),
-    "empty": (lambda _: "", "names no pictures"),
-    "a million empty lines": (lambda _: "\n" * 1_000_000, "its lines are damaged"),
-    "lists for paths": (lambda _: lines({"from": ["/a"], "to": {"b": 1}}), "names no pictures"),
-    "numbers for rows": (lambda _: "1\n2\n3\n", "names no pictures"),
-}  # fmt: skip
-
-
-@pytest.fixture
-def box(tmp_path):
-    """A sorted folder of a stranger's, the user's pile, and what is neither."""
-    for name in ("sorted/left/a.png", "sorted/left/evil.desktop", "pile/c.png", "outside/secret.png"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    return tmp_path
-
-
-def journal_in(box, content):
-    place = box / "sorted" / "undo.jsonl"
-    place.write_bytes(content) if isinstance(content, bytes) else place.write_text(content)
-    return place
-
-
-@pytest.mark.parametrize("what", JOURNALS)
-def test_a_journal_that_reaches_elsewhere_moves_nothing_even_if_the_user_agrees(what, box, sandbox):
-    make, sentence = JOURNALS[what]
-    journal = journal_in(box, make(box))
-    before = contents(box)
-    said = sandbox.refuses("undo", journal, "--yes")
-    assert sentence in said
-    assert said.count("\n") == 1
-    assert contents(box) == before
-
-
-def test_a_journal_that_is_too_large_or_no_file_is_refused_unread(box, sandbox):
-    journal = journal_in(box, "{")
-    os.truncate(journal, 2**40)
-    assert "is not a journal of handful: it has 1,099,511,627,776 bytes" in sandbox.refuses("undo", journal, "--yes")
-    journal.unlink()
-    os.mkfifo(journal)
-    assert "there is no file" in sandbox.refuses("undo", journal, "--yes")
-    assert "there is no file" in sandbox.refuses("undo", box / "sorted", "--yes")
-
-
-@pytest.mark.parametrize("make", [new(), old()], ids=["new", "old"])
-def test_a_well_formed_journal_of_others_says_what_it_would_do_and_does_it_if_the_user_agrees(make, box, sandbox):
-    journal = journal_in(box, make(box))
-    before = contents(box)
-    said = sandbox.refuses("undo", journal)
-    assert "was not written by a run of yours on this machine, and asks to move 1 picture from" in said
-    assert "/sorted' to '" in said
-    assert "/pile': give --yes if that is right" in said
-    assert contents(box) == before
-    done = sandbox.run("undo", journal, "--yes")
-    assert (done.code, done.stdout) == (0, "Pictures moved back to where they were: 1.\n"), done.stderr
-    assert (box / "pile" / "a.png").read_text() == "sorted/left/a.png"
-    assert sandbox.run("undo", journal).code == 0  # nothing is left to ask for
-
-
-@pytest.mark.parametrize("run", ["../../pile/c.png", "PILE/c.png", None, 7, ["x"], "\0", "", "x" * 5000])
-def test_the_id_of_a_strangers_journal_is_no_path(run, box, sandbox):
-    run = run.replace("PILE", str(box / "pile")) if isinstance(run, str) else run
-    (sandbox.folder / "cache" / "runs").mkdir(parents=True, exist_ok=True)
-    done = sandbox.run("undo", journal_in(box, new(run=run)(box)), "--yes")
-    assert done.code == 0, done.stderr
-    assert sorted(os.listdir(box / "pile")) == ["a.png", "c.png"]
-
-
-def test_from_python_nobody_agrees_to_a_strangers_journal(box):
-    with pytest.raises(ValueError, match="because nobody agreed to it"):
-        undo(journal_in(box, new()(box)))
-
-
-def test_folders_that_are_gone_are_made_only_below_the_one_that_was_sorted(box, sandbox):
-    done = sandbox.run("undo", journal_in(box, new("sub/deep/a.png")(box)), "--yes")
-    assert done.code == 0, done.stderr
-    assert (box / "pile" / "sub" / "deep" / "a.png").is_file()
-
-
-def test_ones_own_journal_is_known_until_it_is_changed_copied_after_use_or_forgotten(tmp_path, handful, own_cache):
-    fill(tmp_path, count=2)
-    before = contents("pile")
-    command = ("label", "examples", "pile", "-o", "out", "--sort", "move", *PIXELS)
-    assert handful(*command).returncode == 0
-    journal = Path("out/sorted/undo.jsonl")
-    first = journal.read_text()
-    journal.write_text(first.replace("left0.png", "left7.png", 1))
-    assert "asks to move 6 pictures" in handful("undo", journal).stderr
-    journal.write_text(first)
-    (kept,) = (path for path in (own_cache / "runs").iterdir() if path.name in first)
-    kept.rename(tmp_path / "away")
-    assert "asks to move 6 pictures" in handful("undo", journal).stderr
-    (tmp_path / "away").rename(kept)
-    assert handful("undo", journal).returncode == 0
-    assert contents("pile") == before
-    shutil.copytree("pile", "out/sorted/left")  # as if a stranger sent it again, with pictures of his own
-    for path in Path("pile").iterdir():
-        path.unlink()
-    assert "asks to move" in handful("undo", journal).stderr
-    assert contents("pile") == {}
-
-
-def test_a_strangers_journal_does_not_become_part_of_ones_own(box, handful):
-    """Moves of the next run are written to a journal of their own; the other one is kept, and not obeyed."""
-    fill(box, count=2)
-    (box / "out" / "sorted").mkdir(parents=True)
-    (box / "out" / "sorted" / "undo.jsonl").write_text(lines(move(str(box / "b.png"), "../../outside/secret.png")))
-    assert handful("label", "examples", "pile", "-o", "out", "--sort", "move", *PIXELS).returncode == 0
-    assert "secret" in (box / "out" / "sorted" / "undo-1.jsonl").read_text()
-    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
-    assert (box / "outside" / "secret.png").is_file()
-
-
-def test_a_link_that_is_put_in_the_way_after_the_check_is_not_followed(box):
-    with Subtree(box / "sorted") as tree, Subtree(box / "pile") as homes:
-        (box / "pile" / "sub").mkdir()
-        assert homes.check(["sub", "a.png"]) == ("sub", "a.png")
-        (box / "pile" / "sub").rmdir()
-        (box / "pile" / "sub").symlink_to(box / "outside")
-        before = contents(box)
-        with pytest.raises(OSError):
-            tree.move(["left", "a.png"], homes, ["sub", "a.png"])
-        (box / "sorted" / "left").rename(box / "left")
-        (box / "sorted" / "left").symlink_to(box / "outside")
-        with pytest.raises(OSError):
-            tree.move(["left", "secret.png"], homes, ["a.png"])
-        (box / "sorted" / "left").unlink()
-        (box / "left").rename(box / "sorted" / "left")
-        assert contents(box) == before
-
-
-def answered(answer, *arguments, cwd):
-    """A command at a terminal, with an answer typed."""
-    pty = pytest.importorskip("pty")
-    master, slave = pty.openpty()
-    process = start(*arguments, cwd=cwd, stdin=slave)
-    os.close(slave)
-    os.write(master, answer)
-    done = finish(process)
-    os.close(master)
-    return done
-
-
-def test_at_a_terminal_the_user_sees_what_would_be_moved_and_is_asked(box, own_cache):
-    journal = journal_in(box, new()(box))
-    before = contents(box)
-    done = answered(b"n\n", "undo", journal, cwd=box)
-    assert done.returncode == 1
-    assert f"From: '{box / 'sorted'}'\nTo:   '{box / 'pile'}'\n    'left/a.png' becomes 'a.png'\n" in done.stderr
-    assert done.stderr.endswith("handful: nothing was done\n")
-    assert contents(box) == before
-    assert answered(b"y\n", "undo", journal, cwd=box).returncode == 0
-    assert (box / "pile" / "a.png").is_file()
+    assert len(list(Path("third/sorted").glob("*/*"))) == len(before)

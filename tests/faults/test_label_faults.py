@@ -21,7 +21,7 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_of, start
 from text_piles import fill_texts
 
-from handful.backbones import FeatureCache, embed_pictures, find_pictures, load_backbone
+from handful.backbones import FeatureCache, embed_pictures, load_backbone
 from handful.utils.csv_file import unescape
 
 COMMAND = ("label", "examples", "pile", "-o", "out", *PIXELS)
@@ -110,7 +110,7 @@ GOOD = {
 def test_odd_pictures_and_odd_names_are_labelled_like_others(what, here, handful):
     name, make = GOOD[what]
     make(here / "pile" / name)
-    command = (*COMMAND, "--sort", "move", "--export", "coco", "--export", "label-studio", "--export", "fiftyone")
+    command = (*COMMAND, "--sort", "copy", "--export", "coco", "--export", "label-studio", "--export", "fiftyone")
     before = contents("pile")
     done = handful(*command)
     assert done.returncode == 0, done.stderr
@@ -119,7 +119,6 @@ def test_odd_pictures_and_odd_names_are_labelled_like_others(what, here, handful
     assert len(rows) == 10
     assert "<script>alert" not in Path("out/report.html").read_text("utf-8")
     assert [path.name for path in Path("out/sorted").glob("*/*") if path.name == name]
-    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
     assert contents("pile") == before
     printed = handful("predict", "out/model.safetensors", "pile").stdout
     assert len(printed.splitlines()) == 10
@@ -132,13 +131,11 @@ def test_names_that_are_no_text_are_written_as_escapes(here, handful):
     picture("left", 1).save(here / "pile" / name)
     (here / "examples" / "left").rename(here / "examples" / os.fsdecode(b"l\xe9ft"))
     (here / "pile" / os.fsdecode(b"bad\xff.png")).touch()
-    before = contents("pile")
-    done = handful(*COMMAND, "--sort", "move", "--export", "coco", "--export", "label-studio")
+    done = handful(*COMMAND, "--sort", "copy", "--export", "coco", "--export", "label-studio")
     assert done.returncode == 0, done.stderr
     rows = {row["path"]: row["label"] for row in rows_of("out/labels.csv")}
     assert rows["\\udcff\\udcfe.png"] == "l\\udce9ft"
-    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
-    assert contents("pile") == before
+    assert name in os.listdir("out/sorted/l_udce9ft")
     assert json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)["skipped"]
     assert handful("embed", "pile", "-o", "x.parquet", *PIXELS).returncode == 0
 
@@ -306,13 +303,44 @@ def test_an_export_replaces_nobodys_file(here, handful):
     assert handful(*COMMAND).returncode == 0
 
 
-def test_pictures_sorted_earlier_are_never_mixed_with_new_ones(here, handful):
-    assert handful(*COMMAND, "--sort", "copy").returncode == 0
-    before = contents("out")
+def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_else(here, handful):
+    Path("out/sorted/left").mkdir(parents=True)
+    Path("out/sorted/left/mine.png").write_text("mine")
     assert_refused(
-        handful(*COMMAND, "--sort", "link", "--overwrite"), "'out/sorted' holds the pictures of an earlier run"
+        handful(*COMMAND, "--sort", "copy"), "'out/sorted' exists already: give another folder, or --overwrite"
     )
-    assert contents("out") == before
+    said = "'out/sorted/left/mine.png' is not a copy of a file of the pile, and would be lost: move it away"
+    assert_refused(handful(*COMMAND, "--sort", "copy", "--overwrite"), said)
+    assert [path.name for path in Path("out").rglob("*")] == ["sorted", "left", "mine.png"]
+    Path("out/sorted/left/mine.png").unlink()
+    pile = len(contents("pile"))
+    for how, other in (("copy", "copy"), ("copy", "link"), ("link", "copy")):
+        assert handful(*COMMAND, "--sort", how, "--overwrite").returncode == 0
+        copied = next(Path("out/sorted").glob("*/left0.png"))
+        copied.rename(copied.with_name("renamed.png"))
+        Path("out/sorted/.DS_Store").write_text("litter")
+        Path("pile/left0.png").rename("examples/left/from_the_pile.png")  # what was sorted is an example now
+        done = handful(*COMMAND, "--sort", other, "--overwrite")
+        assert done.returncode == 0, done.stderr
+        Path("examples/left/from_the_pile.png").rename("pile/left0.png")
+        found = [path for path in Path("out/sorted").rglob("*") if not path.is_dir()]
+        assert {path.name for path in found} == {*os.listdir("pile")} - {"left0.png"}
+        assert {path.is_symlink() for path in found} == {other == "link"}
+        assert set(os.listdir("out")) == {*RESULTS, "sorted"}
+        assert len(contents("pile")) == pile
+    before = contents(".")  # the pile is in the folder that would be replaced, itself or by a link
+    again = ("label", "examples", "out/sorted", *COMMAND[3:], "--sort", "link", "--overwrite")
+    assert_refused(handful(*again), "is not a copy of a file of the pile")
+    Path("linked").mkdir()
+    for path in Path("out/sorted").glob("*/*"):
+        Path("linked", path.name).symlink_to(path.resolve())
+    assert_refused(handful("label", "examples", "linked", *again[3:]), "is not a copy of a file of the pile")
+    shutil.rmtree("linked")
+    assert contents(".") == before
+    Path("pile/left1.png").unlink()
+    before = contents(".")
+    assert_refused(handful(*COMMAND, "--sort", "link", "--overwrite"), "left1.png' is not a copy of a file of the pile")
+    assert contents(".") == before
 
 
 @pytest.mark.parametrize(
@@ -337,7 +365,8 @@ def test_a_folder_that_cannot_hold_the_results_is_found_out_first(output, senten
 
 
 def test_options_that_are_not_known_are_refused(here, handful):
-    assert_refused(handful(*COMMAND, "--sort", "burn"), "sorted by copy, link, move, not by 'burn'")
+    assert_refused(handful(*COMMAND, "--sort", "burn"), "sorted by copy or link, not by 'burn'")
+    assert_refused(handful(*COMMAND, "--sort", "move"), "instead of --sort move, use --sort link, which takes no space")
     assert_refused(handful(*COMMAND, "--export", "paper"), "no export 'paper'; there are: label-studio, fiftyone, coco")
     assert_refused(handful("label", "examples"), "name the folder of pictures to label too")
     assert not (here / "out").exists()
@@ -373,12 +402,9 @@ def test_on_a_full_disk_a_copy_that_was_cut_off_is_not_left(here, handful):
     Image.fromarray(noise).save(here / "pile" / "left9 big.png")
     before = contents("pile")
     done = on_full_disk(400_000, *COMMAND, "--sort", "copy", "--no-cache", cwd=here)
-    assert_refused(done, "of 10 pictures were sorted; the next one was not: File too large: 'pile/left9 big.png'")
+    assert_refused(done, "the results were not written: File too large: 'out'")
     assert contents("pile") == before
-    assert set(os.listdir("out")) == {*RESULTS, "sorted"}
-    originals = {data for data, _ in before.values()}
-    for path in Path("out/sorted").glob("**/*"):
-        assert path.is_dir() or path.read_bytes() in originals, path
+    assert os.listdir("out") == []
 
 
 # Stopped
@@ -421,54 +447,39 @@ def test_ctrl_c_leaves_no_results_and_what_was_seen_is_remembered(here):
 
 
 KILLED = """
-import os, signal, sys
+import os, shutil, signal, sys
 from handful.cli import main
-from handful.label import subtree
+from handful.label import sorting
 
-real, moved = subtree._move, []
-def move(file, place):
-    if len(moved) == 4:
+copied = []
+def copy(old, new, length):
+    new.write(old.read(9))
+    new.flush()
+    if len(copied) == 4:
         os.kill(os.getpid(), signal.{name})
-    real(file, place)
-    moved.append(file)
-subtree._move = move
+    new.write(old.read())
+    copied.append(old)
+sorting.shutil.copyfileobj = copy
 sys.argv = ["handful", *{command}]
 main()
 """
 
 
+@pytest.mark.parametrize("earlier", [False, True])
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
-def test_stopped_in_the_middle_of_a_move_it_can_be_undone(name, here, handful):
-    before = contents("pile")
-    script = KILLED.format(name=name, command=[*COMMAND, "--sort", "move"])
-    done = forks.run(code=script)
+def test_stopped_in_the_middle_of_sorting_the_same_command_does_it(name, earlier, here, handful):
+    command = [*COMMAND, "--sort", "copy"]
+    if earlier:
+        assert handful(*command).returncode == 0
+        command += ["--overwrite"]
+    before = contents(".")
+    done = forks.run(code=KILLED.format(name=name, command=command))
     assert done.returncode == (-signal.SIGKILL if name == "SIGKILL" else 130)
-    if name == "SIGINT":
-        assert "To move the sorted pictures back: handful undo out/sorted/undo.jsonl" in done.stdout
-        assert done.stderr == ""
-    assert len(contents("pile")) == 5
-    assert set(os.listdir("out")) == {*RESULTS, "sorted"}
-    undone = handful("undo", "out/sorted/undo.jsonl")
-    assert (undone.returncode, undone.stdout) == (0, "Pictures moved back to where they were: 4.\n"), undone.stderr
-    assert contents("pile") == before
-    assert os.listdir("out/sorted") == ["undo.jsonl"]
-
-
-def test_a_move_to_another_disk_is_a_copy_that_is_whole_first(here, handful, monkeypatch):
-    import errno
-
-    real = os.replace
-
-    def other_disk(source, target, src_dir_fd=None, dst_dir_fd=None):
-        if src_dir_fd != dst_dir_fd:  # from one folder to another
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
-        real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-
-    before = contents("pile")
-    monkeypatch.setattr(os, "replace", other_disk)
-    done = handful(*COMMAND, "--sort", "move")
+    left = {path: content for path, content in contents(".").items() if ".handful-unfinished" not in path}
+    assert left == before
+    assert (left == contents(".")) is (name == "SIGINT")
+    done = handful(*command)
     assert done.returncode == 0, done.stderr
-    assert contents("pile") == {}
-    assert len(find_pictures("out/sorted")[0]) == 9
-    assert handful("undo", "out/sorted/undo.jsonl").returncode == 0
-    assert contents("pile") == before
+    assert set(os.listdir("out")) == {*RESULTS, "sorted"}
+    copies = [path.read_bytes() for path in Path("out/sorted").rglob("*") if not path.is_dir()]
+    assert sorted(copies) == sorted(data for data, _ in contents("pile").values())

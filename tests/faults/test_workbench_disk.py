@@ -3,11 +3,9 @@
 import io
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -351,38 +349,3 @@ def test_the_quota_is_an_option(pictures):
         assert server.client.post("/upload", files=[("f", ("a.png", noise(50)))]).json()["added"] == 1
     finally:
         server.close()
-
-
-def test_projects_of_the_first_version_are_opened(digits, tmp_path):
-    """A file as version 0.1.0 left it: the same tables, in a log that was not brought home."""
-    project = Project(digits[0], tmp_path / "p")
-    client = client_of(project)
-    show(client, digits[1], (0, 1))
-    run(client, project)
-    kept = contents(project)
-    project.close()
-    with closing(sqlite3.connect(tmp_path / "p" / "workbench.sqlite", isolation_level=None)) as db:
-        for statement in FIRST_VERSION:
-            db.execute(statement)
-        db.execute("PRAGMA wal_autocheckpoint=0")
-        shutil.copytree(tmp_path / "p", tmp_path / "killed")
-    with closing(sqlite3.connect(tmp_path / "killed" / "workbench.sqlite")) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
-    again = Project(digits[0], tmp_path / "killed")
-    there = contents(again)
-    assert there["history"] == kept["history"][:-1]  # the first version did not store runs as steps
-    assert {name: there[name] for name in there if name != "history"} == {
-        name: kept[name] for name in kept if name != "history"
-    }
-    client = client_of(again)
-    assert client.get("/run").json()["id"] == 1
-    run(client, again)
-    assert client.post("/undo").json() == {"text": "run 2"}
-    assert client.get("/run").json()["id"] == 1
-    again.close()
-
-
-FIRST_VERSION = [
-    "DROP TABLE checks", "ALTER TABLE history DROP COLUMN run_before", "DELETE FROM meta WHERE key = 'run'",
-    "DELETE FROM history WHERE text = 'run 1'", "PRAGMA user_version=1",
-]  # fmt: skip

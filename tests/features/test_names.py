@@ -27,7 +27,7 @@ def test_names_become_as_many_as_there_are_rows(names):
 
 def test_a_name_that_another_row_has_already_is_not_given():
     assert unique_names(NAMES) == ["a", "a (row 1, 2)", "a (row 1)", "b"]
-    assert unique_names(["a", "a", "a"]) == ["a", "a (row 1)", "a (row 2)"]  # as in projects of 0.1.0
+    assert unique_names(["a", "a", "a"]) == ["a", "a (row 1)", "a (row 2)"]
 
 
 def rows(*centres, each=4, seed=0):

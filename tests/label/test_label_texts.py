@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from piles import assert_refused, contents, rows_of
+from piles import assert_refused, rows_of
 from pyarrow import csv, parquet
 from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
 
@@ -145,15 +145,11 @@ def test_a_folder_called_unknown_holds_examples_of_no_class(folder, solved, tmp_
     assert "unknown" in {row["nearest_1"].partition("/")[0] for row in table}
 
 
-def test_moved_text_files_can_be_moved_back_empty_ones_too(handful, tmp_path):
+def test_an_empty_text_file_is_sorted_as_unknown(handful, tmp_path):
     fill_texts(tmp_path)
     (tmp_path / "pile" / "empty.txt").touch()
-    before = contents(tmp_path / "pile")
-    assert handful("label", "examples", "pile", "-o", "o", "--sort", "move").returncode == 0
-    assert contents(tmp_path / "pile") == {}
+    assert handful("label", "examples", "pile", "-o", "o", "--sort", "copy").returncode == 0
     assert (tmp_path / "o" / "sorted" / "unknown" / "empty.txt").read_bytes() == b""
-    assert handful("undo", "o/sorted/undo.jsonl").returncode == 0
-    assert contents(tmp_path / "pile") == before
 
 
 def test_examples_in_folders_and_a_table_as_pile(folder, solved):

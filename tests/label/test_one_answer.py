@@ -223,33 +223,6 @@ def test_a_saved_model_gives_its_pile_the_same_answers(method, table, tmp_path):
         assert again.p_unknown is None
 
 
-@pytest.mark.parametrize("method", ["eol", "knn"])
-def test_a_model_of_0_1_0_answers_by_its_scores_alone(method, table, tmp_path):
-    from safetensors import safe_open
-    from safetensors.numpy import load_file, save_file
-
-    examples, pile = read_table(table)
-    model = label_items(examples, pile, method=method, outlier_share=0.4).model
-    path = model.save(tmp_path / "model.safetensors")
-    with safe_open(path, "numpy") as file:
-        about = json.loads(file.metadata()["handful"])
-    arrays = load_file(path)
-    arrays.pop("pile_scores", None)  # 0.1.0 wrote none of these
-    about = {name: value for name, value in about.items() if name not in ("shots", "shift")}
-    about["tensors"] = sorted(arrays)
-    save_file(arrays, path, {"handful": json.dumps(about)})
-    answers = predict_items(handful.load(path), pile)
-    best = answers.class_probabilities.max(axis=1)
-    if method == "eol":
-        assert answers.p_unknown.tolist() == answers.outlier_scores.tolist()
-        p = answers.outlier_scores
-        np.testing.assert_allclose(answers.confidence, np.where(answers.unknown, p, best * (1 - p)))
-    else:
-        assert answers.p_unknown is None
-        assert answers.unknown.any()
-        np.testing.assert_allclose(answers.confidence, best)
-
-
 def test_answers_at_another_threshold_and_for_some_items():
     rng = np.random.default_rng(0)
     p, scores = rng.random((30, 3)), rng.random(30)

@@ -1,5 +1,6 @@
 """POST /solve: large requests keep nobody waiting, and what solves them ends when it is not needed."""
 
+import asyncio
 import json
 import os
 import signal
@@ -75,19 +76,65 @@ def test_more_json_than_the_most_is_refused_before_it_is_read(service):
 
 
 def test_a_fifth_request_to_solve_is_told_to_come_again(service):
-    head = request(service, POST, KIND, b"Content-Length: 1000")
-    waiting = [service.connect(head) for _ in range(4)]
+    body = numbers(31, columns=16)  # two hundred thousand rows
+    head = request(service, POST, KIND, b"Content-Length: %d" % len(body))
+    waiting = [service.connect(head + body) for _ in range(4)]
     time.sleep(0.5)
     try:
-        ((status, _, body),) = answers_in(service.ask(head))
+        ((status, _, answer),) = answers_in(service.ask(request(service, POST, KIND, b"Content-Length: 1000")))
         assert status == 503
-        assert "again" in json.loads(body)["error"]
+        assert "again" in json.loads(answer)["error"]
         is_answered_quickly(service)
     finally:
         for connection in waiting:
             connection.close()
     with service.client() as client:
         wait_until(lambda: client.post("/solve", json=SMALL).status_code == 200, 20)
+
+
+def test_clients_that_send_a_byte_now_and_then_keep_nobody_out(service):
+    slow = [service.connect(request(service, POST, KIND, b"Content-Length: 1000")) for _ in range(10)]
+    try:
+        with service.client() as client:
+            for _ in range(3):
+                for connection in slow:
+                    connection.sendall(b" ")
+                answer = client.post("/solve", json=SMALL)
+                assert answer.status_code == 200, answer.text
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_bodies_that_are_not_complete_have_a_limit_of_memory_together(monkeypatch):
+    from starlette.requests import Request
+
+    from handful.workbench.domain.refusal import Refusal
+    from handful.workbench.server import solve_processes
+
+    monkeypatch.setattr(solve_processes, "MAX_HELD_BYTES", 3 * MEGABYTE)
+
+    def sends(body, more=False):
+        messages = [{"type": "http.request", "body": body, "more_body": more}]
+
+        async def receive():
+            return messages.pop() if messages else await asyncio.Event().wait()
+
+        return Request({"type": "http", "headers": [(b"content-type", b"application/json")]}, receive)
+
+    async def three():
+        solvers = solve_processes.Solvers()
+        slow = asyncio.ensure_future(solvers.solve(sends(b" " * (5 * MEGABYTE // 2), more=True)))
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal, match="large requests: try again"):
+            await solvers.solve(sends(b" " * (2 * MEGABYTE), more=True))
+        assert len(json.loads(await solvers.solve(sends(json.dumps(SMALL).encode())))["labels"]) == 3
+        slow.cancel()
+
+    try:
+        asyncio.run(three())
+    finally:
+        solve_processes.end_all()
 
 
 @linux

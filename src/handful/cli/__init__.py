@@ -5,7 +5,7 @@ from __future__ import annotations
 from handful.utils import interrupts
 
 COMMANDS = (  # one file each, in the order of --help
-    "demo", "practice", "label", "check", "ask", "predict", "promote", "undo", "workbench", "serve", "info", "methods",
+    "demo", "practice", "label", "check", "ask", "predict", "promote", "workbench", "serve", "info", "methods",
     "backbones", "embed", "bench", "base", "datasets", "train", "export", "warm",
 )  # fmt: skip
 with interrupts.quick():

@@ -96,27 +96,19 @@ def progress_bars(console: Console, unit: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def stoppable(console: Console, kept: str, journal: Path | None = None) -> Iterator[None]:
+def stoppable(console: Console, kept: str) -> Iterator[None]:
     """End the command after Ctrl-C without a traceback, and say what is left of the work.
 
     Parameters
     ----------
     kept : str
         A sentence about the work that is kept, or "".
-    journal : Path, optional
-        If this file exists then, the last line says how to move sorted pictures back.
     """
-
-    def sentence() -> str:
-        moved = journal is not None and journal.exists()
-        undo = f" To move the sorted pictures back: handful undo {journal}" if moved else ""
-        return f"Stopped. {kept}".rstrip() + undo
-
-    interrupts.say_last(sentence)
+    last = f"Stopped. {kept}".rstrip()
+    interrupts.say_last(lambda: last)
     try:
         yield
     except KeyboardInterrupt:
-        last = sentence()
         interrupts.say_last(str)  # an empty text: the sentence is printed here
         console.print(last, markup=False, soft_wrap=True)
         raise typer.Exit(interrupts.STOPPED) from None

@@ -11,7 +11,7 @@ ENGINES = ("local", "ray")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist under that name.")]
-Sort = Annotated[str | None, typer.Option(help="Also sort the files into a folder for each label: copy, link or move.")]
+Sort = Annotated[str | None, typer.Option(help="Also sort the files into a folder for each label: copy or link.")]
 TextColumn = Annotated[
     str | None,
     typer.Option(

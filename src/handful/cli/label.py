@@ -234,14 +234,12 @@ def run(
     """
     from handful.label import label_items, write_outputs
     from handful.label.earlier_results import compare_results
-    from handful.label.move_journal import JOURNAL_FILE
-    from handful.label.outputs import SORTED_FOLDER
     from handful.label.results_job import apply_corrections
 
     console = console_for(as_json)
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
     with (
-        stoppable(console, kept, output / SORTED_FOLDER / JOURNAL_FILE),
+        stoppable(console, kept),
         progress_bars(console, "items" if job.kind == "embeddings" else job.kind) as progress,
         _embedder(job, output, address) as embedder,
     ):

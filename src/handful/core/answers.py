@@ -16,8 +16,8 @@ For an item i, with p_ij the method's probabilities of the known classes j and o
     expected precision  the mean of P(closest) over the labels      how many of the labels should be right
 
 Some methods give outlier scores that only rank. They have no P(unknown): the confidence of a known item is then
-P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher. Where
-nothing is known of the pile (a model of 0.1.0), it is P(closest | known) for both.
+P(closest | known), that of an unknown one is its rank, the share of the pile that does not score higher. Without
+a pile (a model that was fitted to examples alone), it is P(closest | known) for both.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Answers:
         Items that were given as examples of no class: they are unknown, and P(unknown) is 1.
     pile_scores : array [m], optional
         The outlier scores of the whole pile, or quantiles of them, where these items are only a part of it: ranks are
-        taken in it. An empty array says that nothing is known of the pile.
+        taken in it. An empty array says that there is no pile.
     p_unknown : array [n], optional
         P(unknown) where it is already known, as for a run that was stored.
     min_confidence : float or array [B]

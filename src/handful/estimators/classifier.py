@@ -77,7 +77,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
 
     _method = ""
     base_: Base
-    shots_: float | None  # None where scores are not corrected, and in a model of 0.1.0, as are the next two
+    shots_: float | None  # None where scores are not corrected
     shift_: float | None
     pile_scores_: np.ndarray | None
     min_confidence_: float
@@ -226,8 +226,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
     def answer(self, X: Any) -> Answers:
         """The answers for new items, each on its own: labels, P(unknown), confidence, ...
 
-        P(unknown) is calibrated to the pile that the model was fitted to, and ranks are taken in that pile. A model of
-        0.1.0 does not hold what this needs: P(unknown) is then the outlier score itself.
+        P(unknown) is calibrated to the pile that the model was fitted to, and ranks are taken in that pile.
 
         Parameters
         ----------

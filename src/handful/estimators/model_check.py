@@ -55,7 +55,7 @@ HEADER: dict[str, Rule] = {
     "n_whole": Number(0, closed=True, whole=True, optional=True), "n_features": FEATURES,
     "feature_names": Text(many=True), "made_from": Object(), "base": Object(optional=True), "tensors": Text(many=True),
 }  # fmt: skip
-OPTIONAL = ("handful", "min_confidence", "outlier_share_interval", "shots", "shift", "n_whole", "made_from", "base")
+OPTIONAL = ("handful", "outlier_share_interval", "n_whole", "made_from", "base")
 # Estimators' own parameters, beside those of the method
 SHARED: dict[str, Rule] = {"threshold": OPTIONS["threshold"], "dtype": OPTIONS["dtype"], "outlier_share": SHARE}
 

@@ -23,11 +23,9 @@ from handful.estimators.model_check import (
 )
 from handful.estimators.model_writer import FORMAT, ITEMS, LEARNED
 from handful.solving.lookup import get_solver
-from handful.solving.solver import Solver, needed_base
+from handful.solving.solver import needed_base
 from handful.utils.tensor_file import read_tensors
 from handful.utils.version import __version__
-
-OLD_PARAMETERS = {"class_weight": "marginal_weight"}  # names of parameters in files of version 0.1.0
 
 
 def load(path: str | Path) -> FewShotClassifier:
@@ -71,8 +69,8 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     check_header(about, arrays)
     classes, n_features = check_classes(about["classes"]), about["n_features"]
     solver = get_solver(about["method"])
-    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in _renamed(about["parameters"]).items()}
-    used = _renamed(about["used"])
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in about["parameters"].items()}
+    used = about["used"]
     if "parameter.base_mean" in arrays:
         parameters["base_mean"] = arrays["parameter.base_mean"]
     check_parameters(solver, parameters, used, n_features)
@@ -81,7 +79,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
         base = parameters["base"] = Base.of(_named(arrays, "base."), about["base"])
     if solver.info.needs == "base":
         needed_base(solver, base, n_features)
-    state = _with_weights(_named(arrays, "state."), solver)
+    state = _named(arrays, "state.")
     learned = _named(arrays, "learned.") | {name: arrays[name] for name in (*ITEMS, "pile_scores") if name in arrays}
     check_state(solver, state, len(classes), n_features)
     check_learned(learned, solver, len(classes), n_features, about.get("n_whole"))
@@ -92,10 +90,10 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     model.state_, model.classes_ = state, classes
     model.parameters_ = {**solver.defaults, **used}
     model.threshold_, model.outlier_share_ = float(about["threshold"]), float(about["outlier_share"])
-    model.min_confidence_ = float(about.get("min_confidence", 0))
+    model.min_confidence_ = float(about["min_confidence"])
     interval = about.get("outlier_share_interval")
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
-    model.shots_, model.shift_, model.pile_scores_ = about.get("shots"), about.get("shift"), arrays.get("pile_scores")
+    model.shots_, model.shift_, model.pile_scores_ = about["shots"], about["shift"], arrays.get("pile_scores")
     model.n_iter_, model.n_features_in_ = about["n_iter"], n_features
     model.made_from_ = about.get("made_from", {})
     if "items_" in arrays:
@@ -124,19 +122,6 @@ def _try(model: FewShotClassifier) -> None:
     shapes = [answer.shape for answer in answers]
     if shapes != [(1, len(model.classes_)), (1,)] or not all(np.isfinite(answer).all() for answer in answers):
         raise ValueError("its arrays give no probabilities for an item: the file is damaged")
-
-
-def _with_weights(state: dict[str, np.ndarray], solver: Solver) -> dict[str, np.ndarray]:
-    """The state of KDO with weights of shares: a model of 0.1.0 knows one share, which has all the weight."""
-    for prefix, part in solver.parts.items():
-        bias = state.get(f"{prefix}bias")
-        if "weights" in part.info.state and bias is not None and bias.ndim == 3:
-            state.setdefault(f"{prefix}weights", np.ones(bias.shape[:2], bias.dtype))
-    return state
-
-
-def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {OLD_PARAMETERS.get(name, name): value for name, value in parameters.items()}
 
 
 def _named(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

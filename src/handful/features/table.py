@@ -56,8 +56,6 @@ class FeatureTable:
         The base file of the backbone.
     opener : callable, optional
         Opens a file of `files` safely, by its path.
-    folder : Path, optional
-        The folder that contains `files`.
     notes : sequence of str
         What a reader guessed, and what was odd, in sentences.
 
@@ -85,7 +83,6 @@ class FeatureTable:
     source: Mapping[str, Any] = field(default_factory=dict)
     base: Path | None = None
     opener: Callable[[str], int] | None = None
-    folder: Path | None = None
     texts: Sequence[str] | None = None
     notes: Sequence[str] = ()
 
@@ -108,7 +105,6 @@ class FeatureTable:
             source: Mapping[str, Any] = ...,
             base: Path | None = None,
             opener: Callable[[str], int] | None = None,
-            folder: Path | None = None,
             texts: Sequence[str] | None = None,
             notes: Sequence[str] = (),
         ) -> None: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -30,8 +29,6 @@ class Exporter(Protocol):
         What gave the answers.
     classes : sequence of str, optional
         The names of the classes, if not those of the answers.
-    places : sequence of Path, optional
-        Where the pictures will be, if they are about to be moved.
     """
 
     def __call__(
@@ -41,7 +38,6 @@ class Exporter(Protocol):
         method: str,
         *,
         classes: Sequence[str] | None = None,
-        places: Sequence[Path] | None = None,
     ) -> Export:
         """Return the export of labelled items."""
         ...
@@ -53,7 +49,6 @@ def label_studio(
     method: str,
     *,
     classes: Sequence[str] | None = None,
-    places: Sequence[Path] | None = None,
 ) -> Export:
     """Tasks with predictions, for a project with <Choices name="label" toName="image">; for texts, toName="text".
 
@@ -62,7 +57,7 @@ def label_studio(
     """
     version = f"handful {handful.__version__}, {method}"
     tasks = []
-    for i, (file, label, confidence) in enumerate(_rows(items, answers, places)):
+    for i, (file, label, confidence) in enumerate(_rows(items, answers)):
         data = {"image": f"/data/local-files/?d={quote(file.lstrip('/'))}"}
         if items.texts is not None:
             data = {"text": items.texts[i], "item": printable(items.names[i])}
@@ -82,7 +77,6 @@ def fiftyone(
     method: str,
     *,
     classes: Sequence[str] | None = None,
-    places: Sequence[Path] | None = None,
 ) -> Export:
     """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`.
 
@@ -91,7 +85,7 @@ def fiftyone(
     attributes = {"outlier_score": answers.outlier_scores.tolist()}
     if (p := answers.p_unknown) is not None:
         attributes["p_unknown"] = p.tolist()
-    rows = list(_rows(items, answers, places))
+    rows = list(_rows(items, answers))
     names = unique_names([file for file, _, _ in rows])
     labels = {
         name: {
@@ -109,13 +103,12 @@ def coco(
     method: str,
     *,
     classes: Sequence[str] | None = None,
-    places: Sequence[Path] | None = None,
 ) -> Export:
     """Images, categories and one annotation an image, with its score; the whole picture is the box."""
     names = [*map(str, answers.classes.tolist() if classes is None else classes), UNKNOWN_NAME]
     ids = {name: k for k, name in enumerate(names, 1)}
     images, annotations = [], []
-    for i, (file, label, confidence) in enumerate(_rows(items, answers, places), 1):
+    for i, (file, label, confidence) in enumerate(_rows(items, answers), 1):
         width, height = _size(items, i - 1)
         images.append({"id": i, "file_name": file, "width": width, "height": height})
         annotations.append(
@@ -142,10 +135,9 @@ def check_formats(formats: Sequence[str], of_texts: bool) -> None:
         )
 
 
-def _rows(items: FeatureTable, answers: Answers, places: Sequence[Path] | None) -> Iterator[tuple[str, str, float]]:
+def _rows(items: FeatureTable, answers: Answers) -> Iterator[tuple[str, str, float]]:
     """The file of each item, its label and its confidence."""
-    paths = places if places is not None else items.files
-    files = items.names if paths is None else [str(path.resolve()) for path in paths]
+    files = items.names if items.files is None else [str(path.resolve()) for path in items.files]
     return zip(map(printable, files), label_texts(answers), answers.confidence.tolist(), strict=True)
 
 

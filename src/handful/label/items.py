@@ -186,7 +186,6 @@ def read_pile(
     return items.replace(
         paths=[str(file.relative_to(folder)) for file in items.files or ()],
         skipped=[*unused, *items.skipped],
-        folder=folder,
     )
 
 

@@ -341,8 +341,7 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     Returns
     -------
     Labelled
-        The answer for each item. P(unknown) is calibrated to the pile that the model was fitted to. A model that 0.1.0
-        saved does not hold the calibration: P(unknown) is then the outlier score.
+        The answer for each item. P(unknown) is calibrated to the pile that the model was fitted to.
 
     Examples
     --------

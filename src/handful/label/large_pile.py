@@ -260,9 +260,7 @@ def _solve(
     is_example = np.array([not is_no_class(name) for name in examples.label_names])  # of a class
     if (scratch / MODEL_FILE).is_file():  # an earlier run was killed while it wrote
         probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
-        model = load(scratch / MODEL_FILE)
-        model._take_pile(int(is_example.sum()), scores)  # a model that 0.1.0 wrote does not hold the scores
-        return Solved(model, probabilities, scores.astype(np.float64))
+        return Solved(load(scratch / MODEL_FILE), probabilities, scores.astype(np.float64))
     model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
     result = solve(
         examples.features[is_example],

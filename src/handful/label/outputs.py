@@ -1,15 +1,15 @@
 """Write the results of a labelled pile: tables, the model, the report, and if asked for, exports and sorted pictures.
 
 All files are written to a scratch folder and moved to their place at the end. After a full disk or Ctrl-C there is no
-half-written file, and earlier results are unchanged.
+half-written file, and earlier results are unchanged. If a run is killed, its scratch folder stays until the next run.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from errno import EIO
 from pathlib import Path
 from shutil import rmtree
@@ -21,7 +21,7 @@ from handful.label import exports
 from handful.label.labelling import Labelled
 from handful.label.pile_report import run_of, write_report
 from handful.label.record import RECORD, Job, record_of
-from handful.label.sorting import check_places, check_sorting, plan_places, sort_pictures
+from handful.label.sorting import check_places, check_replaced, check_sorting, plan_places, sort_files, sorted_files
 from handful.label.summary import label_texts
 from handful.label.tables import table_files, write_rows
 from handful.label.tables import table_of as table_of  # the command `predict` takes it from here
@@ -32,6 +32,7 @@ RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.htm
 LABEL_FOLDER = "labels"  # the folder of labels in parts
 HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
 SORTED_FOLDER = "sorted"  # the folder of sorted pictures
+SCRATCH_FOLDER = ".handful-unfinished"
 
 
 def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
@@ -43,12 +44,13 @@ def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sor
     names = (*RESULT_FILES, *(f"{name}.json" for name in formats))
     existing = [name for name in names if os.path.lexists(folder / name)]
     existing += [LABEL_FOLDER] * holds_labels(folder / LABEL_FOLDER)
+    if sort is not None:
+        check_sorting(sort, folder / SORTED_FOLDER)
+        existing += [SORTED_FOLDER] * bool(sorted_files(folder / SORTED_FOLDER))
     if existing and not overwrite:
         raise ValueError(
             f"{str(folder / existing[0])!r} exists already: give another folder, or --overwrite to replace the results"
         )
-    if sort is not None:
-        check_sorting(sort, folder / SORTED_FOLDER)
     _check_writable(folder)
 
 
@@ -86,8 +88,8 @@ def write_outputs(
         Where to write; files of earlier results are replaced.
     formats : iterable of str
         Exports for other tools: any of `exports.FORMATS`.
-    sort : {"copy", "link", "move"}, optional
-        Put the pictures into a folder for each label.
+    sort : {"copy", "link"}, optional
+        Put copies of the pictures, or links to them, into a folder for each label. It replaces that of an earlier run.
     title : str
         The title of the report.
     job : Job, optional
@@ -103,42 +105,55 @@ def write_outputs(
     formats = list(formats)
     check_output(folder, True, formats, sort)
     exports.check_formats(formats, labelled.pile.texts is not None)
-    places = None
+    sources, places = labelled.pile.files or (), list[Path]()
     if sort is not None:
-        places = plan_places(labelled.pile, label_texts(labelled), folder / SORTED_FOLDER)
-        check_places(labelled.pile, places, folder / SORTED_FOLDER, sort)
+        places = plan_places(labelled.pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
+        check_places(sources, places, folder, sort)
+        example_files = () if labelled.examples is None else labelled.examples.files or ()
+        check_replaced(folder / SORTED_FOLDER, [*sources, *example_files])
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".handful-", dir=folder, ignore_cleanup_errors=True) as scratch:
-            unfinished = Path(scratch)
-            with cleanup(lambda: rmtree(scratch)):
-                table = table_of(labelled)
-                for name in table_files():
-                    write_rows(table, unfinished / name)
-                record = record_of(labelled, job)
-                write_json(record, unfinished / RECORD)
-                if labelled.examples is not None:
-                    labelled.model.save(unfinished / "model.safetensors")
-                run = run_of(record["run"], None if job is None else folder)
-                place = None if sort == "move" else folder  # pictures that will be moved get no link
-                write_report(labelled, unfinished / "report.html", title, progress, run, place)
-                for name in formats:
-                    file, content = exports.FORMATS[name](
-                        labelled.pile, labelled, labelled.model._method, places=places if sort == "move" else None
-                    )
-                    write_json(content, unfinished / file)
+        with _scratch(folder) as unfinished:
+            table = table_of(labelled)
+            for name in table_files():
+                write_rows(table, unfinished / name)
+            record = record_of(labelled, job)
+            write_json(record, unfinished / RECORD)
+            if labelled.examples is not None:
+                labelled.model.save(unfinished / "model.safetensors")
+            run = run_of(record["run"], None if job is None else folder)
+            write_report(labelled, unfinished / "report.html", title, progress, run, folder)
+            for name in formats:
+                file, content = exports.FORMATS[name](labelled.pile, labelled, labelled.model._method)
+                write_json(content, unfinished / file)
+            if sort is not None:
+                sort_files(sources, places, sort)
             files = {}
             for path in sorted(unfinished.iterdir()):
-                files[path.name] = folder / path.name
-                os.replace(path, files[path.name])
+                files[path.name] = place = folder / path.name
+                if path.is_dir() and place.exists():  # a folder with files cannot be replaced
+                    os.replace(place, unfinished / "earlier")
+                os.replace(path, place)
         if "labels.parquet" not in files:
             (folder / "labels.parquet").unlink(missing_ok=True)  # of earlier results
         remove_labels(folder / LABEL_FOLDER)  # earlier results in parts
     except OSError as error:
-        raise not_written(error, folder) from None
-    if sort is not None and places is not None:
-        files["sorted"] = sort_pictures(labelled.pile, places, folder / SORTED_FOLDER, sort)
+        source = next((file for file in sources if str(file) == error.filename), folder)  # it may have gone
+        raise not_written(error, source) from None
     return files
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A new hidden folder for files that are not complete. That of a run that was killed is removed first."""
+    place = folder / SCRATCH_FOLDER
+    rmtree(place, ignore_errors=True)
+    place.mkdir(0o700)
+    try:
+        with cleanup(lambda: rmtree(place)):
+            yield place
+    finally:
+        rmtree(place, ignore_errors=True)
 
 
 def write_table(labelled: Labelled, path: Path) -> None:

@@ -1,9 +1,9 @@
 """Tell files that the user's own runs wrote from files that somebody else made.
 
-Some files say what to do: the journal of `--sort move`, and the record of a labelling. A run puts a random id into such
-a file, and stores the id with a digest of the file in the user's own folder, `$HANDFUL_CACHE/runs/<id>`. A file of a
-stranger, a changed file and a file from another machine have no match there. Then the user sees what the file asks for,
-and it is done only if the user agrees. If that folder is deleted, the user is asked once more.
+The record of a labelling says what to do. A run puts a random id into it, and stores the id with a digest of the record
+in the user's own folder, `$HANDFUL_CACHE/runs/<id>`. A record of a stranger, a changed one and one from another machine
+have no match there. Then the user sees what the file asks for, and it is done only if the user agrees. If that folder
+is deleted, the user is asked once more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Request:
     """What a file asks for, if the user's own runs did not write it."""
 
     file: Path
-    action: str  # "move 3 pictures ...", short enough for a sentence
+    action: str  # "use '/home/me/pile' ...", short enough for a sentence
     details: Sequence[str] = field(default_factory=list)  # the complete request, one line each
 
     @property
@@ -59,12 +59,6 @@ def remember(run: str, digest: str) -> None:
         place = _place_of(run)
         place.parent.mkdir(parents=True, exist_ok=True)
         write_whole(place, digest.encode())
-
-
-def forget(run: str) -> None:
-    """Delete the record of a run, because its file was used. If it is used again, the user is asked."""
-    with suppress(OSError, RuntimeError):
-        _place_of(run).unlink()
 
 
 def is_own(run: Any, digest: str) -> bool:

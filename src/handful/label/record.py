@@ -130,7 +130,7 @@ class Job:
     formats : sequence of str
         Files to write for other tools: "label-studio", "fiftyone", "coco".
     sort : str, optional
-        "copy", "link" or "move": how files are sorted into folders.
+        "copy" or "link": how files are sorted into folders.
     results : sequence of Path
         Folders of results. Files in them are not labelled.
     promoted : mapping of str to sequence of Mark

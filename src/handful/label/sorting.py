@@ -1,7 +1,7 @@
-"""Sort pictures or text files into a folder for each label: copy, link or move them, never one over another.
+"""Sort pictures or text files into a folder for each label: copy or link them. The pile stays as it is.
 
-Everything that can be checked is checked before the first picture is touched. All moves are written to a journal before
-the first one is made, so that even a killed run can be undone.
+Everything that can be checked is checked before the first file is sorted. The files are sorted into a new folder, which
+then replaces the one of an earlier run.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import re
 import shutil
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from handful.backbones.cache import content_hash
+from handful.backbones.folders import LITTER
 from handful.features import FeatureTable
-from handful.label.move_journal import JOURNAL_FILE, Move, is_journal, write_journal
-from handful.label.subtree import Subtree
 from handful.utils.files import in_brief
 
-SORT_WAYS = ("copy", "link", "move")
+SORT_WAYS = ("copy", "link")
+COPY_BYTES = 2**20  # that are read at a time
 MAX_NAME_BYTES = 255  # the limit of most file systems
 MAX_PATH_BYTES = 4095
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
@@ -28,31 +28,53 @@ RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt"
 
 def check_sorting(how: str, folder: Path) -> None:
     """Raise an error, before the work begins, if pictures cannot be sorted into a folder."""
+    if how == "move":
+        raise ValueError(
+            "pictures are no longer moved out of the pile: instead of --sort move, use --sort link, which takes no "
+            "space, or --sort copy"
+        )
     if how not in SORT_WAYS:
-        raise ValueError(f"pictures are sorted by {', '.join(SORT_WAYS)}, not by {how!r}")
+        raise ValueError(f"pictures are sorted by {' or '.join(SORT_WAYS)}, not by {how!r}")
     if folder.is_symlink():
         raise ValueError(
             f"{str(folder)!r} is a link, but pictures are only sorted into the folder of results: remove it"
         )
-    if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-        raise _closed(folder)
-    for path in folder.rglob("*"):
-        if is_journal(path) and path.parent == folder:
-            continue
-        if path.is_symlink() or not path.is_dir():
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink() and not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "pictures cannot be sorted into this folder", str(path))
+
+
+def sorted_files(folder: Path) -> list[Path]:
+    """The files and links in a folder of sorted pictures, without hidden files and those of the operating system."""
+    paths = [path for path in folder.rglob("*") if path.name[0] != "." and path.name.lower() not in LITTER]
+    return [path for path in paths if path.is_symlink() or not path.is_dir()]
+
+
+def check_replaced(folder: Path, files: Sequence[Path]) -> None:
+    """Raise ValueError if a folder of sorted pictures, which will be replaced, holds anything but links and copies.
+
+    Parameters
+    ----------
+    folder : Path
+        What an earlier run sorted.
+    files : sequence of Path
+        The files of the pile and of the examples.
+    """
+    copies = [path for path in sorted_files(folder) if not path.is_symlink()]
+    within = folder.resolve()
+    kept = [file for file in files if within not in file.resolve().parents] if copies else []
+    known = {content_hash(file.read_bytes()) for file in kept}
+    for path in copies:
+        if not path.is_file() or content_hash(path.read_bytes()) not in known:
             raise ValueError(
-                f"{str(folder)!r} holds the pictures of an earlier run, which would mix with these: "
-                f"remove them (`handful undo` moves moved pictures back), or give another folder"
+                f"{in_brief(path)} is not a copy of a file of the pile, and would be lost: move it away, or give "
+                "another folder"
             )
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise _closed(path)
 
 
-def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> None:
-    """Raise an error, before anything is written, if a picture cannot be put where `plan_places` says."""
-    nearest_folder = _nearest(folder)
-    if not os.access(nearest_folder, os.W_OK | os.X_OK):
-        raise _closed(nearest_folder)
+def check_places(files: Sequence[Path], places: Sequence[Path], folder: Path, how: str) -> None:
+    """Raise an error, before anything is written, if files cannot be put where `plan_places` says, below `folder`."""
+    nearest_folder = next(part for part in (folder, *folder.absolute().parents) if part.exists())
     name_bytes = os.pathconf(nearest_folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
     for place in places:
         if len(os.fsencode(place.name)) > name_bytes:
@@ -61,95 +83,38 @@ def check_places(pile: FeatureTable, places: Sequence[Path], folder: Path, how: 
             raise ValueError(
                 f"{in_brief(place)} is too long a path for a sorted picture: give a folder with a shorter one"
             )
-    if how == "move":
-        _check_movable(pile.files or (), _source_of(pile))
-    _check_room(pile, folder, how)
-
-
-def _check_room(pile: FeatureTable, folder: Path, how: str) -> None:
-    """Raise OSError if the disk has no room for the copies. Rounding to disk blocks may need a little more."""
-    nearest_folder = _nearest(folder)
-    if how == "copy" or (how == "move" and nearest_folder.stat().st_dev != _source_of(pile).stat().st_dev):
-        needed, free = sum(file.stat().st_size for file in pile.files or ()), shutil.disk_usage(nearest_folder).free
+    if how == "copy":  # rounding to disk blocks may need a little more
+        needed, free = sum(file.stat().st_size for file in files), shutil.disk_usage(nearest_folder).free
         if needed > free:
             raise OSError(
                 errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, but {free:,} are free", str(nearest_folder)
             )
 
 
-def _nearest(folder: Path) -> Path:
-    """The folder itself, or the first folder above it that exists."""
-    return next(part for part in (folder, *folder.absolute().parents) if part.exists())
-
-
-def _closed(folder: Path) -> PermissionError:
-    return PermissionError(errno.EACCES, "pictures cannot be sorted into this folder", str(folder))
-
-
-def _check_movable(files: Sequence[Path], source: Path) -> None:
-    """Raise an error for pictures that are outside of the sorted folder, or that could not be moved back."""
-    whole = Path(os.path.realpath(source))
-    for parent in {file.parent for file in files}:
-        if Path(os.path.realpath(parent)) != whole / parent.relative_to(source):
-            raise ValueError(
-                f"{in_brief(parent)} is behind a link, and --sort move takes nothing from other folders: "
-                "use copy or link"
-            )
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "pictures cannot be moved out of this folder", str(parent))
-    for file in files:
-        if file.is_symlink():
-            raise ValueError(
-                f"{in_brief(file)} is a link to a picture, but --sort move moves only pictures themselves: "
-                "use copy or link"
-            )
-
-
-def sort_pictures(pile: FeatureTable, places: Sequence[Path], folder: Path, how: str) -> Path:
-    """Put each picture of the pile where `plan_places` says, below `folder`."""
-    if pile.files is None:
-        raise ValueError("there are no files to sort: the items came from a table")
-    _check_room(pile, folder, how)  # again: the results have taken some room
-    source, journal, is_new = _source_of(pile), folder / JOURNAL_FILE, not folder.exists()
-    moves = [
-        Move(file.relative_to(source).parts, place.relative_to(folder).parts)
-        for file, place in zip(pile.files, places, strict=True)
-    ]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if how == "move":
-            write_journal(journal, source, moves)
-    except OSError as error:
-        with suppress(OSError):
-            if is_new:
-                folder.rmdir()
-        number = error.errno or errno.EIO
-        raise OSError(number, f"no picture was sorted: {os.strerror(number)}", str(folder)) from None
-    with Subtree(source) as tree, Subtree(folder) as target:
-        for done, (file, move) in enumerate(zip(pile.files, moves, strict=True)):
-            try:
-                if how == "move":
-                    tree.move(move.home, target, move.place)
-                else:
-                    (target.copy if how == "copy" else target.link)(file, move.place)
-            except OSError as error:
-                back = f"; `handful undo {journal}` moves them back" if how == "move" and done else ""
-                why = error.strerror or error
-                reason = f"{done} of {len(places)} pictures were sorted{back}; the next one was not: {why}"
-                raise OSError(error.errno or errno.EIO, reason, str(file)) from None
-    return folder
+def sort_files(files: Sequence[Path], places: Sequence[Path], how: str) -> None:
+    """Put a copy of each file, or a link to it, where `plan_places` says: in a folder that does not exist yet."""
+    for file, place in zip(files, places, strict=True):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if how == "link":
+            place.symlink_to(os.path.realpath(file))
+            continue
+        with file.open("rb") as old, place.open("xb") as new:
+            shutil.copyfileobj(old, new, COPY_BYTES)
+        shutil.copystat(file, place)
 
 
 def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list[Path]:
     """The new path of each picture, `folder/<label>/<its name>`, with a number if another one has that name."""
+    if pile.files is None:
+        raise ValueError("there are no files to sort: the items came from a table")
     names = folder_names(set(labels))
     used_names: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
     places = []
-    for file, label in zip(pile.files or (), labels, strict=True):
+    for file, label in zip(pile.files, labels, strict=True):
         start = (label, _alike(file.name))
         k = used_names.get(start, 1)
         name = _numbered(file.name, k)
-        while (label, _alike(name)) in used_names or os.path.lexists(folder / names[label] / name):
+        while (label, _alike(name)) in used_names:
             k += 1
             name = _numbered(file.name, k)
         used_names[start] = k + 1
@@ -167,16 +132,10 @@ def _numbered(name: str, k: int) -> str:
     return stem + end
 
 
-def _source_of(pile: FeatureTable) -> Path:
-    """The folder that contains the pictures of a pile."""
-    files = pile.files or []
-    return pile.folder or Path(os.path.commonpath([file.parent for file in files]))
-
-
 def folder_names(labels: set[str]) -> dict[str, str]:
     """A folder name for each label that every file system accepts, no two alike."""
     names: dict[str, str] = {}
-    used_names = {_alike(JOURNAL_FILE)}
+    used_names = set[str]()
     for label in sorted(labels):
         base = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", label).strip(" .") or "_"
         if base.split(".")[0].rstrip().lower() in RESERVED:

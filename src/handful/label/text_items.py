@@ -311,7 +311,7 @@ def _read_folder(
         why = ", none that could be read" if files else f" ({unused[0]})" if unused else ""
         raise ValueError(f"{str(path)!r} holds no {what}{why}")
     names = [str(file.relative_to(path)) for file in items.files or ()]
-    return items.replace(paths=names, skipped=[*unused, *items.skipped], folder=path)
+    return items.replace(paths=names, skipped=[*unused, *items.skipped])
 
 
 def _with_text(examples: FeatureTable) -> FeatureTable:

@@ -50,7 +50,7 @@ class Change:
         """Read what `as_json` wrote; raise ValueError for anything else, because the file may come from anyone."""
         try:
             parts = json.loads(change, parse_constant=_no_number)
-            labels, classes, threshold, run, checks = [*parts, None, []] if len(parts) == 3 else parts  # 0.1.0 has 3
+            labels, classes, threshold, run, checks = parts
             return cls(
                 text,
                 tuple((_id(item), _or_none(_code, a), _or_none(_code, b)) for item, a, b in labels),

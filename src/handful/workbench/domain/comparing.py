@@ -9,7 +9,6 @@ import numpy as np
 
 from handful.workbench.domain.pile import Pile
 from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.run_arrays import ANY
 from handful.workbench.domain.runs import NONE, Run
 from handful.workbench.domain.state import State
 from handful.workbench.domain.undoable import Undoable
@@ -56,10 +55,10 @@ def moved_rows(project: Undoable, state: State, view: str) -> np.ndarray:
 
 
 def _codes(run: Run, pile: Pile) -> np.ndarray:
-    """[n] the label or the decision of each item at a run; NONE where it had none, or where it is not known."""
+    """[n] the label or the decision of each item at a run; NONE where it had none."""
     codes = np.full(len(pile), NONE)
     for ids, values in ((run.ids, run.decisions), (run.given_ids, run.given)):
         for item, code in zip(ids.tolist(), values.tolist(), strict=True):
-            if item in pile.row and code != ANY:
+            if item in pile.row:
                 codes[pile.row[item]] = code
     return codes

@@ -22,8 +22,8 @@ FOLDERS = ("uploads", "thumbnails", "exports")
 LOCK_TIMEOUT_S = 30.0  # to wait for another process, such as a backup
 MAX_RUN_BYTES = 2**29  # of the arrays of one run: a million items and a hundred classes
 MAX_SCHEMA_BYTES = 2**20
-MIGRATIONS = (
-    """
+VERSION = 2  # raised when the schema changes
+SCHEMA = """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, name TEXT NOT NULL,
@@ -38,18 +38,13 @@ MIGRATIONS = (
     );
     CREATE TABLE history (
         id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, change TEXT NOT NULL, run INTEGER,
-        undone INTEGER NOT NULL DEFAULT 0
+        undone INTEGER NOT NULL DEFAULT 0, run_before INTEGER
     );
-    """,
-    # The run that is shown, which is not always the last one; the answers of checks
-    """
-    ALTER TABLE history ADD COLUMN run_before INTEGER;
     CREATE TABLE checks (
         run INTEGER NOT NULL, item INTEGER NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (run, item)
     ) WITHOUT ROWID;
-    INSERT OR REPLACE INTO meta SELECT 'run', coalesce(CAST(max(id) AS TEXT), '') FROM runs;
-    """,
-)
+    INSERT INTO meta VALUES ('run', '');  -- that is shown, which is not always the last one
+"""
 
 
 def _is_text(column: str, max_bytes: int) -> str:
@@ -60,9 +55,12 @@ def _is_id(column: str) -> str:
     return f"typeof({column}) = 'integer' AND {column} BETWEEN 1 AND {MAX_ID}"
 
 
-# What holds for each row that handful writes, in any version
+# What holds for each row that handful writes
 ROW_RULES = {
-    "meta": f"{_is_text('key', 100)} AND {_is_text('value', 10_000)}",
+    "meta": (
+        f"{_is_text('key', 100)} AND {_is_text('value', 10_000)} "
+        "AND (key != 'run' OR value = '' OR value IN (SELECT CAST(id AS TEXT) FROM runs))"
+    ),
     "sqlite_sequence": f"{_is_text('name', 100)} AND typeof(seq) = 'integer' AND seq BETWEEN 0 AND {MAX_ID}",
     "items": (
         f"{_is_id('id')} AND origin IN ('pile', 'uploads', 'examples') AND {_is_text('name', 100_000)} "
@@ -80,13 +78,9 @@ ROW_RULES = {
     ),
     "history": (
         f"{_is_id('id')} AND {_is_text('text', 100_000)} AND typeof(change) = 'text' "
-        f"AND (run IS NULL OR {_is_id('run')}) AND undone IN (0, 1)"
+        f"AND (run IS NULL OR {_is_id('run')}) AND undone IN (0, 1) "
+        f"AND (run_before IS NULL OR {_is_id('run_before')})"
     ),
-}
-# Rules that are added in the second version
-LATER_ROW_RULES = {
-    "meta": "key != 'run' OR value = '' OR value IN (SELECT CAST(id AS TEXT) FROM runs)",
-    "history": f"run_before IS NULL OR {_is_id('run_before')}",
     "checks": (
         f"run IN (SELECT id FROM runs) AND {_is_id('item')} "
         f"AND typeof(answer) = 'integer' AND answer BETWEEN {WRONG} AND {MAX_ID}"
@@ -183,12 +177,12 @@ def _limit_values(db: sqlite3.Connection, max_bytes: int) -> None:
 
 def _check_schema(db: sqlite3.Connection, path: Path) -> None:
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version > len(MIGRATIONS):
+    if version > VERSION:
         raise ValueError(f"{str(path)!r} was made by a newer handful: update with pip install -U handful")
     if version < 0:
         raise Unusable(path, f"its version is {version}")
     with closing(sqlite3.connect(":memory:")) as fresh:
-        fresh.executescript("".join(MIGRATIONS[:version]))
+        fresh.executescript(SCHEMA if version else "")
         expected = _schema(fresh)
     actual = _schema(db)
     for part in sorted(actual.keys() - expected.keys()):
@@ -206,16 +200,14 @@ def _schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def _check_rows(db: sqlite3.Connection, path: Path, any_name: bool) -> None:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    rules = [*ROW_RULES.items(), *(LATER_ROW_RULES.items() if version > 1 else ())]
-    for table, rule in rules:
+    for table, rule in ROW_RULES.items():
         if db.execute(f"SELECT 1 FROM {table} WHERE NOT coalesce({rule}, 0) LIMIT 1").fetchone():
             raise Unusable(path, f"its table {table} holds a row that handful does not write")
     for query in ("SELECT name, reason FROM items", "SELECT name FROM classes", "SELECT text FROM history"):
         for name, *_ in db.execute(query):  # SQLite raises an error if a text is not valid
             if "items" in query and not any_name and not is_item_name(name):
                 raise Unusable(path, f"the name {name!r:.80} of an item leads out of the folder")
-    shown = "(SELECT max(id) FROM runs)" if version < 2 else "(SELECT value FROM meta WHERE key = 'run')"
+    shown = "(SELECT value FROM meta WHERE key = 'run')"
     last = db.execute(f"SELECT facts, arrays FROM runs WHERE id = CAST({shown} AS INTEGER)").fetchone()
     if last is not None:
         try:

@@ -16,7 +16,8 @@ from pathlib import Path
 from handful.workbench.domain.database import (
     FILE,
     LOCK,
-    MIGRATIONS,
+    SCHEMA,
+    VERSION,
     check_database,
     check_folder,
     connect,
@@ -44,16 +45,16 @@ class OpenDatabase:
                 self._writer = connect(self.path, "rwc")
                 self._writer.execute("PRAGMA journal_mode=WAL")
                 self._writer.execute("PRAGMA synchronous=FULL")
-                self._migrate()
+                self._create()
         except BaseException:
             self._claim.close()
             raise
         self._files = self._identities()
 
-    def _migrate(self) -> None:
+    def _create(self) -> None:
         (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-        for number, script in enumerate(MIGRATIONS[version:], version + 1):
-            self._writer.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version={number}; COMMIT;")
+        if not version:
+            self._writer.executescript(f"BEGIN IMMEDIATE; {SCHEMA}; PRAGMA user_version={VERSION}; COMMIT;")
 
     def _identities(self) -> list[tuple[int, int] | None]:
         """The device and inode of the file and of its log, None if there is none."""

@@ -27,10 +27,8 @@ SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "given_ids": ("i", ("k",)),
     "given": ("i", ("k",)),
 }
-FIRST_ARRAYS = tuple(SHAPES)[:8]  # those of the first version
-ANY = -2  # in `given`: a label that the first version did not store
 RANGES = {"classes": (1, MAX_ID), "ids": (1, MAX_ID), "map_ids": (1, MAX_ID), "previous": (-1, MAX_ID),
-          "given_ids": (1, MAX_ID), "given": (ANY, MAX_ID),
+          "given_ids": (1, MAX_ID), "given": (0, MAX_ID),
           "probabilities": (-1e-3, 1 + 1e-3), "p_unknown": (-1e-3, 1 + 1e-3)}  # fmt: skip
 FACTS: dict[str, tuple[type, ...]] = {
     "method": (str,),
@@ -42,14 +40,11 @@ FACTS: dict[str, tuple[type, ...]] = {
     "groups": (list,),
     "left_out": (list,),
     "again": (bool,),
-}
-LATER_FACTS: dict[str, tuple[type, ...]] = {  # not in files of the first version
     "exemplars": (list,),
     "parts": (list,),
     "detail": (int, float),
     "notice": (str,),
 }
-DEFAULTS: dict[str, Any] = {"detail": 0.0, "notice": ""}
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -64,10 +59,9 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
-            names = FIRST_ARRAYS if len(archive.infolist()) == len(FIRST_ARRAYS) else tuple(SHAPES)
-            if len(archive.infolist()) != len(names) or entries.keys() != {f"{name}.npy" for name in names}:
+            if len(archive.infolist()) != len(SHAPES) or entries.keys() != {f"{name}.npy" for name in SHAPES}:
                 raise ValueError("its arrays are not those of a run")
-            arrays = {name: _read(archive, entries[f"{name}.npy"], len(data)) for name in names}
+            arrays = {name: _read(archive, entries[f"{name}.npy"], len(data)) for name in SHAPES}
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, OverflowError, SyntaxError):
         raise ValueError("its arrays are damaged") from None
     sizes: dict[str | int, int] = {2: 2}
@@ -80,9 +74,6 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
             raise ValueError(f"its array {name} has values that no run gives")
     if not sizes["n"] or not sizes["N"]:
         raise ValueError("it has no item or no class")
-    if "given" not in arrays:
-        given_ids = np.setdiff1d(arrays["map_ids"], arrays["ids"])
-        arrays |= {"given_ids": given_ids, "given": np.full(len(given_ids), ANY)}
     return arrays
 
 
@@ -116,8 +107,7 @@ def read_facts(text: str) -> dict[str, Any]:
         raise ValueError("its facts are not JSON") from None
     if not isinstance(facts, dict) or not FACTS.keys() <= facts.keys() or not isinstance(facts["groups"], list):
         raise ValueError("its facts are not those of a run")
-    facts = DEFAULTS | {"exemplars": [[] for _ in facts["groups"]], "parts": [[] for _ in facts["groups"]]} | facts
-    for name, kinds in (FACTS | LATER_FACTS).items():
+    for name, kinds in FACTS.items():
         value = facts[name]
         if type(value) not in kinds or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(f"its fact {name} has a value that no run gives")

@@ -36,7 +36,7 @@ class Run:
     map_ids: np.ndarray  # [m]
     flat: np.ndarray  # [m, 2] places on a plane
     given_ids: np.ndarray  # [k] the items that had a label
-    given: np.ndarray  # [k] their labels, UNKNOWN too; ANY in files of the first version
+    given: np.ndarray  # [k] their labels, UNKNOWN too
 
     @property
     def threshold(self) -> float:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from handful.workbench.domain.run_arrays import ANY
 from handful.workbench.domain.runs import NONE, UNKNOWN
 from handful.workbench.domain.state import State
 from handful.workbench.domain.undoable import can_take_back
@@ -53,7 +52,7 @@ def outdated(state: State) -> str:
     if state.run is None:
         return ""
     given, now, usable = state.row_answers.given, state.labels, state.pile.usable
-    is_changed = usable & np.where(given == ANY, now == NONE, now != given)
+    is_changed = usable & (now != given)
     is_new = usable & (state.row_answers.place == NONE) & (given == NONE) & (now == NONE)
     labels, new = int(is_changed.sum()), int(is_new.sum())
     parts = [f"{labels:,} label{' has' if labels == 1 else 's have'} changed"] * bool(labels)

@@ -21,6 +21,8 @@ log = logging.getLogger("handful.workbench")
 
 MAX_PROCESSES = 2
 MAX_REQUESTS = 4  # that are solved or wait
+MAX_HELD_BYTES = 800 * 2**20  # of all bodies together, also of those that are not complete
+FREE_BODY_BYTES = 2**20  # of each body: so much is read also if the others hold MAX_HELD_BYTES
 MAX_REUSE_BYTES = 4 * 2**20  # a process that solved a larger request is ended, because it does not free its memory
 
 
@@ -75,20 +77,34 @@ class Solvers:
 
     def __init__(self) -> None:
         self._idle: list[Solver] = []
-        self._requests = 0
+        self._requests = self._held_bytes = 0
         self._slots = asyncio.Semaphore(MAX_PROCESSES)
 
     async def solve(self, request: Request) -> bytes:
         """Return the answer in JSON. If there are too many requests, the body is not even read."""
+        self._check_room()
+        parts = list[bytes]()
+        size = 0
+        try:
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                self._held_bytes += len(part)
+                if self._held_bytes > MAX_HELD_BYTES and size > FREE_BODY_BYTES:
+                    raise Refusal("the server holds too many large requests: try again when some are done", 503)
+            self._check_room()
+            self._requests += 1  # only now: slow clients would keep the others out
+            try:
+                async with self._slots:
+                    return await self._ask(b"".join(parts), request)
+            finally:
+                self._requests -= 1
+        finally:
+            self._held_bytes -= size
+
+    def _check_room(self) -> None:
         if self._requests >= MAX_REQUESTS:
             raise Refusal(f"{MAX_REQUESTS} requests are being solved, the limit: try again when one is done", 503)
-        self._requests += 1
-        try:
-            body = await request.body()
-            async with self._slots:
-                return await self._ask(body, request)
-        finally:
-            self._requests -= 1
 
     async def _ask(self, body: bytes, request: Request) -> bytes:
         self._idle = [solver for solver in self._idle if solver.is_free()]
