@@ -178,13 +178,20 @@ def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces
     support, labels, query = task()
     query[5] *= 1e150
     pile = handful.Pile(query) if in_pieces else query
-    with pytest.raises(ValueError, match="so much larger than those of the examples"):
+    with pytest.raises(ValueError, match="so much larger than the features of the examples"):
         solve(support, labels, pile, method="ostim", streaming=handful.Streaming(out=tmp_path) if in_pieces else None)
     model = handful.make_estimator("ostim").fit(
         np.concatenate([support, query[10:]]), [*labels, *[None] * len(query[10:])]
     )
-    with pytest.raises(ValueError, match="so much larger than those of the examples"):
+    with pytest.raises(ValueError, match="so much larger than the features of the examples"):
         model.predict(query[:10])
+
+
+def test_features_that_float32_cannot_hold_beside_the_base_mean_are_refused():
+    support, labels, query = task(1e-30, "float32")
+    for name in (name for name in NAMES if METHODS[name].info.preparation[0] == "base" and needed(name, 1)):
+        with pytest.raises(ValueError, match="the base mean has values so much larger than the features of the exam"):
+            solve(support, labels, query, method=name, base=base_for(DIMENSION))
 
 
 def test_what_no_float_can_hold_is_refused():

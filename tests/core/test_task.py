@@ -615,8 +615,10 @@ def test_a_column_that_is_not_numeric_is_refused_by_name(frame, column):
 
 
 def test_text_instead_of_numbers_is_refused():
-    with pytest.raises(ValueError, match=r"^query is not a rectangular table of numbers: .*'red'"):
-        Task(SUPPORT[:, :2], LABELS, [["1", "red"]])
+    numbers = np.array([["1", "2.5"]])
+    for query in (numbers, numbers.astype(bytes), numbers.astype(object), numbers.tolist(), [["1", "red"]], [[1, "2"]]):
+        with pytest.raises(ValueError, match=r"^query is not a rectangular table of numbers: it holds text. Convert"):
+            Task(SUPPORT[:, :2], LABELS, query)
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[D]", "timedelta64[D]"])

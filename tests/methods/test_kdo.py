@@ -83,6 +83,23 @@ def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
     assert found.outlier_scores.mean(axis=1) == pytest.approx(share, abs=limit)
 
 
+@pytest.mark.parametrize("name", ["eol", "kdo", "eol_kdo"])
+@pytest.mark.parametrize("backend", ["array", "fast"])
+def test_a_share_beside_0_or_1_gives_finite_answers(episodes, name, backend):
+    if backend == "fast":
+        pytest.importorskip("numba")
+    task = episodes.task[0]
+    for n_query in (5, 40):  # few items draw the bias towards a law of the share
+        for share, is_unknown in ((0.99999999, True), (1e-50, False)):
+            query = task.query[:, :n_query]
+            result = handful.solve(
+                task.support, task.labels, query, method=name, outlier_share=share, backend=backend, dtype="float32"
+            )
+            assert np.isfinite(result.class_probabilities).all()
+            assert np.isfinite(result.outlier_scores).all()
+            assert (result.outlier_scores.mean() > 0.5) == is_unknown, (n_query, share)
+
+
 def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_forced():
     protocol = Protocol(queries=20, outlier_queries=10)
     equal = draw(*digits(), protocol, seed=1, tasks=20)

@@ -235,9 +235,10 @@ def _numeric(x: Any, name: str) -> np.ndarray:
         if np.ma.is_masked(x):
             x = np.ma.filled(x.astype(np.float64), np.nan)
         x = np.asarray(x)
+        if x.dtype.kind in "UST" or (x.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in x.flat)):
+            raise ValueError("it holds text. Convert it to numbers first, for example with np.asarray(x, dtype=float)")
         if x.dtype.kind == "O":
-            x = np.where(is_missing(x), np.nan, x)  # pandas' NA is no number
-        x = x.astype(np.float64) if x.dtype.kind in "OUST" else x
+            x = np.where(is_missing(x), np.nan, x).astype(np.float64)  # pandas' NA is no number
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is not a rectangular table of numbers: {error}") from None
     if x.dtype.kind not in "biufc":

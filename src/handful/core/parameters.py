@@ -75,6 +75,12 @@ class OrAuto(Number):
 
 
 SHARE = OrAuto(0, 1, each_task=True)  # of outliers
+SHARE_MARGIN = 1e-6  # far less than an item of any pile
+
+
+def inner_share(share: Any) -> Any:
+    """A share that was given, moved to `SHARE_MARGIN` from 0 or 1 if it is nearer: float32 cannot tell it from them."""
+    return np.clip(share, SHARE_MARGIN, 1 - SHARE_MARGIN)
 
 
 @dataclass(frozen=True)

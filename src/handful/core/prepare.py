@@ -109,15 +109,15 @@ def replay(state: Mapping[str, Array], x: Array) -> Array:
     return x
 
 
-def check_squares(x: Array) -> Array:
-    """x, refused if squares of prepared items overflow: norms and distances would be infinite."""
+def check_squares(x: Array, what: str = "some items have features") -> Array:
+    """Return x. Raise ValueError if squares of its rows overflow: norms and distances would be infinite."""
     xp = array_namespace(x)
     with np.errstate(over="ignore", invalid="ignore"):
         is_finite = bool(xp.isfinite(xp.sum(xp.vecdot(x, x))))
     if not is_finite:
         raise ValueError(
-            f"some items have features so much larger than those of the examples that {x.dtype} cannot hold both: "
-            "remove these items, or give all features one scale"
+            f"{what} so much larger than the features of the examples that {x.dtype} cannot hold both: "
+            "give all of them at one scale"
         )
     return x
 
@@ -164,7 +164,10 @@ def learn(
         if not bool(xp.all(xp.isfinite(mean))):
             raise ValueError("base_mean contains NaN or infinity")
         mean = xp.broadcast_to(mean[None, None, :], (support.shape[0], 1, mean.shape[0]))
-        return mean if factors is None else mean * factors
+        if factors is None:
+            return mean
+        with np.errstate(over="ignore"):
+            return check_squares(mean * factors, "the base mean has values")
     if kind == "qr":
         both = xp.concat([support, query], axis=1)
         return xp.linalg.qr(xp.matrix_transpose(both)).Q  # [B, D, R]

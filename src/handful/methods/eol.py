@@ -39,7 +39,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, softmax, with_unknown
-from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf
+from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf, inner_share
 from handful.engines.descent import descend_all, logits_to
 from handful.engines.infomax import BACKENDS, PARAMETERS, DescentEnd, InfoMax
 from handful.methods.contract import Info, Solution
@@ -231,7 +231,7 @@ def loss_head(
 ) -> tuple[InfoMax, np.ndarray]:
     """The head of the descent, which computes the loss, and b [B]."""
     batch = len(labels)
-    balanced = np.broadcast_to(balance(share) if b is None else b, (batch,))[:, None]
+    balanced = np.broadcast_to(balance(inner_share(share)) if b is None else b, (batch,))[:, None]
     per_class = ways if marginal_weight == "ways" else np.asarray(labels[..., None] == np.arange(ways)).sum(axis=1)
     head = InfoMax(
         ce=ce,

@@ -22,7 +22,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
-from handful.core.parameters import SHARE, Number, OneOf, Rule, is_auto
+from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_auto
 from handful.engines import share
 from handful.engines.density import Densities, Kernels, densities, kernels, score_items, uses_kernel
 from handful.engines.growing import Growth
@@ -254,4 +254,4 @@ def _belief_of(posterior: Share, like: Array) -> Belief:
 
 def as_column(outlier_share: Any, like: Array) -> Array:
     """One share for all tasks as [1, 1], or one share for each task as [B, 1]."""
-    return as_like(np.reshape(outlier_share, (-1, 1)), like)
+    return as_like(np.reshape(inner_share(outlier_share), (-1, 1)), like)
