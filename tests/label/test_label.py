@@ -16,6 +16,7 @@ from handful import load
 from handful.backbones import load_backbone
 from handful.features import FeatureTable, practice
 from handful.label import label_items, predict_items, read_examples, read_pile, read_table
+from handful.label.pile_report import write_report
 from handful.label.sorting import folder_names, plan_places
 
 SHARE = ("--outlier-share", 0.33)
@@ -169,7 +170,8 @@ def test_without_a_word_the_default_method_labels_and_the_share_is_estimated(blo
     assert low < 1 / 3 < high
     assert share == pytest.approx(1 / 3, abs=0.05)
     assert not told
-    said = f"About {100 * share:.0f} % of the pile look unknown (between {100 * low:.0f} and {100 * high:.0f} %), as "
+    ends = f"between {100 * low:.0f} and {100 * high:.0f} %: {60 * low:.0f} to {60 * high:.0f} of 60"
+    said = f"About {100 * share:.0f} % of the pile look unknown ({ends}), as "
     assert said + "estimated from the pile itself; --outlier-share sets it by hand." in found.sentences
 
 
@@ -181,6 +183,20 @@ def test_where_nothing_is_unknown_the_words_say_that_it_may_be_nothing(blobs):
     assert found.share["outlier_share_interval"][0] == 0
     (said,) = [line for line in found.sentences if "look unknown" in line]
     assert "% of the pile look unknown (at most " in said
+
+
+def test_percentages_are_promised_only_where_the_share_is_known_well(blobs, tmp_path):
+    noise = np.random.default_rng(3).normal(size=(66, 8))
+    of_noise = FeatureTable(noise[:6], list("aabbcc")), FeatureTable(noise[6:])
+    promise = "Of 100 items with a P(unknown) of 80 %, about 80 are unknown."
+    for (shown, pile), is_known_well in ((blobs, True), (of_noise, False)):
+        found = label_items(shown, pile)
+        low, high = found.share["outlier_share_interval"]
+        assert (high - low <= 0.2) is is_known_well
+        write_report(found, tmp_path / "report.html", "A pile", lambda what, done, total: None)
+        page = (tmp_path / "report.html").read_text()
+        assert (promise in page) is is_known_well
+        assert (f"between {100 * low:.0f} and {100 * high:.0f} % may be unknown" in page) is not is_known_well
 
 
 @pytest.mark.parametrize("method", ["auto", "eol", "knn"])

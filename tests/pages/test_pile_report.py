@@ -15,6 +15,7 @@ import pytest
 
 from handful.report import Group, Item, Report, png, render, write
 from handful.utils.csv_file import unescape
+from handful.utils.shares_in_words import chances_in_words
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]
@@ -299,10 +300,10 @@ def test_card_opens_to_the_whole_story(visit):
 
 def test_calibrated_probabilities_stand_beside_the_scores(visit):
     odd = [item(n, p_unknown=n / 80) for n in range(39)] + [item(39)]
-    page = visit(a_report([*odd, *EXAMPLES]))
+    page = visit(a_report([*odd, *EXAMPLES], chances=chances_in_words("picture", (0.4, 0.5))))
     said = words(page, "#scale")
     assert said.startswith("The slider runs over the outlier score: above the threshold a picture is set aside")
-    assert "calibrated: of 100 pictures with a P(unknown) of 80%, about 80 are unknown." in said
+    assert said.endswith("Of 100 pictures with a P(unknown) of 80 %, about 80 are unknown.")
     page.locator("#points").scroll_into_view_if_needed()
     page.mouse.click(*place(page, 30 / 39, 30 / 39))
     page.keyboard.press("Enter")

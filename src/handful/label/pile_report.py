@@ -18,7 +18,7 @@ from handful.label.labelling import Labelled
 from handful.label.summary import label_texts
 from handful.solving.telling_words import telling_words
 from handful.utils.files import printable
-from handful.utils.shares_in_words import is_low
+from handful.utils.shares_in_words import chances_in_words, is_low
 
 CORRECTIONS_FILE = "corrections.json"  # as the page calls what it gives
 NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
@@ -55,6 +55,7 @@ def write_report(
         expected=expected,
         run=run,
         words=words_of_classes(labelled),
+        chances=chances_in_words(labelled.noun, labelled.share["outlier_share_interval"]),
         progress=progress,
     )
     report.write(path, contents)

@@ -96,7 +96,7 @@ class Outcome:
         if n < decide.MIN_PILE_ITEMS:
             small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
             return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
-        estimate = f"{about(share).capitalize()} of the pile look unknown{span(share, interval)}"
+        estimate = f"{about(share).capitalize()} of the pile look unknown{span(share, interval, n)}"
         return f"{estimate}, as estimated from the pile itself; --outlier-share sets it by hand."
 
 

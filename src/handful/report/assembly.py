@@ -93,6 +93,7 @@ def make_report(
     expected: Expected | None = None,
     run: Run | None = None,
     words: Mapping[str, Sequence[str]] | None = None,
+    chances: str = "",
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """The report of a labelled pile.
@@ -134,6 +135,8 @@ def make_report(
         The run that made the answers, and the commands that go on from it.
     words : mapping of sequence of str, optional
         Where items are texts: by class the words that speak for it.
+    chances : str
+        What the probabilities of being unknown say of this pile, in words.
     progress : callable
         Called with "report", how many items are done, and of how many.
 
@@ -175,6 +178,7 @@ def make_report(
         expected or Expected(),
         run or Run(),
         words or {},
+        chances,
     )
 
 

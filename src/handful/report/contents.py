@@ -196,6 +196,8 @@ class Report:
         The run that made the answers.
     words : mapping of sequence of str
         Where items are texts: by class the words that speak for it, which the page marks.
+    chances : str
+        What the probabilities of being unknown say of this pile, in words.
     """
 
     title: str
@@ -212,6 +214,7 @@ class Report:
     expected: Expected = field(default_factory=Expected)
     run: Run = field(default_factory=Run)
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    chances: str = ""
 
     @property
     def has_texts(self) -> bool:

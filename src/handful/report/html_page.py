@@ -129,6 +129,7 @@ def _data(report: Report) -> dict[str, Any]:
         "unknown": UNKNOWN_NAME,
         "threshold": _number(report.threshold),
         "probability": bool(report.score_is_probability),
+        "chances": printable(report.chances),
         "items": [_row(item, classes, examples) for item in report.items],
         "groups": [_group(group) for group in report.groups],
         "promote": bool(report.can_promote),

@@ -222,7 +222,8 @@ def _sentences(answers: Answers, interval: Any) -> list[str]:
     sentences = [right_in_words(labels, right)] if by_class else []
     share = answers.outlier_share
     if interval is not None:
-        sentences.append(f"Estimated share of unknowns: {about(float(share))}{span(float(share), list(interval))}")
+        between = span(float(share), list(interval), int((~answers.is_given).sum()))
+        sentences.append(f"Estimated share of unknowns: {about(float(share))}{between}")
     elif share is not None:
         sentences.append(f"Share of unknowns: {percent(float(share))}")
     return [f"{sentence}." for sentence in sentences if sentence]

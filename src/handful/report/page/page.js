@@ -271,7 +271,7 @@ byId("download").addEventListener("click", () => {
 byId("low").textContent = `${range.text(range.low)} known`;
 byId("high").textContent = `unknown ${range.text(range.high)}`;
 byId("scale").textContent = calibrated
-  ? `The slider runs over the outlier score: above the threshold ${aThing} is set aside as unknown. Percentages are calibrated: of 100 ${thing}s with a P(unknown) of 80%, about 80 are unknown.`
+  ? `The slider runs over the outlier score: above the threshold ${aThing} is set aside as unknown. ${data.chances}`
   : data.probability
   ? `The outlier score is the probability that ${aThing} is of none of the classes. Above the threshold it is set aside as unknown.`
   : `These outlier scores are ranks, not probabilities: only their order has a meaning. The slider runs over the scores, from ${range.text(range.low)} to ${range.text(range.high)}; above the threshold ${aThing} is set aside as unknown.`;

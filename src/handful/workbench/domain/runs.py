@@ -123,7 +123,7 @@ class Run:
         elif len(self.ids) < MIN_PILE_ITEMS:
             parts.append(f"The pile is too small to show how much of it is unknown: {percent(share)} is assumed")
         else:
-            between = "" if None in interval else span(share, interval)
+            between = "" if None in interval else span(share, interval, len(self.ids))
             parts.append(f"{about(share)[0].upper()}{about(share)[1:]} of the pile look unknown{between}")
         if facts["left_out"]:
             names, one = ", ".join(facts["left_out"]), len(facts["left_out"]) == 1
