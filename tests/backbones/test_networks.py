@@ -332,8 +332,12 @@ def test_shapes_are_believed_before_words(tmp_path):
     weights = random_weights(build("conv4", 1, width=4)).state_dict()
     save_file(weights, tmp_path / "a.safetensors", metadata={"handful": json.dumps(about)})
     assert network_of(tmp_path / "a.safetensors") == ("conv4", {"channels": 1, "width": 4, "pool": "max"})
-    save_file(weights, tmp_path / "b.safetensors", metadata={"handful": "[1]"})
-    assert network_of(tmp_path / "b.safetensors") == ("conv4", {"channels": 1, "width": 4})
+    for header in ("[1]", "NaN", "[" * 100_000, '{"network": "conv4"}'):
+        save_file(weights, tmp_path / "b.safetensors", metadata={"handful": header})
+        assert network_of(tmp_path / "b.safetensors") == ("conv4", {"channels": 1, "width": 4})
+    save_file(weights, tmp_path / "b.safetensors", metadata={"handful": json.dumps(about | {"options": {"name": "x"}})})
+    with pytest.raises(ValueError, match="conv4 cannot be built with these options"):
+        load_network(tmp_path / "b.safetensors")
 
 
 # ---------------------------------------------------------------- files that do not fit

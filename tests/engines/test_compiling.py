@@ -126,6 +126,19 @@ def test_a_kernel_that_cannot_be_compiled_leaves_the_work_to_the_array_engine(ti
         assert engine == "array"
 
 
+def test_a_stored_kernel_that_was_cut_off_is_compiled_again(tiny, tmp_path):
+    folder = compiling.kernel_folder()
+    for pattern, size in (("*.nbi", 0), ("*.nbi", 20), ("*.nbc", 0), ("*.nbc", 100), ("*.nbc", None)):
+        sys.modules.pop("tiny_kernel", None)
+        tiny.make()
+        (file,) = folder.glob(pattern)
+        whole = file.read_bytes()
+        file.write_bytes(whole if size is None else whole[:size])
+    sys.modules.pop("tiny_kernel")
+    tiny.make()
+    assert file.read_bytes() == whole  # the last one was whole, and is loaded
+
+
 def test_processes_take_turns(tiny):
     fcntl = pytest.importorskip("fcntl")
     with open(tiny.mark.with_suffix(".lock"), "w") as file:

@@ -285,9 +285,15 @@ def test_mini_imagenet_by_its_lists_and_by_class_folders(tmp_path, rng):
     found = read_pictures(folders, "miniimagenet")
     check(found, expected, "miniimagenet")
     assert "1 classes without a split, left out: n01440764" in str(found.skipped[0])
-    (lists / "split" / "val.csv").write_text("filename,label\n../x.png,n01855672\n")
-    with pytest.raises(ValueError, match="plain names"):
-        read_pictures(lists)
+    for row, message in (
+        (b"../x.png,n01855672", "plain names"),
+        (b"x" * 200_000 + b",n01855672", "val.csv lists 'xxx.*but it is not in"),
+        (b"\xff.png,n01855672", "val.csv cannot be used .* not text in UTF-8"),
+        (b"x.png", "line 2 lacks a filename or a label"),
+    ):
+        (lists / "split" / "val.csv").write_bytes(b"filename, label\n" + row)
+        with pytest.raises(ValueError, match=message):
+            read_pictures(lists)
 
 
 def test_all_of_imagenet_is_not_taken_for_mini_imagenet(tmp_path, rng):
@@ -442,9 +448,12 @@ def test_a_folder_for_each_class(tmp_path, rng):
         ("s.json", '["hen"]', "is needed"),
         ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
         ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
-        ("s.csv", "hen;base", "row 1 has 1 cells"),
+        ("s.csv", "hen;base", "line 1 has 1 cells"),
         ("s.csv", "", "names no class"),
         ("s.csv", "owl,base", "'owl', but"),
+        ("s.csv", 'hen,"base', "line 1 cannot be read .a quote is never closed"),
+        pytest.param("s.csv", "x" * 200_000 + ",dev", "xx' has the split 'dev'", id="a long cell"),
+        pytest.param("s.csv", "x" * (2**24 + 1), "more than 16,777,216 bytes", id="large"),
     ],
 )
 def test_split_files_with_faults(tmp_path, rng, name, text, said):
@@ -452,6 +461,13 @@ def test_split_files_with_faults(tmp_path, rng, name, text, said):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
         read_pictures(tmp_path / "pictures", split_file=tmp_path / name)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_a_split_file_that_is_no_regular_file_is_not_opened(tmp_path, make):
+    make(tmp_path / "s.csv")
+    with pytest.raises(ValueError, match="not a regular file"):
+        read_pictures(tmp_path, split_file=tmp_path / "s.csv")
 
 
 def test_sizes_and_crops(tmp_path):

@@ -77,6 +77,15 @@ def test_a_state_of_other_features_or_options_is_refused_and_kept(tmp_path):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("features", [base_classes().features[:, :1], np.ones((480, 12), np.float32)])
+def test_features_that_teach_a_head_nothing_are_refused_but_not_other_parts(features):
+    table = FeatureTable(features, base_classes().labels)
+    for head in ("feat", "frob"):
+        with pytest.raises(ValueError, match=f"one column, or all rows are the same: head '{head}' cannot be learned"):
+            learn_base(table, heads=[head], episodes=64)
+    assert list(learn_base(table, heads=["conformal"]).heads) == ["conformal"]
+
+
 def test_a_finished_head_is_not_learned_again(tmp_path):
     path = tmp_path / "state.safetensors"
     first = learn_base(base_classes(), heads=["feat"], episodes=320, checkpoint=path)

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from PIL import Image
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 
 from handful.backbones import load_backbone
 from handful.core.base import read_base
@@ -300,10 +300,23 @@ def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed
 
 
 def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
-    (tmp_path / checkpoint.NAME).write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="damaged.*remove it to start again"):
-        pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
-    assert (tmp_path / checkpoint.NAME).read_bytes() == b"nonsense"
+    path, whole = tmp_path / checkpoint.NAME, {"format": 2, "handful": "1", "made_from": checkpoint.MADE_FROM}
+    damaged = [{"made_from": {}}, {"made_from": 1}, {"step": "x"}, {"history": {}}, {"format": "x"}, {"state": {}}]
+    headers = ["1", "NaN", "[" * 100_000, '{"made_from": {}}', *(json.dumps(whole | damage) for damage in damaged)]
+    for content in (b"nonsense", *(save({}, {"handful": header}) for header in headers)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="damaged.*remove it to start again"):
+            pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
+        assert path.read_bytes() == content
+    path.write_bytes(save({}, {"handful": json.dumps(whole | {"format": 99})}))
+    with pytest.raises(ValueError, match="written by handful '1', which is newer"):
+        checkpoint.read(tmp_path)
+    path.write_bytes(save({}, {"handful": json.dumps(whole)}))
+    assert checkpoint.read(tmp_path).step == 0
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match="not a regular file"):
+        checkpoint.read(tmp_path)
 
 
 @pytest.mark.parametrize(

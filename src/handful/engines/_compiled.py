@@ -56,3 +56,11 @@ class _Storage(CompileResultCacheImpl):
 
 class _Cache(FunctionCache):
     _impl_class = _Storage
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel as it was stored; None, so that it is compiled again, if a file was cut off or damaged."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # of unpickling, which may raise any
+            self.flush()
+            return None

@@ -7,15 +7,13 @@ come from anyone: its size, types and names are checked.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from handful.label.items import class_label
 from handful.label.record_schema import Fields, ListOf, Text, find_fault, read_json
-from handful.utils.csv_file import unescape
-from handful.utils.files import class_name, in_brief
+from handful.utils.csv_file import records, unescape
+from handful.utils.files import class_name, in_brief, read_text
 
 MAX_CORRECTIONS_BYTES = 2**24
 MAX_CORRECTIONS = 100_000
@@ -84,35 +82,28 @@ def _pairs(path: Path) -> Iterator[tuple[str, str]]:
         entries = document["corrections"]
         yield from ((entry["item"], entry["label"]) for entry in entries if entry["label"] is not None)
     elif suffix == ".csv":
-        yield from _csv_pairs(path)
+        yield from _csv_pairs(read_text(path, MAX_CORRECTIONS_BYTES))
     else:
         raise ValueError("its name must end in .json or .csv")
 
 
-def _csv_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open("rb") as file:
-        content = file.read(MAX_CORRECTIONS_BYTES + 1)
-    if len(content) > MAX_CORRECTIONS_BYTES:
-        raise ValueError(f"it has more than {MAX_CORRECTIONS_BYTES:,} bytes")
-    try:
-        rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        head = [unescape(cell.strip()) for cell in next(rows, [])]
+def _csv_pairs(text: str) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    with records(text, ",") as lines:
+        head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
         if missing := [name for name in CSV_COLUMNS if head.count(name) != 1]:
             raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
         places = [head.index(name) for name in CSV_COLUMNS]
-        for count, row in enumerate(rows):
+        for line, row in lines:
             if not row:
                 continue
             if len(row) != len(head):
-                raise ValueError(f"line {rows.line_num} has {len(row)} cells, but the first line {len(head)}")
-            if count >= MAX_CORRECTIONS:
+                raise ValueError(f"line {line} has {len(row)} cells, but the first line {len(head)}")
+            if len(pairs) >= MAX_CORRECTIONS:
                 raise ValueError(f"it has more than {MAX_CORRECTIONS:,} corrections")
             item, label = (unescape(row[place]) for place in places)
-            yield item, label
-    except UnicodeDecodeError:
-        raise ValueError("it is not text in UTF-8") from None
-    except csv.Error as error:
-        raise ValueError(f"it is not a CSV file ({error})") from None
+            pairs.append((item, label))
+    return pairs
 
 
 def _clean(label: str, item: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from handful.core.parameters import Rule
-from handful.utils.files import in_brief
+from handful.utils.files import in_brief, read_text
 
 MIN_BYTES_PER_CONTAINER = 12  # brackets take 30 times their size in memory: a document with more of them is refused
 
@@ -139,15 +139,10 @@ def find_fault(value: Any, rule: Rule | ListOf | MapOf | Fields, where: str) -> 
 
 def read_json(path: Path, most_bytes: int) -> Any:
     """Read a document; raise ValueError if it is too large, too deep or not JSON."""
-    with path.open("rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise ValueError(f"it has more than {most_bytes:,} bytes")
-    if content.count(b"[") + content.count(b"{") > len(content) // MIN_BYTES_PER_CONTAINER + 1000:
+    content = read_text(path, most_bytes)
+    if content.count("[") + content.count("{") > len(content) // MIN_BYTES_PER_CONTAINER + 1000:
         raise ValueError("it is made of brackets")
     try:
-        return json.loads(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise ValueError("it is not text in UTF-8") from None
+        return json.loads(content)
     except RecursionError:
         raise ValueError("its entries are nested too deeply") from None

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import handful
-from handful.utils.files import locked, write_whole
+from handful.utils.files import in_brief, locked, write_whole
+from handful.utils.tensor_file import read_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 FORMAT = 2  # 2: with the joint training of network and head
 NAME = "checkpoint.safetensors"
 LOCK = ".lock"
+MADE_FROM: dict[str, Any] = {"settings": {}, "pictures": "", "validation": ""}  # with its digests
 
 
 @dataclass
@@ -59,24 +61,28 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 
 def read(folder: Path) -> Checkpoint | None:
     """Return the checkpoint, None if there is none. One that cannot be read is an error, so that it is not replaced."""
-    from safetensors import SafetensorError, safe_open
-
     path = folder / NAME
     if not path.exists():
         return None
     try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["handful"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        if about.pop("format") > FORMAT:
-            raise ValueError(f"{path} was written by handful {about['handful']}, which is newer: upgrade, or remove it")
-        about.pop("handful")
-        parts = {
-            name: {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-            for name in ("state", "best", "together")
-        }
-        return Checkpoint(**about, state=parts["state"], weights=parts["best"], together_state=parts["together"])
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
+        about, tensors = read_tensors(path, "handful", "not a checkpoint", framework="pt")
+        version, writer = about.pop("format"), about.pop("handful")
+        if version <= FORMAT:
+            return _checked(about, tensors)
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{path} is damaged, or not a checkpoint of handful: remove it to start again ({error!r})"
+            f"{path} is damaged, or not a checkpoint of handful: remove it to start again ({error})"
         ) from None
+    raise ValueError(f"{path} was written by handful {in_brief(str(writer))}, which is newer: upgrade, or remove it")
+
+
+def _checked(about: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
+    state, best, together = (
+        {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+        for name in ("state", "best", "together")
+    )
+    at = Checkpoint(**about, state=state, weights=best, together_state=together)
+    for entries, blank in ((vars(at), vars(Checkpoint(MADE_FROM))), (at.made_from, MADE_FROM)):
+        if wrong := [name for name in blank if type(entries[name]) is not type(blank[name])]:
+            raise TypeError(f"{wrong[0]} is a {type(entries[wrong[0]]).__name__}")
+    return at

@@ -122,15 +122,15 @@ def parse_table(path: Path | str, texts: Sequence[str] = (), columns: Sequence[s
 
 
 @contextmanager
-def records(text: str, separator: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """The records of a CSV file, each with the number of its first line."""
+def records(text: str, separator: str, blanks: bool = False) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """The records of a CSV file, each with the number of its first line; `blanks` may follow a separator."""
     stand_in = ""
     if "\0" in text and sys.version_info < (3, 11):  # where the module csv refuses it
         stand_in = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
         text = text.replace("\0", stand_in)
 
     def lines() -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, skipinitialspace=blanks)
         while True:
             line = reader.line_num + 1
             try:

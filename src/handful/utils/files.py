@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +16,21 @@ from handful.utils.interrupts import cleanup
 
 def scratch(path: Path, mark: str = "") -> Path:
     """Return a new hidden name next to `path`, for a file that will replace it; `mark` identifies the writer."""
-    return path.with_name(f".{path.name}.{mark}.{uuid4().hex[:8]}.tmp")
+    return path.with_name(f".{path.name[:50]}.{mark}.{uuid4().hex[:8]}.tmp")  # a long name fits too: 255 bytes
+
+
+def read_text(path: Path, max_bytes: int) -> str:
+    """Return the text of a file that a person named. The ValueError for one that is none does not name the file."""
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait
+        raise ValueError("it is not a regular file (a folder, pipe or device)")
+    with path.open("rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"it has more than {max_bytes:,} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is not text in UTF-8") from None
 
 
 def write_whole(path: Path, content: Any, mark: str = "") -> None:

@@ -13,16 +13,20 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 
-def read_tensors(path: str | Path, key: str, otherwise: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_tensors(
+    path: str | Path, key: str, otherwise: str, framework: str = "np"
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header under `key` and the arrays. `otherwise` ends the error for a file without that header.
 
     The library checks that arrays do not overlap and do not end after the file: they take no more memory than it.
     """
     from safetensors import SafetensorError, safe_open
 
+    if not Path(path).is_file():  # opening a pipe would wait
+        raise ValueError(f"{str(path)!r} is not a regular file")
     check_bytes(Path(path).stat().st_size, repr(str(path)))
     try:
-        with safe_open(path, framework="np") as file:
+        with safe_open(path, framework=framework) as file:
             header = (file.metadata() or {}).get(key)
             if header is None:
                 raise ValueError(f"{str(path)!r} is a safetensors file, but {otherwise}")

@@ -22,7 +22,7 @@ NETWORKS = {
 }
 
 
-def build(name: str, channels: int = 3, **options: Any) -> nn.Module:
+def build(name: str, /, channels: int = 3, **options: Any) -> nn.Module:
     """Return a network with random weights, drawn by torch.
 
     It has the attributes `dimension`, `channels` and `options`. With `options`, `build` makes a network like it.

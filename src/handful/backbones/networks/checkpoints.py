@@ -204,7 +204,7 @@ def _saved_options(path: Path, network: str) -> dict[str, Any]:
     try:
         about = json.loads(text)
         return dict(about["options"]) if about["network"] == network else {}
-    except (KeyError, TypeError, ValueError):  # written by another program
+    except (KeyError, TypeError, ValueError, RecursionError):  # written by another program
         return {}
 
 

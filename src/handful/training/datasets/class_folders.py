@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from handful.backbones.folders import LITTER, Skipped
 from handful.backbones.pictures import find_pictures
 from handful.training.datasets.gathering import Part, from_files
 from handful.training.datasets.splits import NAMES, cub_split, published
+from handful.utils.csv_file import records
+from handful.utils.files import in_brief, read_text
+from handful.utils.text import shortened
 
 INSIDE = {  # subfolders that may hold the class folders
     "cub": ("images", "CUB_200_2011/images"),
@@ -23,6 +24,7 @@ INSIDE = {  # subfolders that may hold the class folders
 CUB_CLASS = re.compile(r"\d{3}\.\w+")
 WNID = re.compile(r"n\d{8}")
 MINI_PICTURES = 600  # of each class
+MAX_LIST_BYTES = 2**28  # of a list of pictures: some millions
 
 
 def subfolders(folder: Path) -> list[str]:
@@ -139,7 +141,7 @@ def split_lists(path: Path) -> dict[str, Path]:
 def lists_are_of(path: Path, kind: re.Pattern[str]) -> bool:
     """Return whether the folder has lists whose first label matches the pattern."""
     first = next(iter(split_lists(path).values()), None)
-    return first is not None and any(kind.fullmatch(label) for _, label in islice(_rows(first), 1))
+    return first is not None and any(kind.fullmatch(label) for _, label in _rows(first)[:1])
 
 
 def read_lists(path: Path) -> tuple[list[Part], list[Skipped]]:
@@ -153,25 +155,32 @@ def read_lists(path: Path) -> tuple[list[Part], list[Skipped]]:
     return parts, []
 
 
-def _rows(listing: Path) -> Iterator[tuple[str, str]]:
-    with listing.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file, skipinitialspace=True)
-        columns = rows.fieldnames or []
-        name = next((c for c in ("filename", "image_name") if c in columns), None)
-        label = next((c for c in ("label", "class_name") if c in columns), None)
-        if name is None or label is None:
-            raise ValueError(f"{listing} has the columns {', '.join(columns) or 'none'}: filename and label are needed")
-        for number, row in enumerate(rows, start=2):
-            if not row[name] or not row[label]:
-                raise ValueError(f"{listing}: line {number} lacks a filename or a label")
-            yield row[name], row[label]
+def _rows(listing: Path) -> list[tuple[str, str]]:
+    """The filename and the label of each line."""
+    rows = []
+    try:
+        with records(read_text(listing, MAX_LIST_BYTES), ",", blanks=True) as lines:
+            columns = next(lines, (1, []))[1]
+            name = next((columns.index(c) for c in ("filename", "image_name") if c in columns), None)
+            label = next((columns.index(c) for c in ("label", "class_name") if c in columns), None)
+            if name is None or label is None:
+                names = shortened(", ".join(columns), 200) or "none"
+                raise ValueError(f"its columns are {names}: filename and label are needed")
+            for line, cells in lines:
+                if cells and (max(name, label) >= len(cells) or not cells[name] or not cells[label]):
+                    raise ValueError(f"line {line} lacks a filename or a label")
+                rows += [(cells[name], cells[label])] if cells else []
+    except ValueError as error:
+        raise ValueError(f"{listing} cannot be used as a list of pictures: {error}") from None
+    return rows
 
 
 def _where(path: Path, name: str, label: str, listing: Path) -> Path:
     if Path(name).name != name or Path(label).name != label:
-        raise ValueError(f"{listing} names {name!r} of {label!r}: plain names are needed, not paths")
+        raise ValueError(f"{listing} names {in_brief(name)} of {in_brief(label)}: plain names are needed, not paths")
     ways = [path / "images" / name, path / name, path / label / name, path / "images" / label / name]
     for way in ways:
-        if way.is_file():
+        if os.path.isfile(way):  # also says no to a name that no file can have
             return way
-    raise ValueError(f"{listing} lists {name} of class {label}, but it is not in {path / 'images'}, nor in {path}")
+    what = f"{in_brief(name)} of class {in_brief(label)}"
+    raise ValueError(f"{listing} lists {what}, but it is not in {path / 'images'}, nor in {path}")

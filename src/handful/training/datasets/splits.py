@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from handful.training.datasets.picture_set import SPLITS
+from handful.utils.csv_file import records
+from handful.utils.files import in_brief, read_text
+from handful.utils.limits import JSON_BYTES
 
 NAMES = {  # names of folders and files -> split
     "base": "base",
@@ -50,39 +52,46 @@ def cub_split(classes: list[str]) -> dict[str, str]:
 def read_split_file(path: Path) -> dict[str, str]:
     """Return {class: split} of a JSON {"base": [classes], "val": [...], "novel": [...]} or a CSV with class,split."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not text: give a JSON or CSV file of splits") from None
-    pairs = _json_pairs(path, text) if path.suffix.lower() == ".json" else _csv_pairs(path, text)
+        text = read_text(path, JSON_BYTES)
+        pairs = _json_pairs(text) if path.suffix.lower() == ".json" else _csv_pairs(text)
+        if not pairs:
+            raise ValueError('it names no class: give {"base": [classes], ...} or lines of class,split')
+        return _one_split_each(pairs)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be used as splits: {error}") from None
+
+
+def _one_split_each(pairs: list[tuple[str, str]]) -> dict[str, str]:
     splits: dict[str, str] = {}
     for name, split_name in pairs:
         split = NAMES.get(split_name.strip().lower())
         if split is None:
-            raise ValueError(f"{path}: class {name!r} has the split {split_name!r}: {', '.join(SPLITS)} are splits")
+            raise ValueError(
+                f"class {in_brief(name)} has the split {in_brief(split_name)}: {', '.join(SPLITS)} are splits"
+            )
         if splits.setdefault(name, split) != split:
             raise ValueError(
-                f"{path}: class {name!r} is in {splits[name]} and in {split}: a class belongs to one split"
+                f"class {in_brief(name)} is in {splits[name]} and in {split}: a class belongs to one split"
             )
-    if not splits:
-        raise ValueError(f'{path} names no class: give {{"base": [classes], ...}} or lines of class,split')
     return splits
 
 
-def _json_pairs(path: Path, text: str) -> list[tuple[str, str]]:
+def _json_pairs(text: str) -> list[tuple[str, str]]:
     try:
         content: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+        raise ValueError(f"it is not JSON: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(names, list) for names in content.values()):
-        raise ValueError(f'{path}: {{"base": [classes], "val": [...], "novel": [...]}} is needed')
+        raise ValueError('{"base": [classes], "val": [...], "novel": [...]} is needed')
     return [(str(name), split) for split, names in content.items() for name in names]
 
 
-def _csv_pairs(path: Path, text: str) -> list[tuple[str, str]]:
-    rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
-    if rows and [cell.strip().lower() for cell in rows[0]] == ["class", "split"]:
+def _csv_pairs(text: str) -> list[tuple[str, str]]:
+    with records(text, ",") as lines:
+        rows = [(line, [cell.strip() for cell in cells]) for line, cells in lines if any(map(str.strip, cells))]
+    if rows and list(map(str.lower, rows[0][1])) == ["class", "split"]:
         rows = rows[1:]
-    for number, row in enumerate(rows, start=1):
+    for line, row in rows:
         if len(row) != 2:
-            raise ValueError(f"{path}: row {number} has {len(row)} cells: two are needed, class,split")
-    return [(row[0].strip(), row[1]) for row in rows]
+            raise ValueError(f"line {line} has {len(row)} cells: two are needed, class,split")
+    return [(name, split) for _, (name, split) in rows]

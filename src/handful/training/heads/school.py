@@ -81,6 +81,7 @@ class School:
             codes, examined = np.concatenate([codes, absent]), np.concatenate([np.full(len(codes), -1), other_codes])
         self.held_out = len(held_out_classes)
         raw = items.astype(np.float32, copy=False)
+        self.varies = raw.shape[1] > 1 and bool((raw != raw[:1]).any())
         fresh = usable if validation is None else held_out_classes
         self.items = BaseItems(
             unit(raw - mean), np.where(np.isin(codes, base_classes), codes, -1), base_classes, self.shots, self.ways,
@@ -104,6 +105,11 @@ class School:
 
         `start` are arrays to learn from instead of the head's own start.
         """
+        if head.loss is not None and not self.varies:
+            raise ValueError(
+                f"the features have one column, or all rows are the same: head {name!r} cannot be learned from them, "
+                "give other features, or leave the heads out (--heads none)"
+            )
         steps = max(1, episodes // head.tasks_per_step) if head.loss is not None else 0
         lesson = file.lesson_of(name)
         if not lesson.arrays:

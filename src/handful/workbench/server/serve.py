@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Callable
+from errno import ENAMETOOLONG
 from types import FrameType
 from typing import Any
 
@@ -80,6 +81,8 @@ def new_app(title: str) -> FastAPI:
     @app.exception_handler(sqlite3.Error)
     @app.exception_handler(OSError)
     async def not_kept(request: Request, error: Exception) -> JSONResponse:
+        if getattr(error, "errno", None) == ENAMETOOLONG:
+            return _say(request, 422, "nothing was changed, because a name is too long: type a shorter one")
         return _say(request, 507, f"nothing was changed, because it could not be written ({error}): check the disk")
 
     @app.exception_handler(Exception)
