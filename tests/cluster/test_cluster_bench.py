@@ -222,7 +222,7 @@ def test_a_node_that_joins_is_used(nodes, embedded, tmp_path):
         elif nodes.node is not None:
             busy.append(is_solving(nodes.node))
 
-    bench(embedded, tmp_path, SLOW, 1500, engine=Ray(), progress=join)
+    bench(embedded, tmp_path, SLOW, 3000, engine=Ray(), progress=join)
     assert any(busy)
 
 

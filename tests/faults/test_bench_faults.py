@@ -129,9 +129,9 @@ def test_killed_again_and_again_a_run_resumes_and_makes_the_same_tables(undistur
     for attempt in range(3):
         process = start(*LONG, cwd=here)
         if attempt == 0:
-            time.sleep(chance.uniform(0.2, 2.5))  # perhaps before there is any block
+            time.sleep(chance.uniform(0.2, 1.2))  # perhaps before there is any block
         else:
-            wait_for_blocks(process, here, len(blocks(here)) + chance.randint(1, 15))
+            wait_for_blocks(process, here, len(blocks(here)) + chance.randint(1, 6))
             time.sleep(chance.uniform(0, 0.1))
         workers += children(process)
         os.kill(process.pid, signal.SIGKILL)

@@ -256,7 +256,7 @@ def test_a_narrow_screen_has_no_overflow(serve, visit, tmp_path, scheme):
     fits()
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    for view, wait in (("groups", ".group"), ("map", "#points[data-points]"), ("unknown", ".tile")):
+    for view, wait in (("groups", ".group"), ("map", "#points[data-points]"), ("unknown", ".tile:not([hidden])")):
         page.click(f"[data-view={view}]")
         page.locator(wait).first.wait_for()
         fits()
