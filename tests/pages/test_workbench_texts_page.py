@@ -103,6 +103,7 @@ def test_from_a_table_to_labels_and_back(serve, visit, tickets):
     page.keyboard.type("OVEN")
     wanted = sorted(text for text in KINDS["cooking"] if "oven" in text)
     until(page, TEXT.format("found"), f"{len(wanted)} texts")
+    until(page, "document.querySelectorAll('.tile:not([hidden])').length", len(wanted))
     assert sorted(page.locator(".tile:not([hidden]) .text").all_inner_texts()) == wanted
     assert page.locator(".tile:not([hidden]) mark").all_inner_texts() == ["oven"] * len(wanted)
     page.keyboard.press("Escape")
