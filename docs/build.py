@@ -101,7 +101,7 @@ def section(info: Info) -> str:
     source = f"src/handful/methods/{info.name}.py"
     equations = "\n".join(["```math", r"\begin{aligned}", dedent(own.equations).strip(), r"\end{aligned}", "```"])
     decision = {
-        "probability": "where the score is above 0.5",
+        "probability": "where that is more probable than the closest class",
         "rank": "the `outlier_share` of the pile with the highest scores",
     }[info.score]
     facts = [

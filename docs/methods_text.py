@@ -59,8 +59,9 @@ from them, and a sample of items. `handful base features-of-base-classes.parquet
 quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
 In Python: `handful.solve(support, labels, query, method="snatcher_f", base="base.safetensors")`.
 
-**Unknown or not.** A score of the kind *probability* calls an item unknown above 0.5. A score of the kind *rank* means
-something by its order alone: the `outlier_share` of the pile with the highest scores is called unknown. If you do
+**Unknown or not.** With a score of the kind *probability* an item is unknown where that is more probable than its
+closest class. A score of the kind *rank* means something by its order alone: the `outlier_share` of the pile with the
+highest scores is called unknown. If you do
 not give that share, it is [estimated](../explanation/outlier-share.md). Conformal novelty decides itself, by a
 false-discovery rate, unless you give the share. `threshold` overrides all of these.
 """.strip()
@@ -120,23 +121,26 @@ TEXT = {
         """,
     ),
     "eol_kdo": Words(
-        "EOL and KDO, averaged",
+        "EOL and KDO, and a verdict",
         """
         This is the default. It combines two methods that fail in different places. EOL learns a scale and a
         shift for each class, which classes that look alike need; KDO compares each item with a density of the unknowns,
         which keeps prototypes from drifting onto clusters of them. Nobody has to know the share of unknowns: both
         methods are solved at [shares that may be true](../explanation/outlier-share.md), and averaged by how probable
-        these are. So an
-        item is called unknown with confidence only if it is unknown at most of them. It takes the time of KDO and of
-        two runs of EOL. Of more than 2,000 items it solves a sample and scores the rest by its result.
+        these are. This first opinion is weighed with what else an item shows in its pile, by weights
+        $a, v, c$ that were learned on many feature sets: see [the verdict](../explanation/verdict.md). Of more than
+        2,000 items it solves a sample and scores the rest by its result.
         """,
         r"""
-        o_i &= \tfrac12 \textstyle\sum_g w(g)\, o_i^{\mathrm{KDO}}(g) +
+        u_i &= \tfrac12 \textstyle\sum_g w(g)\, o_i^{\mathrm{KDO}}(g) +
             \tfrac14 \left( o_i^{\mathrm{EOL}}(g_{20}) + o_i^{\mathrm{EOL}}(g_{80}) \right), \qquad
             w \text{ the posterior of the share, } g_{20}, g_{80} \text{ its quantiles} \\
-        p_{ij} &= (1 - o_i)\, \tfrac12 \left( p_{j | \mathrm{known}, i}^{\mathrm{EOL}} +
+        q_{ij} &= \tfrac12 \left( p_{j | \mathrm{known}, i}^{\mathrm{EOL}} +
             p_{j | \mathrm{known}, i}^{\mathrm{KDO}} \right), \qquad
-            \text{each averaged over the shares as } o_i \text{ is}
+            \text{each averaged over the shares as } u_i \text{ is} \\
+        o_i &= \sigma\left( a + \textstyle\sum_f v_f x_{if} + \sum_p c_p y_p \right), \qquad
+            x_i \text{ what the item shows, with } \log\tfrac{u_i}{1 - u_i}, \quad y \text{ what the pile shows} \\
+        p_{ij} &= (1 - o_i)\, q_{ij}^t / \textstyle\sum_l q_{il}^t
         """,
     ),
     "kdo": Words(

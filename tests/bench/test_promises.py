@@ -9,7 +9,7 @@ from handful.bench.piles import Source
 from handful.core.answers import Answers
 from handful.features import FeatureTable, digits
 
-TOLERANCE = {"80": 7, "90": 5, "95": 5}  # in points: digits are easier than most features, more labels are right
+TOLERANCE = {"80": 9, "90": 6, "95": 5}  # in points: digits are easier than most features, more labels are right
 
 
 @pytest.fixture(scope="module")

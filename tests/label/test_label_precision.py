@@ -167,7 +167,7 @@ def test_a_model_holds_to_it(tables, tmp_path):
     np.testing.assert_array_equal(new.unknown, new.likely_unknown | (new.p_closest < strict.min_confidence))
     assert new.set_aside.any()
     assert model.predict(tables[1].features).tolist() == new.labels.tolist()
-    assert "or its label is right with a probability below" in new.decision
+    assert "or when its label is right with a probability below" in new.decision
     assert label_items(*tables[:2]).model.min_confidence_ == 0
 
 

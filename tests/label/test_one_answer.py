@@ -229,8 +229,10 @@ def test_answers_at_another_threshold_and_for_some_items():
     for is_probability in (True, False):
         whole = Answers(p, scores, np.array([*"abc"]), 0.5, is_probability=is_probability, outlier_share=0.4, shots=2)
         moved, some = whole.at(0.2), whole.take([3, 17, 4])
-        assert whole.unknown.tolist() == (scores > 0.5).tolist()
-        assert moved.unknown.tolist() == (scores > 0.2).tolist()
+        closest = (p / p.sum(axis=1, keepdims=True)).max(axis=1) * (1 - scores)
+        doubts = scores / (scores + closest) if is_probability else scores
+        assert whole.unknown.tolist() == (doubts > 0.5).tolist()
+        assert moved.unknown.tolist() == (doubts > 0.2).tolist()
         changed = whole.unknown != moved.unknown
         np.testing.assert_array_equal(moved.confidence[changed], whole.alternative_confidence[changed])
         np.testing.assert_array_equal(moved.confidence[~changed], whole.confidence[~changed])

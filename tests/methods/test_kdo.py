@@ -113,15 +113,6 @@ def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_force
     assert np.corrcoef(found.probabilities.mean(axis=1).ravel(), sizes.ravel())[0, 1] > 0.5
 
 
-def test_the_blend_averages_both_probabilities(episodes):
-    options = {"outlier_share": 0.5, "dtype": "float64"}
-    blend, kdo = (handful.solve_task(episodes.task, method=name, **options) for name in ("eol_kdo", "kdo"))
-    eol = handful.solve_task(episodes.task, method="eol", preparation="signed(0.6), l2, task, l2", **options)
-    np.testing.assert_allclose(blend.outlier_scores, (eol.outlier_scores + kdo.outlier_scores) / 2, atol=1e-6)
-    classes = sum(r.probabilities / r.probabilities.sum(axis=-1, keepdims=True) for r in (eol, kdo)) / 2
-    np.testing.assert_allclose(blend.probabilities / (1 - blend.outlier_scores)[..., None], classes, atol=1e-4)
-
-
 def test_without_the_share_kdo_averages_over_those_that_may_be_true(episodes):
     """By the posterior's weights, of KDO at each share."""
     found = handful.solve_task(episodes.task, method="kdo", dtype="float64")

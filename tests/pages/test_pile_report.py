@@ -256,7 +256,7 @@ def test_map_shows_every_item_names_it_on_hover_and_leads_to_its_card(visit):
     assert not page.locator("#tip").is_visible()
     page.mouse.move(*place(page, 30 / 39, 30 / 39))
     assert page.inner_text("#tip .name") == "0030.jpg"
-    assert "unknown, outlier score 0.75" in page.inner_text("#tip")
+    assert "unknown, doubt 0.75" in page.inner_text("#tip")
     assert page.locator("#tip img").count() == 1
     page.mouse.move(*place(page, 0, 1))
     assert words(page, "#tip") == "cat/one.jpg example of cat"
@@ -290,7 +290,7 @@ def test_card_opens_to_the_whole_story(visit):
     page.locator(".card .open").first.focus()
     page.keyboard.press("Enter")
     said = words(page, "#detail")
-    assert said.startswith("0000.jpg label cat confidence 75% outlier score 0.000 (threshold 0.500)")
+    assert said.startswith("0000.jpg label cat confidence 75% doubt 0.000 (threshold 0.500)")
     assert "Nearest examples cat cat/one.jpg elsewhere.jpg" in said
     assert page.locator("#detail img").count() == 2
     page.keyboard.press("Escape")
@@ -302,15 +302,17 @@ def test_calibrated_probabilities_stand_beside_the_scores(visit):
     odd = [item(n, p_unknown=n / 80) for n in range(39)] + [item(39)]
     page = visit(a_report([*odd, *EXAMPLES], chances=chances_in_words("picture", (0.4, 0.5))))
     said = words(page, "#scale")
-    assert said.startswith("The slider runs over the outlier score: above the threshold a picture is set aside")
+    assert said.startswith(
+        "The slider runs over the doubt, P(unknown) beside P(closest class): above the threshold a picture is set aside"
+    )
     assert said.endswith("Of 100 pictures with a P(unknown) of 80 %, about 80 are unknown.")
     page.locator("#points").scroll_into_view_if_needed()
     page.mouse.click(*place(page, 30 / 39, 30 / 39))
     page.keyboard.press("Enter")
-    assert "confidence 75% P(unknown) 38% outlier score 0.750" in words(page, "#detail")
+    assert "confidence 75% P(unknown) 38% doubt 0.750" in words(page, "#detail")
     page.keyboard.press("Escape")
     head, *rows = downloaded(page)
-    assert head == ["path", "label", "closest", "confidence", "p_unknown", "outlier_score"]
+    assert head == ["path", "label", "closest", "confidence", "p_unknown", "doubt"]
     assert rows[10][4:] == ["0.125", "0.25"]
     assert rows[39][4:] == ["", "0.975"]
 
@@ -343,7 +345,7 @@ def test_download_holds_the_labels_at_this_threshold(visit):
     odd = [item(0, name=name) for name in NASTY] + [item(1, confidence=0.6, alternative_confidence=0.25, score=1 / 3)]
     page = visit(a_report(odd + PILE[30:] + EXAMPLES))
     head, *rows = downloaded(page)
-    assert head == ["path", "label", "closest", "confidence", "outlier_score"]
+    assert head == ["path", "label", "closest", "confidence", "doubt"]
     assert [unescape(row[0]) for row in rows] == [*NASTY, "0001.jpg", *(i.name for i in PILE[30:])]
     assert rows[NASTY.index("=1+1,2.jpg")][0] == "'=1+1,2.jpg"  # no spreadsheet computes it
     assert [row[1] for row in rows] == ["cat"] * len(NASTY) + ["dog"] + ["unknown"] * 10

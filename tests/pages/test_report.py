@@ -418,7 +418,7 @@ def test_a_report_says_of_each_item_what_the_answers_say():
     assert [i.label for i in report.items[:30]] == answers.labels.tolist()
     for field, values in {
         "confidence": answers.confidence, "alternative_confidence": answers.alternative_confidence,
-        "p_unknown": answers.p_unknown, "score": answers.outlier_scores, "closest": answers.closest,
+        "p_unknown": answers.p_unknown, "score": answers.doubts, "closest": answers.closest,
     }.items():  # fmt: skip
         assert [getattr(i, field) for i in report.items[:30]] == values.tolist()
     assert [i.nearest for i in report.items[:2]] == [["one"], ["two"]]

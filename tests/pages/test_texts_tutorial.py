@@ -43,7 +43,7 @@ def test_the_labels_are_right_and_most_others_are_unknown(ran):
     careful = [row for row in rows if row["label"] == "unknown" and row["truth"] in KNOWN]
     assert len(rows) == 195
     assert len(wrong) <= 2  # none here
-    assert len(careful) == pytest.approx(17, abs=4)
+    assert len(careful) == pytest.approx(28, abs=5)
 
 
 def test_every_column_is_carried_through(ran):

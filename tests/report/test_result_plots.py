@@ -41,7 +41,7 @@ def test_the_histogram_counts_every_item_and_the_line_is_at_the_threshold():
     known, unknown = axes.containers
     assert sum(bar.get_height() for bar in known) == (~result.unknown).sum()
     assert sum(bar.get_height() for bar in unknown) == result.unknown.sum()
-    expected, _ = np.histogram(result.outlier_scores[result.unknown], 40, (0, 1))
+    expected, _ = np.histogram(result.doubts[result.unknown], 40, (0, 1))
     assert [bar.get_height() for bar in unknown] == expected.tolist()
     assert axes.lines[0].get_xdata()[0] == 0.37
 

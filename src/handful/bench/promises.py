@@ -43,7 +43,7 @@ def count_labels(answers: Answers, truth: np.ndarray) -> dict[str, float]:
 
     Examples
     --------
-    >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.4]), np.array(["cat", "hen"]), 0.5,
+    >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.2]), np.array(["cat", "hen"]), 0.5,
     ...                   is_probability=True)
     >>> counts = count_labels(answers, np.array([0, -1]))
     >>> counts["labels_at_none"], counts["labels_at_80"], counts["right_at_80"]

@@ -73,9 +73,10 @@ class DecisionOptions:
             "a class, between 0 and 1. Default: 0.1."
         ),
     ] = None
-    threshold: Annotated[float | None, typer.Option(help="Call items unknown whose outlier score is above this.")] = (
-        None
-    )
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Call items unknown whose P(unknown) is above this part of P(unknown) + P(closest class)."),
+    ] = None
     group_detail: Annotated[
         float,
         typer.Option(

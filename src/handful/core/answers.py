@@ -34,6 +34,8 @@ from handful.core.checks import UNKNOWN, UNKNOWN_NAME
 from handful.core.decide import at_precision, shift_of, shifted
 
 Some = TypeVar("Some", bound="Answers")
+MIN_EXPECTED = 0.005  # an expected precision is kept so far from 0 and 1 in log-odds
+NEARLY_ALL = 0.975  # the high end of an expected precision above it is 1
 
 
 class ExpectedLabels(NamedTuple):
@@ -64,7 +66,7 @@ class Answers:
     classes : array [N] or [B, N]
         The names of the columns of `probabilities`.
     threshold : float or array [B]
-        An item with a higher outlier score is called unknown.
+        An item is called unknown where `doubts` are above it. At 0.5 the most probable answer is given.
     is_probability : bool
         Whether the outlier score is a probability. If not, it only ranks.
     outlier_share : float or array [B], optional
@@ -84,6 +86,8 @@ class Answers:
         P(unknown) where it is already known, as for a run that was stored.
     min_confidence : float or array [B]
         An item whose label is right with a lower probability is set aside as unknown: see `at_precision`.
+    precision_spread : array [2] or [B, 2], optional
+        How far the precision of labels may be below and above the expected one, in log-odds.
 
     Examples
     --------
@@ -109,11 +113,13 @@ class Answers:
         pile_scores: np.ndarray | None = None,
         p_unknown: np.ndarray | None = None,
         min_confidence: Any = 0.0,
+        precision_spread: Any = None,
     ) -> None:
         self.probabilities, self.outlier_scores, self.classes = probabilities, outlier_scores, classes
         self.threshold, self.is_probability, self.outlier_share = threshold, is_probability, outlier_share
         self._shots, self._shift, self._labelled, self._pile_scores = shots, shift, labelled, pile_scores
         self._p_unknown, self.min_confidence, self._of_no_class = p_unknown, min_confidence, of_no_class
+        self.precision_spread = precision_spread
 
     def __len__(self) -> int:
         return len(self.outlier_scores)
@@ -124,7 +130,7 @@ class Answers:
         Parameters
         ----------
         threshold : float
-            The outlier score above which an item is unknown.
+            An item is unknown where `doubts` are above it.
         """
         return self._decided(threshold, 0.0)
 
@@ -147,10 +153,10 @@ class Answers:
 
         Examples
         --------
-        >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.4]), np.array(["cat", "hen"]), 0.5,
+        >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.2]), np.array(["cat", "hen"]), 0.5,
         ...                   is_probability=True)
         >>> round(answers.expected_precision, 2), answers.at_precision(0.8).labels.tolist()
-        (0.6, ['cat', 'unknown'])
+        (0.65, ['cat', 'unknown'])
         """
         if self.p_closest is None:
             raise ValueError("the outlier scores only rank: a precision needs a method that gives probabilities")
@@ -190,11 +196,26 @@ class Answers:
         xp = array_namespace(self.outlier_scores)
         return self.likely_unknown | xp.asarray(self.set_aside, device=device(self.outlier_scores))
 
+    @cached_property
+    def doubts(self) -> Array:
+        """What the threshold is compared with: P(unknown) / (P(unknown) + P(closest class)), by the method's numbers.
+
+        So at 0.5 the most probable of the N + 1 answers is given: a label where its class is more probable than
+        unknown. Where outlier scores only rank, it is these.
+        """
+        scores = self.outlier_scores
+        if not self.is_probability:
+            return scores
+        xp = array_namespace(scores)
+        closest = xp.max(self.class_probabilities, axis=-1) * (1 - scores)
+        is_between = (scores > 0) & (scores < 1)  # beyond, a score says more than a probability can
+        return xp.where(is_between, scores / xp.where(is_between, scores + closest, xp.ones_like(scores)), scores)
+
     @property
     def likely_unknown(self) -> Array:
         """Whether each item is unknown, whatever precision was asked for: by the threshold, or as it was given."""
         limit = self.threshold[..., None] if getattr(self.threshold, "ndim", 0) else self.threshold
-        is_above = self.outlier_scores > limit
+        is_above = self.doubts > limit
         return is_above if self._of_no_class is None else is_above | self._of_no_class
 
     @property
@@ -276,6 +297,21 @@ class Answers:
         right = np.where(is_label, self.p_closest, 0.0).sum(axis=-1)
         mean = np.where(labels > 0, right / np.maximum(labels, 1), np.nan)
         return mean if mean.ndim else float(mean)
+
+    @property
+    def expected_precision_interval(self) -> np.ndarray | None:
+        """The interval that should hold the precision of labels four times in five, [2] or [B, 2]; nan without labels.
+
+        None where a method does not say how far it may be from what is expected.
+        """
+        if self.p_closest is None or self.precision_spread is None:
+            return None
+        mean = np.asarray(self.expected_precision, np.float64)
+        p = np.clip(mean, MIN_EXPECTED, 1 - MIN_EXPECTED)
+        odds = np.log(p / (1 - p))[..., None] + np.asarray(self.precision_spread, np.float64)
+        ends = 1 / (1 + np.exp(-odds))
+        low, high = np.minimum(ends[..., 0], mean), np.maximum(ends[..., 1], mean)
+        return np.stack([low, np.where(high > NEARLY_ALL, 1.0, high)], axis=-1)
 
     @property
     def expected_precision_by_class(self) -> dict[Any, ExpectedLabels] | None:

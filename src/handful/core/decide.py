@@ -94,20 +94,23 @@ def at_share(scores: np.ndarray, share: float) -> float:
     return float(threshold(np.asarray(scores, np.float64)[None], "rank", share)[0])
 
 
-def at_false_unknown(p_unknown: np.ndarray, rate: float) -> float:
-    """The lowest threshold with at most `rate` of the knowns expected above it, P(unknown) [n] taken at its word.
+def at_false_unknown(p_unknown: np.ndarray, rate: float, scores: np.ndarray | None = None) -> float:
+    """The lowest threshold of the scores, or of P(unknown) [n], with at most `rate` of the knowns expected above it.
 
-    Calling the items with the highest P unknown, the expected number of knowns among them is the sum of 1 - P.
+    P(unknown) is taken at its word: the expected number of knowns among items that are called unknown is the sum of
+    1 - P.
 
     >>> at_false_unknown(np.array([0.9, 0.8, 0.1, 0.0]), 0.2)  # 0.3 of 2.2 expected knowns are above
     0.45
     """
     if not 0 <= rate <= 1:
         raise ValueError(f"the rate of knowns called unknown is {rate}: give a number between 0 and 1")
-    p = np.sort(np.asarray(p_unknown, np.float64))[::-1]
-    knowns = np.cumsum(1 - p)
+    p = np.asarray(p_unknown, np.float64)
+    values = p if scores is None else np.asarray(scores, np.float64)
+    order = np.argsort(-values, kind="stable")
+    knowns = np.cumsum(1 - p[order])
     count = int(np.searchsorted(knowns, rate * knowns[-1], side="right")) if len(p) else 0  # may be called unknown
-    edges = np.concatenate([[1.0], p, [0.0]])
+    edges = np.concatenate([[1.0], values[order], [0.0]])
     return float((edges[count] + edges[count + 1]) / 2)
 
 

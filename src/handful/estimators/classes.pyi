@@ -19,7 +19,7 @@ class BDCSPN(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     temperature : float, default 1.0
@@ -44,7 +44,7 @@ class BDCSPN(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -76,7 +76,7 @@ class Conformal(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -106,7 +106,7 @@ class Conformal(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -140,7 +140,7 @@ class COPOD(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
 
@@ -163,7 +163,7 @@ class COPOD(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -195,7 +195,7 @@ class EOL(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     b : float or array [B], optional
@@ -241,7 +241,7 @@ class EOL(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -270,9 +270,9 @@ class EOL(FewShotClassifier):
 class EOLKDO(FewShotClassifier):
     """EOL + KDO.
 
-    EOL and KDO, averaged: one of them seldom fails where the other does.
+    EOL and KDO, which seldom fail together, and a verdict on what else an item shows in its pile.
 
-    It is transductive and made for the open-set setting. New items are scored by the learned prototypes and the densities where they ended. 
+    It is transductive and made for the open-set setting. New items are scored by the learned prototypes, the densities where they ended, and what they show among the stored items. 
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ class EOLKDO(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     neighbours : int, default 10
@@ -318,7 +318,7 @@ class EOLKDO(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -355,7 +355,7 @@ class FEAT(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -382,7 +382,7 @@ class FEAT(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -415,7 +415,7 @@ class Finetune(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     temperature : float, default 1.0 (1 shot) or 10.0 (5 shots)
@@ -446,7 +446,7 @@ class Finetune(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -481,7 +481,7 @@ class FLOWR(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -510,7 +510,7 @@ class FLOWR(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -544,7 +544,7 @@ class FROB(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -575,7 +575,7 @@ class FROB(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -610,7 +610,7 @@ class GDA(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     shrinkage : float, optional
@@ -636,7 +636,7 @@ class GDA(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -668,7 +668,7 @@ class GDACLIP(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
 
@@ -691,7 +691,7 @@ class GDACLIP(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -722,7 +722,7 @@ class IForest(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     trees : int, default 100
@@ -751,7 +751,7 @@ class IForest(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -786,7 +786,7 @@ class KDO(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     neighbours : int, default 10
@@ -815,7 +815,7 @@ class KDO(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -849,7 +849,7 @@ class KNN(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     k : int, default 1 (1 shot) or 3 (5 shots)
@@ -874,7 +874,7 @@ class KNN(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -906,7 +906,7 @@ class LaplacianShot(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     neighbours : int, default 2
@@ -935,7 +935,7 @@ class LaplacianShot(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -969,7 +969,7 @@ class MetaBCE(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -994,7 +994,7 @@ class MetaBCE(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1026,7 +1026,7 @@ class OCSVM(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     kernel : {"linear", "poly", "rbf", "sigmoid"}, default "linear" (1 shot) or "poly" (5 shots)
@@ -1054,7 +1054,7 @@ class OCSVM(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1087,7 +1087,7 @@ class OODMAML(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -1116,7 +1116,7 @@ class OODMAML(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1150,7 +1150,7 @@ class OpenMax(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     weibull : bool, default True
@@ -1180,7 +1180,7 @@ class OpenMax(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1214,7 +1214,7 @@ class OSLO(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     rounds : int, default 2
@@ -1243,7 +1243,7 @@ class OSLO(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1277,7 +1277,7 @@ class OSTIM(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     temperature : float, default 10.0
@@ -1312,7 +1312,7 @@ class OSTIM(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1349,7 +1349,7 @@ class PCA(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     components : int, default 2 (1 shot) or 1 (5 shots)
@@ -1376,7 +1376,7 @@ class PCA(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1409,7 +1409,7 @@ class PEELER(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -1434,7 +1434,7 @@ class PEELER(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1466,7 +1466,7 @@ class POODLE(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -1503,7 +1503,7 @@ class POODLE(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1541,7 +1541,7 @@ class PROSER(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     steps : int, default 50
@@ -1572,7 +1572,7 @@ class PROSER(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1607,7 +1607,7 @@ class PTMAP(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     rounds : int, default 10
@@ -1636,7 +1636,7 @@ class PTMAP(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1670,7 +1670,7 @@ class RelativeMahalanobis(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     shrinkage : float, optional
@@ -1696,7 +1696,7 @@ class RelativeMahalanobis(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1728,7 +1728,7 @@ class RPL(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     steps : int, default 100
@@ -1759,7 +1759,7 @@ class RPL(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1794,7 +1794,7 @@ class SimpleShot(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     temperature : float, default 1.0
@@ -1819,7 +1819,7 @@ class SimpleShot(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1851,7 +1851,7 @@ class SnaTCHerF(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     base : handful.Base or path, optional
@@ -1878,7 +1878,7 @@ class SnaTCHerF(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1911,7 +1911,7 @@ class SoftKMeans(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     rounds : int, default 3
@@ -1944,7 +1944,7 @@ class SoftKMeans(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -1980,7 +1980,7 @@ class TIMGD(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     temperature : float, default 10.0
@@ -2015,7 +2015,7 @@ class TIMGD(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """
@@ -2052,7 +2052,7 @@ class TransCLIP(FewShotClassifier):
     base_mean : array [D], optional
         Mean feature of the backbone's training set, for methods that centre on it.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     dtype : {"float32", "float64"}
         What to compute in.
     rounds : int, default 10
@@ -2088,7 +2088,7 @@ class TransCLIP(FewShotClassifier):
     outlier_share_interval_ : tuple of two floats, or None
         Where the share was estimated: it should lie in this interval four times in five.
     threshold_ : float
-        The outlier score above which an item is unknown.
+        The doubt (`Answers.doubts`) above which an item is unknown.
     n_iter_, n_features_in_ : int
         Steps that were made; features of an item.
     """

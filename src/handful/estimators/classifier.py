@@ -151,7 +151,13 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
             self.base_ = read_base(self.base)
         self.threshold_, self.min_confidence_ = float(result.threshold), 0.0
         self._take_share(result.outlier_share, result.outlier_share_interval)
+        self._take_trust(result.is_calibrated, result.precision_spread)
         self.n_iter_ = max(1, result.made_by["steps"])
+
+    def _take_trust(self, is_calibrated: bool, spread: Any) -> None:
+        """Whether outlier scores are P(unknown) as they are, and how far the precision of labels may be off."""
+        self._is_calibrated = is_calibrated
+        self.precision_spread_ = None if spread is None else tuple(np.ravel(spread)[:2].tolist())
 
     def _fit_solved(self, result: Result, X: Any, y: Any) -> FewShotClassifier:
         """As after `fit`, by a result whose pile need not be in memory: of the items it holds the examples X alone.
@@ -195,7 +201,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
     def _take_pile(self, examples: int, scores: np.ndarray) -> None:
         """Keep of the pile what P(unknown) and the confidence of new items need; scores: of the pile."""
         self.shots_, self.shift_, self.pile_scores_ = examples / len(self.classes_), None, None
-        if self._solver.estimates_share and self.outlier_share_interval_ is not None:
+        if self._is_calibrated:
             self.shots_ = None  # the scores are P(unknown) as they are
         elif self._is_probability:
             self.shift_ = float(shift_of(scores[None], self.outlier_share_, self.shots_)[0])
@@ -248,7 +254,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
             "classes": self.classes_, "threshold": self.threshold_, "is_probability": self._is_probability,
             "outlier_share": self.outlier_share_, "shots": self.shots_, "shift": self.shift_,
             "pile_scores": np.empty(0) if self.pile_scores_ is None else self.pile_scores_,
-            "min_confidence": self.min_confidence_,
+            "min_confidence": self.min_confidence_, "precision_spread": self.precision_spread_,
         }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:

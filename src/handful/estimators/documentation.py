@@ -15,7 +15,7 @@ SHARED_DOC = {
     "base_mean": """array [D], optional
     Mean feature of the backbone's training set, for methods that centre on it.""",
     "threshold": """float, optional
-    The outlier score above which an item is unknown, in place of the default.""",
+    The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.""",
     "dtype": """{"float32", "float64"}
     What to compute in.""",
 }
@@ -38,7 +38,7 @@ outlier_share_ : float
 outlier_share_interval_ : tuple of two floats, or None
     Where the share was estimated: it should lie in this interval four times in five.
 threshold_ : float
-    The outlier score above which an item is unknown.
+    The doubt (`Answers.doubts`) above which an item is unknown.
 n_iter_, n_features_in_ : int
     Steps that were made; features of an item."""
 

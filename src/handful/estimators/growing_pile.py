@@ -70,6 +70,7 @@ class GrowingPile:
         def _fit_whole(self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, is_no_class: np.ndarray,
                        growth: Growth | None = None) -> Self: ...  # fmt: skip
         def _take_share(self, share: Any, interval: np.ndarray | None) -> None: ...
+        def _take_trust(self, is_calibrated: bool, spread: Any) -> None: ...
         def _say(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> Self: ...
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
@@ -136,6 +137,7 @@ class GrowingPile:
         solution = self._solver.grow(growth, self._method_parameters)
         self.state_, self._kept = solution.state, solution.kept
         self._take_share(solution.outlier_share, solution.share_interval)
+        self._take_trust(solution.is_calibrated, solution.precision_spread)
         self.n_iter_ = max(1, solution.n_iter)
         return self._say(X, codes, solution.probabilities[0], solution.outlier_scores[0])
 

@@ -2,8 +2,8 @@
 
 A file may come from anyone. Its header is checked entry by entry, its arrays against the classes, the features and the
 axes that the method declares in its `Info`, where letters stand for: N classes, M classes and one more, D features
-as prepared, S examples, Q items of the pile, I items of both, R rounds, K calibration scores, T examples of the
-classes and U of none.
+as prepared, F numbers of evidence, S examples, Q items of the pile, I items of both, R rounds, K calibration scores, T
+examples of the classes and U of none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOLERANCE = 1e-3  # of probabilities that were computed in single precision
 PREPARE = re.compile(r"prepare\.(\d{1,3})\.(\w+)", re.ASCII)
 COUNT = Number(1, closed=True, whole=True)
 FEATURES = Number(1, 10**7, closed=True, whole=True)  # no backbone has a thousandth of it
-CODES = ("labels", "shown")  # arrays of whole numbers: classes of the examples, rows of the pile
+CODES = ("labels", "codes", "shown")  # arrays of whole numbers: classes of the examples, rows of the pile
 CODES_OR_FLOATS = ("joined",)  # the classes that the pile joined; a method may write them as floats
 
 
@@ -52,10 +52,11 @@ HEADER: dict[str, Rule] = {
     "threshold": Limit(), "min_confidence": Number(0, 1, closed=True), "outlier_share": Number(0, 1, closed=True),
     "outlier_share_interval": Interval(0, 1, closed=True, optional=True), "n_iter": COUNT,
     "shots": Number(1, closed=True, optional=True), "shift": Number(-20, 20, closed=True, optional=True),
+    "precision_spread": Interval(-30, 30, closed=True, optional=True),
     "n_whole": Number(0, closed=True, whole=True, optional=True), "n_features": FEATURES,
     "feature_names": Text(many=True), "made_from": Object(), "base": Object(optional=True), "tensors": Text(many=True),
 }  # fmt: skip
-OPTIONAL = ("handful", "outlier_share_interval", "n_whole", "made_from", "base")
+OPTIONAL = ("handful", "outlier_share_interval", "precision_spread", "n_whole", "made_from", "base")
 # Estimators' own parameters, beside those of the method
 SHARED: dict[str, Rule] = {"threshold": OPTIONS["threshold"], "dtype": OPTIONS["dtype"], "outlier_share": SHARE}
 

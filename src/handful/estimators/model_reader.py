@@ -94,6 +94,8 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> FewShotCla
     interval = about.get("outlier_share_interval")
     model.outlier_share_interval_ = None if interval is None else tuple(interval)
     model.shots_, model.shift_, model.pile_scores_ = about["shots"], about["shift"], arrays.get("pile_scores")
+    spread = about.get("precision_spread")
+    model.precision_spread_ = None if spread is None else tuple(spread)
     model.n_iter_, model.n_features_in_ = about["n_iter"], n_features
     model.made_from_ = about.get("made_from", {})
     if "items_" in arrays:

@@ -56,6 +56,7 @@ def save_model(model: Any, path: str | Path, items: bool = False) -> Path:
         "outlier_share_interval": model.outlier_share_interval_,
         "shots": model.shots_,
         "shift": model.shift_,
+        "precision_spread": model.precision_spread_,
         "n_iter": model.n_iter_,
         "n_whole": model.n_whole_ if items else None,
         "n_features": model.n_features_in_,

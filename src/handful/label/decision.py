@@ -17,45 +17,55 @@ from handful.utils.shares_in_words import percent
 
 def find_threshold(
     model: FewShotClassifier,
-    scores: np.ndarray,
+    doubts: np.ndarray,
+    p_unknown: np.ndarray | None = None,
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
 ) -> tuple[float, str]:
-    """The outlier score above which an item of the pile is unknown, and how it was found, in words.
+    """The doubt above which an item of the pile is unknown, and how it was found, in words.
 
     Parameters
     ----------
     model : FewShotClassifier
         Fitted to the pile; its own threshold is used where none of the next arguments is given.
-    scores : array [n]
-        The outlier scores of the pile.
+    doubts, p_unknown : array [n], array [n] or None
+        Of the answers for the pile (`handful.core.answers.Answers`).
     threshold, unknown_rate, max_false_unknown : float, optional
         As `label_items` takes them.
     """
     limit, solver = model.threshold_, get_solver(model._method)
     if unknown_rate is not None:
-        limit = decide.at_share(scores, unknown_rate)
+        limit = decide.at_share(doubts, unknown_rate)
         part = percent(unknown_rate)
         decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
-        if abs(int((scores > limit).sum()) - unknown_rate * len(scores)) > 0.5:
+        if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
-        p = scores if model.shots_ is None else decide.shifted(scores[None], model.shots_, model.shift_)[0]
-        count = (p > decide.at_false_unknown(p, max_false_unknown)).sum()  # scores have the same order
-        limit = decide.at_share(scores, count / len(scores))
+        assert p_unknown is not None
+        limit = decide.at_false_unknown(p_unknown, max_false_unknown, doubts)
         max_share = percent(max_false_unknown)
         decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
     elif threshold is not None:
-        decision = f"An item is called unknown when its outlier score is above {threshold:g}."
+        decision = threshold_in_words(threshold, p_unknown is not None)
     elif is_auto(model.outlier_share) and solver.decision(model.parameters_):
         decision = solver.decision(model.parameters_)
     elif solver.info.score == "probability":
-        decision = f"An item is called unknown when its outlier score is above {limit:g}."
+        decision = threshold_in_words(limit, True)
     else:
         share = percent(share_of(model)["outlier_share"])
         decision = f"The {share} of the pile with the highest outlier scores are called unknown."
     return float(limit), decision
+
+
+def threshold_in_words(limit: float, is_probability: bool, or_else: str = "") -> str:
+    """Return what a threshold decides. or_else: what else makes an item unknown, to stand before the full stop."""
+    if not is_probability:
+        return f"An item is called unknown when its outlier score is above {limit:.4g}{or_else}."
+    if limit == 0.5:
+        return f"An item is called unknown when that is more probable than its closest class{or_else}."
+    part = f"{percent(limit)} of P(unknown) and P(closest class) together" if 0 <= limit <= 1 else f"{limit:.4g}"
+    return f"An item is called unknown when P(unknown) is above {part}{or_else}."
 
 
 def check_decision(

@@ -18,7 +18,7 @@ from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.label.base_files import base_parameters
 from handful.label.comparison import Comparison
-from handful.label.decision import check_decision, find_threshold
+from handful.label.decision import check_decision, find_threshold, threshold_in_words
 from handful.label.empty_rows import highest_score, rows_without_text, skip_empty
 from handful.label.expectations import precision_in_words
 from handful.label.group_sentences import groups_in_words
@@ -148,6 +148,7 @@ class Labelled(Answers):
         lines = Outcome(
             self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels,
             self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
+            self.expected_precision_interval,
         ).sentences  # fmt: skip
         lines += self.notes
         if twice := self._given_twice():
@@ -236,7 +237,7 @@ def label_items(
     outlier_share : float or "auto"
         About how much of the pile belongs to none of the classes; "auto" estimates it from the pile.
     threshold : float, optional
-        The outlier score above which an item is called unknown.
+        The doubt (`Answers.doubts`) above which an item is called unknown.
     unknown_rate : float, optional
         Call this share of the pile unknown.
     max_false_unknown : float, optional
@@ -292,7 +293,10 @@ def label_items(
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     pile_scores = model.outlier_scores_[is_pile]
-    limit, decision = find_threshold(model, pile_scores, threshold, unknown_rate, max_false_unknown)
+    answers = model.answers_.take(is_pile)
+    limit, decision = find_threshold(
+        model, answers.doubts, answers.p_unknown, threshold, unknown_rate, max_false_unknown
+    )
     if limit != model.threshold_:
         model._decide(limit, 0.0)
     if precision is not None:
@@ -368,10 +372,10 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
         scores[rest] = answers.outlier_scores
         probabilities = np.full((len(items), probabilities.shape[1]), 1 / probabilities.shape[1])
         probabilities[rest] = answers.probabilities
-    limit = f"{model.threshold_:.3g}"
+    unsure = ""
     if model.min_confidence_ and precision is None:
-        limit += f" or its label is right with a probability below {percent(model.min_confidence_)}"
-    decision = f"An item is called unknown when its outlier score is above {limit}, as the model was saved."
+        unsure = f", or when its label is right with a probability below {percent(model.min_confidence_)}"
+    decision = threshold_in_words(model.threshold_, answers.is_probability, f"{unsure}, as the model was saved")
     labelled = Labelled(items, None, model, probabilities, scores, decision)
     if precision is None:
         return labelled

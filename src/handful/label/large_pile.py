@@ -86,11 +86,18 @@ class Solved:
         probabilities = self.probabilities[start:stop].astype(np.float64)
         return Answers(probabilities, self.scores[start:stop], **self.model.answer_options)
 
+    def all(self, name: str) -> np.ndarray | None:
+        """One number of `Answers` for each row of the pile; None if these answers do not have it."""
+        starts = range(0, max(len(self.scores), 1), ROWS_PER_BLOCK)
+        blocks = [getattr(self.answers(i, i + ROWS_PER_BLOCK), name) for i in starts]
+        return None if blocks[0] is None else np.concatenate(blocks)
+
     def keep_sure_labels(self, precision: float) -> str:
         """Let the model keep only labels that are sure enough; return what that does, in words."""
-        starts = range(0, len(self.scores), ROWS_PER_BLOCK)
-        p_right = np.concatenate([np.empty(0), *(self.answers(i, i + ROWS_PER_BLOCK).p_closest for i in starts)])
-        p_right = p_right[self.scores <= self.model.threshold_]
+        p_closest, likely_unknown = self.all("p_closest"), self.all("likely_unknown")
+        assert p_closest is not None
+        assert likely_unknown is not None
+        p_right = p_closest[~likely_unknown]
         self.model.min_confidence_ = decide.at_precision(p_right, precision)
         return precision_in_words(precision, self.model.min_confidence_, p_right)
 
@@ -203,7 +210,9 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         solved = _solve(examples, pile, options, engine, scratch, lambda done, total: progress("solving", done, total))
         model = solved.model
         model.made_from_ = {"features": str(job.pile)}
-        model.threshold_, decision = find_threshold(model, solved.scores, options.get("threshold"), **limits)
+        doubts, p_unknown = solved.all("doubts"), solved.all("p_unknown")
+        assert doubts is not None
+        model.threshold_, decision = find_threshold(model, doubts, p_unknown, options.get("threshold"), **limits)
         if precision is not None:
             decision += " " + solved.keep_sure_labels(precision)
         unfinished = scratch / "made"

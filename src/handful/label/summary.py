@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 import handful
 from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
@@ -40,6 +42,7 @@ class Outcome:
     set_aside: int = 0  # items that are unknown only because their label is too unsure
     is_share_kept: bool = False  # the share is that of earlier results, less promoted groups
     noun: str = "item"  # what one of the items is called
+    precision_interval: np.ndarray | None = None  # of the labels that are right; None where it is not known
 
     @property
     def unknown(self) -> int:
@@ -65,6 +68,10 @@ class Outcome:
             lines.append(expected)
         if share := self._share_in_words():
             lines.append(share)
+        if expected and self.precision_interval is not None:
+            labels = sum(e.labels for e in (self.expected or {}).values())
+            low, high = (f"{round(labels * end):,}" for end in self.precision_interval)
+            lines.append(f"Of the labels {low} to {high} are right, four times in five; `handful check` measures it.")
         return [*lines, self.decision]
 
     def _examples_in_words(self, per_class: Mapping[str, int], none: int) -> list[str]:

@@ -60,6 +60,10 @@ class Solution:
         What saves time when the pile grows. It is never written to disk.
     threshold : array [B], optional
         The outlier score above which an item is unknown, if the method decides that itself.
+    examples : dict of arrays [B, S], optional
+        Where each example landed when it was hidden in the pile, if the method tries that.
+    precision_spread : array [B, 2], optional
+        How far the precision of labels may be below and above the expected one, in log-odds.
     """
 
     probabilities: Array
@@ -73,6 +77,8 @@ class Solution:
     kept: dict[str, Any] = field(default_factory=dict)
     threshold: Array | None = None
     share_posterior: np.ndarray | None = None
+    examples: dict[str, np.ndarray] | None = None
+    precision_spread: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

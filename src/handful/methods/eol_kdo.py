@@ -1,27 +1,36 @@
-"""EOL + KDO: the mean of two opposite methods, over the shares of outliers that may be true. Transductive, open-set.
+"""EOL + KDO: two opposite methods, and a verdict on what each item shows in its pile. Transductive, open-set.
 
 The handful project, 2026. EOL learns a scale and a shift for each class, which fine-grained classes need. KDO's density
 of the outliers keeps prototypes from drifting onto clusters of them, which helps where outliers are few. Where one of
-them fails, the other seldom does::
+them fails, the other seldom does, so the first opinion is the mean of both::
 
     P(outlier) = mean of both,   P(class | known) = mean of both
 
 KDO averages over the posterior of the share (`handful.engines.share`). EOL is solved at two shares, between which three
 fifths of the posterior lie, and averaged. A share that is given is used by both.
+
+Each example is then hidden in the pile (`handful.engines.hidden`), and the first opinion is weighed with what else an
+item shows there (`handful.engines.evidence`, `handful.engines.verdict`). Every answer comes from that verdict:
+P(unknown), its mean as the estimate of the share, the interval, and how sure a label is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, at_least, class_count, with_unknown
-from handful.core.parameters import Number
+from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, sigmoid, to_numpy, with_unknown
+from handful.core.parameters import Number, inner_share, is_auto
+from handful.engines.density import OUTLIER_FLOOR
+from handful.engines.evidence import Evidence, describe, look, look_at_new
+from handful.engines.hidden import Hidden, hide_each
 from handful.engines.share import MAX_QUERIES
 from handful.engines.share_statistics import TRIED_SHARES
+from handful.engines.verdict import judge, sharpened
 from handful.methods import eol, kdo
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -37,8 +46,8 @@ INFO = Info(
     setting="open-set",
     preparation=("signed(0.6)", "l2", "task", "l2"),
     score="probability",
-    summary="EOL and KDO, averaged: one of them seldom fails where the other does.",
-    new_items="by the learned prototypes and the densities where they ended",
+    summary="EOL and KDO, which seldom fail together, and a verdict on what else an item shows in its pile.",
+    new_items="by the learned prototypes, the densities where they ended, and what they show among the stored items",
     state={
         "prototypes": "1 E N D",
         "eta": "1 E N",
@@ -46,31 +55,126 @@ INFO = Info(
         "refined": "1 E N D",
         "b": "1 E",
         **kdo.INFO.state,
+        "codes": "1 S",
+        "seen.odds": "1 I",
+        "seen.mass": "1 I N",
+        "seen.links": "1 I N",
+        "seen.ridge": "1 I N",
+        "seen.within": "1 N",
+        "seen.mean": "1",
+        "seen.spread": "1",
+        "seen.sorted_odds": "1 Q",
+        "seen.sorted_ridge": "1 Q",
+        "verdict.weights": "1 F",
+        "verdict.constant": "1",
+        "verdict.power": "1",
     },
 )
 
 
 EOL_LEVELS = (0.2, 0.8)  # of the posterior: the shares that EOL is solved at
+SEEN = "seen."  # the prefix of what new items are compared with
 
 
 def _mean(answers: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """The mean of several answers: of P(outlier), and of P(class | known)."""
+    """The mean of several answers: of P(class | known), and of P(outlier)."""
     classes: Array = 0.0
     outlier: Array = 0.0
     for p, o in answers:
         known = array_namespace(p).sum(p, axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
         classes = classes + p / at_least(known, FLOOR) / len(answers)
         outlier = outlier + o / len(answers)
-    return (1 - outlier)[..., None] * classes, outlier
+    return classes, outlier
+
+
+@dataclass
+class Opinion:
+    """The first opinion on a batch of piles, and what the verdict is made of.
+
+    Parameters
+    ----------
+    classes, p_unknown : array [B, Q, N], array [B, Q]
+        P(class | known) and P(unknown) by the mean of EOL and KDO.
+    evidence, pile, hidden : Evidence, array [B, P], Hidden
+        What the items show, what the pile shows, and where hidden examples landed.
+    belief : Belief
+        What KDO believes of the share.
+    state : dict of arrays
+        What scores new items by EOL and KDO.
+    """
+
+    classes: np.ndarray
+    p_unknown: np.ndarray
+    evidence: Evidence
+    pile: np.ndarray
+    hidden: Hidden
+    belief: kdo.Belief
+    state: dict[str, Array]
+
+
+def opinion(
+    support: Array,
+    labels: Array,
+    query: Array,
+    unknown: Array | None = None,
+    *,
+    outlier_share: Any = "auto",
+    neighbours: int = 10,
+    passes: int = 11,
+    temperature: float = 10.0,
+    steps: int = 50,
+    learning_rate: float = 0.01,
+    backend: str = "auto",
+) -> Opinion:
+    """The first opinion and the evidence; the parameters are those of `eol_kdo`."""
+    xp, ways = array_namespace(support), class_count(labels)
+    examples, codes = with_unknown(support, labels, unknown)
+    items, belief = kdo.smooth_and_believe(examples, codes, query, ways, outlier_share, neighbours, passes, backend)
+    shares: list[Any] = [outlier_share]
+    if belief.posterior is not None:
+        shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
+    runs = eol.eol_at_shares(
+        support, labels, query, unknown, shares=shares, temperature=temperature, steps=steps,
+        learning_rate=learning_rate, backend=backend,
+    )  # fmt: skip
+    by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
+    first = _mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)])
+    classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
+    state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
+
+    smooth, codes = to_numpy(items.smooth), to_numpy(codes)
+    h = smooth @ smooth.swapaxes(1, 2)
+    evidence = look(h, codes, ways, p_unknown, classes)
+    share = np.array(np.broadcast_to(inner_share(belief.outlier_share), (len(h),)), np.float64)
+    end = belief.end
+    beta, floor, pressure = (to_numpy(part).astype(np.float64) for part in (end.beta, end.floor, end.pressure))
+    at_shares = zip(share, pressure, strict=True)
+    usual = [np.interp(g, TRIED_SHARES, row) if len(row) > 1 else row[0] for g, row in at_shares]
+    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, np.array(usual))
+    interval = belief.interval if belief.interval is not None else np.stack([share, share], axis=1)
+    pile = describe(evidence, codes, classes, p_unknown, share, interval, hidden)
+    return Opinion(classes, p_unknown, evidence, pile, hidden, belief, state | kdo.state_of(items, belief))
 
 
 def score_new(
     state: dict[str, Array], items: Array, *, neighbours: int = 10, temperature: float = 10.0, **_: Any
 ) -> tuple[Array, Array]:
-    """Score new items by the prototypes of EOL and the final densities of KDO."""
+    """The verdict on new items: by EOL, by KDO, and by what they show among the items of the pile."""
     runs = [{name: state[name][:, i] for name in eol.INFO.state} for i in range(state["b"].shape[1])]
     by_eol = _mean([eol.score_new(run, items, temperature=temperature) for run in runs])
-    return _mean([by_eol, kdo.score_new(state, items, neighbours=neighbours)])
+    first = _mean([by_eol, kdo.score_new(state, items, neighbours=neighbours)])
+    classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
+    y_new, smooth = kdo.neighbours_of(state, neighbours).of_new(items), state["smooth"]
+    h = to_numpy(y_new @ array_namespace(items).matrix_transpose(smooth))
+    carried = {name.removeprefix(SEEN): to_numpy(value) for name, value in state.items() if name.startswith(SEEN)}
+    seen = look_at_new(h, to_numpy(state["codes"]), p_unknown, classes, carried)
+    weights, constant, power = (to_numpy(state[f"verdict.{name}"]) for name in ("weights", "constant", "power"))
+    p_unknown = sigmoid((seen @ weights[..., None])[..., 0] + constant[:, None])
+    return _answer(sharpened(classes, power), p_unknown, items)
+
+
+def _answer(classes: np.ndarray, p_unknown: np.ndarray, like: Array) -> tuple[Array, Array]:
+    return as_like(classes * (1 - p_unknown)[..., None], like), as_like(p_unknown, like)
 
 
 @register(
@@ -97,7 +201,7 @@ def eol_kdo(
     learning_rate: float = 0.01,
     backend: str = "auto",
 ) -> Solution:
-    """Solve tasks by EOL and by KDO, and average the two.
+    """Solve tasks by EOL and by KDO, and weigh the mean of the two with what else each item shows in its pile.
 
     Parameters
     ----------
@@ -129,22 +233,21 @@ def eol_kdo(
     Solution
         Class probabilities, outlier scores, and what scores new items.
     """
-    xp = array_namespace(support)
-    examples, codes = with_unknown(support, labels, unknown)
-    items, belief = kdo.smooth_and_believe(
-        examples, codes, query, class_count(labels), outlier_share, neighbours, passes, backend
-    )
-    shares: list[Any] = [outlier_share]
-    if belief.posterior is not None:
-        shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
-    runs = eol.eol_at_shares(
-        support, labels, query, unknown, shares=shares, temperature=temperature, steps=steps,
-        learning_rate=learning_rate, backend=backend,
+    told = None if is_auto(outlier_share) else np.broadcast_to(inner_share(outlier_share), (len(query),))
+    seen = opinion(
+        support, labels, query, unknown, outlier_share=outlier_share, neighbours=neighbours, passes=passes,
+        temperature=temperature, steps=steps, learning_rate=learning_rate, backend=backend,
     )  # fmt: skip
-    by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
-    state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
+    above = None if seen.belief.above is None else to_numpy(seen.belief.above)
+    verdict = judge(seen.evidence.items, seen.pile, seen.classes, seen.hidden, above, told)
+    carried = {SEEN + name: value for name, value in seen.evidence.carried.items()}
+    learned = {"weights": verdict.weights, "constant": verdict.constant, "power": verdict.power}
+    numbers = carried | {f"verdict.{name}": value for name, value in learned.items()}
+    state = seen.state | {name: as_like(value, query) for name, value in numbers.items()}
+    state["codes"] = with_unknown(support, labels, unknown)[1]
+    share = outlier_share if told is not None else verdict.share if query.shape[1] else seen.belief.outlier_share
     return Solution(
-        *_mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)]), state | kdo.state_of(items, belief),
-        belief.outlier_share, steps, share_interval=belief.interval, is_calibrated=belief.interval is not None,
-        share_posterior=belief.above,
+        *_answer(verdict.classes, verdict.p_unknown, query), state, share, steps, share_interval=verdict.interval,
+        is_calibrated=True, share_posterior=verdict.above,
+        examples={"p_own": seen.hidden.p_own, "rank": seen.hidden.rank}, precision_spread=verdict.spread,
     )  # fmt: skip

@@ -208,7 +208,7 @@ def _pile_items(
     nearest: np.ndarray[Any, Any] | None,
     progress: Progress,
 ) -> list[Item]:
-    closest, unknown = answers.closest, np.asarray(answers.unknown)
+    closest, unknown, doubts = answers.closest, np.asarray(answers.unknown), answers.doubts
     confidence, alternative, p_unknown = answers.confidence, answers.alternative_confidence, answers.p_unknown
     items = []
     for done, i in enumerate(rows):
@@ -220,7 +220,7 @@ def _pile_items(
                 UNKNOWN_NAME if unknown[i] else str(closest[i]),
                 str(closest[i]),
                 float(confidence[i]),
-                float(answers.outlier_scores[i]),
+                float(doubts[i]),
                 on_map[done],
                 () if nearest is None else [example_names[k] for k in nearest[i]],
                 alternative_confidence=float(alternative[i]),

@@ -192,7 +192,7 @@ def make_overview(
         int(answers.set_aside.sum()),
         codes,
         to_numpy(answers.confidence),
-        histogram(to_numpy(answers.outlier_scores), unknown, float(answers.threshold), answers.is_probability),
+        histogram(to_numpy(answers.doubts), unknown, float(answers.threshold), answers.is_probability),
         _sentences(answers, interval),
         None if interval is None else _share(float(answers.outlier_share), interval, posterior),
         None if features is None else _map(features, examples, codes, max_points),

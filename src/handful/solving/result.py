@@ -43,7 +43,7 @@ class Result(Answers):
     classes : array [N] or [B, N]
         The names of the columns of `probabilities`.
     threshold : float or array [B]
-        An item with a higher outlier score is called unknown.
+        An item is called unknown where `doubts` are above it. At 0.5 the most probable answer is given.
     outlier_share : float or array [B]
         The share of unknowns that the method worked with.
     outlier_share_interval : array [2] or [B, 2], or None
@@ -52,6 +52,10 @@ class Result(Answers):
         Where the share was estimated: P(share > g) for each g of `handful.engines.share_statistics.TRIED_SHARES`.
     is_calibrated : bool
         Whether outlier scores are P(unknown) as they are; others are corrected by the share and the shots.
+    hidden : dict of arrays [S] or [B, S], or None
+        Where each example landed when it was hidden in the pile: see `examples`.
+    precision_spread : array [2] or [B, 2], or None
+        How far the precision of labels may be below and above the expected one, in log-odds.
     made_by : dict
         Method, parameters, preparation, versions.
     state : dict of arrays [B, ...]
@@ -77,14 +81,41 @@ class Result(Answers):
         outlier_share_interval: np.ndarray | None = None,
         outlier_share_posterior: np.ndarray | None = None,
         is_calibrated: bool = False,
+        hidden: Mapping[str, np.ndarray] | None = None,
+        precision_spread: Any = None,
     ) -> None:
         super().__init__(
             probabilities, outlier_scores, classes, threshold, is_probability=made_by["score"] == "probability",
             outlier_share=outlier_share, shots=None if is_calibrated else task.shots.mean(axis=1),
+            precision_spread=precision_spread,
         )  # fmt: skip
         self.task, self.made_by, self.state, self.history = task, dict(made_by), dict(state), history
         self.outlier_share_interval, self.outlier_share_posterior = outlier_share_interval, outlier_share_posterior
-        self.is_calibrated = is_calibrated
+        self.is_calibrated, self._hidden = is_calibrated, hidden
+
+    @property
+    def examples(self) -> dict[str, np.ndarray] | None:
+        """Where each example landed when it was hidden in the pile, columns [S] in the order of the examples.
+
+        `label`; `p_own`, the probability of its own class; `rank`, the part of the pile that looks more known. A low
+        `p_own` may be a wrong label. Both are nan for the only example of a class, which cannot be hidden. None where
+        the method does not try it. Of one task.
+
+        Examples
+        --------
+        >>> import handful
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> support, pile = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([cats[5:], dogs[5:], hens])
+        >>> labels = ["cat"] * 4 + ["dog"] * 6  # the last cat is called a dog
+        >>> int(handful.solve(support, labels, pile).examples["p_own"].argmin())
+        4
+        """
+        if self._hidden is None:
+            return None
+        task = self._one_task("a table of examples")
+        hidden = {name: np.ravel(values)[: len(task.labels[0])] for name, values in self._hidden.items()}
+        return {"label": task.all_classes[0][task.labels[0]], **hidden}
 
     @cached_property
     def groups(self) -> Groups:
@@ -333,7 +364,8 @@ class Result(Answers):
             history=None if self.history is None else self.history[i],
             outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
             outlier_share_posterior=None if self.outlier_share_posterior is None else self.outlier_share_posterior[i],
-            is_calibrated=self.is_calibrated,
+            is_calibrated=self.is_calibrated, precision_spread=_pick(self.precision_spread, i),
+            hidden=None if self._hidden is None else {name: values[i] for name, values in self._hidden.items()},
         )  # fmt: skip
         result.min_confidence = _pick(self.min_confidence, i)
         return result

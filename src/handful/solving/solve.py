@@ -89,7 +89,7 @@ def solve(
     dtype : {"float32", "float64"}
         What to compute in.
     threshold : float, optional
-        The outlier score above which an item is unknown, in place of the default.
+        The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     threads : int, optional
         How many threads to use at most; by default one for each core.
     streaming : Streaming, optional
@@ -217,6 +217,7 @@ def solve_task(
         np.broadcast_to(shares, (task.batch,)), task=task, made_by=made_by, state=solution.state,
         history=solution.history, outlier_share_interval=solution.share_interval,
         outlier_share_posterior=solution.share_posterior, is_calibrated=solution.is_calibrated,
+        hidden=solution.examples, precision_spread=solution.precision_spread,
     )  # fmt: skip
     return result[0] if task.single else result
 
@@ -326,10 +327,8 @@ def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
 
 
 def _join(parts: list[Solution]) -> Solution:
-    xp = array_namespace(parts[0].probabilities)
-
     def join(arrays: list[Array | None]) -> Any:
-        return None if arrays[0] is None else xp.concat(arrays, axis=0)
+        return None if arrays[0] is None else array_namespace(arrays[0]).concat(arrays, axis=0)
 
     shares = [s.outlier_share for s in parts]
     return Solution(
@@ -339,12 +338,14 @@ def _join(parts: list[Solution]) -> Solution:
         shares[0] if np.ndim(shares[0]) == 0 else np.concatenate(shares),
         parts[0].n_iter,
         join([s.history for s in parts]),
-        None if parts[0].share_interval is None else np.concatenate([s.share_interval for s in parts]),
+        join([s.share_interval for s in parts]),
         parts[0].is_calibrated,
         threshold=join([s.threshold for s in parts]),
-        share_posterior=None
-        if parts[0].share_posterior is None
-        else np.concatenate([s.share_posterior for s in parts]),
+        share_posterior=join([s.share_posterior for s in parts]),
+        examples=None
+        if parts[0].examples is None
+        else {name: np.concatenate([(s.examples or {})[name] for s in parts]) for name in parts[0].examples},
+        precision_spread=join([s.precision_spread for s in parts]),
     )
 
 

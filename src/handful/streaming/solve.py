@@ -265,12 +265,16 @@ def _score(
             learned_state.sample.probabilities[0],
             learned_state.sample.outlier_scores[0],
         )
+    of_sample = learned_state.sample
     return Solution(
         probabilities[...][None],
         scores[...][None],
         learned_state.state,
         learned_state.outlier_share,
         learned_state.n_iter,
+        is_calibrated=of_sample is not None and of_sample.is_calibrated,
+        examples=None if of_sample is None else of_sample.examples,
+        precision_spread=None if of_sample is None else of_sample.precision_spread,
     )
 
 

@@ -95,7 +95,7 @@ function makeCard(item) {
     label.append(make("span", { class: "hid" }, "closest "), make("bdi", { class: "guess" }, `${data.classes[item.closest]}?`));
   }
   label.append(make("i", {}, make("span", { class: "hid" }, "confidence "), percent(sureOf(item))));
-  const score = make("p", { class: "score" }, bar, make("span", { class: "hid" }, "outlier score "));
+  const score = make("p", { class: "score" }, bar, make("span", { class: "hid" }, `${scoreName} `));
   score.append(range.text(item.score));
   if (item.unknown !== item.unknownAtFirst) {
     open.append(make("span", { class: "was" }, "was ", make("bdi", {}, item.unknownAtFirst ? data.unknown : "known")));

@@ -30,6 +30,7 @@ const items = data.items.map(([name, kind, closest, confidence, otherwise, score
   chance: number(chance), // that it is unknown, calibrated
 }));
 const pile = items.filter((item) => !item.example);
+const scoreName = data.probability ? "doubt" : "outlier score"; // what the threshold cuts
 const calibrated = pile.some((item) => !Number.isNaN(item.chance));
 const areTexts = texts.length > 0;
 const thing = areTexts ? "text" : pictures.some(Boolean) ? "picture" : "item";

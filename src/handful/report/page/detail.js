@@ -70,7 +70,7 @@ function factsOf(item) {
     fact("confidence", percent(sureOf(item)) || "n/a");
     if (calibrated) fact("P(unknown)", percent(item.chance) || "n/a");
     if (item.doubt) fact("worth a look", item.doubt);
-    fact("outlier score", `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
+    fact(scoreName, `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
   }
   if (item.note) fact("note", make("bdi", {}, item.note));
   return facts;

@@ -58,7 +58,7 @@ const map = new PointMap(byId("points"), byId("tip"), points, data.classes, {
   }),
   describe: (tip, item) => {
     const label = item.example ? ["example of ", data.classes[item.closest] ?? "none of the classes"] : ["", labelOf(item)];
-    const score = item.example ? "" : `, outlier score ${range.text(item.score)}`;
+    const score = item.example ? "" : `, ${scoreName} ${range.text(item.score)}`;
     const lines = make("div", {}, make("p", { class: "name", dir: "auto" }, ...wrapping(item.name)));
     if (areTexts) lines.append(excerptOf(item));
     lines.append(make("p", {}, label[0], make("bdi", {}, label[1]), score));
@@ -186,7 +186,7 @@ function refresh() {
   moveCut(share);
   byId("groups").style.setProperty("--cut", `${100 * share}%`);
   byId("histogram").setAttribute("aria-label",
-    `Histogram of the outlier scores of ${things(pile.length)}, cut at ${range.fine(now.threshold)}: ${totals}`);
+    `Histogram of the ${scoreName}s of ${things(pile.length)}, cut at ${range.fine(now.threshold)}: ${totals}`);
   byId("points").setAttribute("aria-label",
     `Map of ${things(points.length)}: ${totals}, ${count(items.length - pile.length)} examples. The arrow keys move from point to point, Enter goes to the card.`);
   drawEdge();
@@ -263,7 +263,7 @@ byId("download").addEventListener("click", () => {
     ...(calibrated ? [text(item.chance)] : []), text(item.score),
     ...(strips.length ? [(item.unknown && item.group) || ""] : []),
   ]);
-  const head = ["path", "label", "closest", "confidence", ...(calibrated ? ["p_unknown"] : []), "outlier_score"];
+  const head = ["path", "label", "closest", "confidence", ...(calibrated ? ["p_unknown"] : []), scoreName.replace(" ", "_")];
   if (strips.length) head.push("group");
   download("labels.csv", csv([head, ...rows]));
 });
@@ -271,9 +271,9 @@ byId("download").addEventListener("click", () => {
 byId("low").textContent = `${range.text(range.low)} known`;
 byId("high").textContent = `unknown ${range.text(range.high)}`;
 byId("scale").textContent = calibrated
-  ? `The slider runs over the outlier score: above the threshold ${aThing} is set aside as unknown. ${data.chances}`
+  ? `The slider runs over the doubt, P(unknown) beside P(closest class): above the threshold ${aThing} is set aside as unknown, at 0.5 where unknown is more probable than the closest class. ${data.chances}`
   : data.probability
-  ? `The outlier score is the probability that ${aThing} is of none of the classes. Above the threshold it is set aside as unknown.`
+  ? `The doubt is the probability that ${aThing} is of none of the classes, beside that of its closest class. Above the threshold it is set aside as unknown.`
   : `These outlier scores are ranks, not probabilities: only their order has a meaning. The slider runs over the scores, from ${range.text(range.low)} to ${range.text(range.high)}; above the threshold ${aThing} is set aside as unknown.`;
 const lost = items.length - points.length;
 byId("map-note").textContent = `${things(points.length)}; those that look alike lie close together` +

@@ -254,7 +254,7 @@ class Edits(Undoable):
         Parameters
         ----------
         threshold : float
-            The outlier score above which an item is unknown.
+            The doubt (`Answers.doubts`) above which an item is unknown.
         """
         with self._lock:
             run = self.last_run()

@@ -145,11 +145,12 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     numbers = list(dict.fromkeys([*state.classes, *run_classes])) or [NONE]
     names = [state.classes[n][0] if n in state.classes else f"(deleted class {n})" for n in numbers]
     column = {number: k for k, number in enumerate(numbers)}
-    probabilities = np.zeros((len(rows), len(numbers)))
+    probabilities, scores = np.zeros((len(rows), len(numbers))), np.zeros(len(rows))
     if run is not None:
         decided = np.flatnonzero(~by_person)
         places = state.row_answers.place[rows[decided]]
         probabilities[decided[:, None], [column[n] for n in run_classes]] = run.answers.class_probabilities[places]
+        scores[decided] = run.answers.outlier_scores[places]
     named = np.flatnonzero(labels > UNKNOWN)
     probabilities[named, [column[n] for n in labels[named].tolist()]] = 1.0
 
@@ -160,7 +161,7 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     labelled_unknown = labels == UNKNOWN
     return Answers(
         probabilities,
-        np.where(by_person, np.where(labelled_unknown, highest, lowest), state.row_answers.score[rows]),
+        np.where(by_person, np.where(labelled_unknown, highest, lowest), scores),
         np.array(names, dtype=object),
         threshold,
         is_probability=is_probability,

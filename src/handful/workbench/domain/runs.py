@@ -40,7 +40,7 @@ class Run:
 
     @property
     def threshold(self) -> float:
-        """The outlier score above which an item is unknown."""
+        """The doubt (`Answers.doubts`) above which an item is unknown."""
         return float(self.answers.threshold)
 
     @cached_property
@@ -84,7 +84,7 @@ class Run:
 
     def histogram(self) -> dict[str, Any]:
         """The numbers of known and of unknown items by outlier score."""
-        scores, is_unknown = self.answers.outlier_scores, self.answers.unknown
+        scores, is_unknown = self.answers.doubts, self.answers.unknown
         low, high = float(scores.min()), float(scores.max())
         if self.facts["is_probability"]:
             low, high = 0.0, 1.0
@@ -165,7 +165,7 @@ class RowAnswers:
             answers, codes = run.answers, run.decisions
             codes = np.where(np.isin(codes, [UNKNOWN, *classes]), codes, NONE)  # its class may have been deleted
             decision[rows], place[rows], changed[rows] = codes[here], here, run.changed[here]
-            confidence[rows], score[rows] = answers.confidence[here], answers.outlier_scores[here]
+            confidence[rows], score[rows] = answers.confidence[here], answers.doubts[here]
             if answers.p_unknown is not None:
                 p_unknown[rows] = answers.p_unknown[here]
             for number, items in enumerate(run.facts["groups"], 1):

@@ -60,7 +60,7 @@ class RunRequest(Body):
 
 
 class Threshold(Body):
-    """The outlier score above which an item is unknown."""
+    """The doubt (`Answers.doubts`) above which an item is unknown."""
 
     threshold: Finite
 

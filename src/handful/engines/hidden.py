@@ -1,0 +1,142 @@
+"""Each example hidden in the pile: where it lands there shows how far the answers of a pile can be trusted.
+
+An example that is hidden is an item of the pile whose class is known: it and the pile's own items of that class may be
+exchanged for one another. One example of each class is hidden at a time. In such a fold H and E of
+`handful.engines.density` stay what they are, and the rows of the hidden examples in P_support become free, so a fold is
+a few passes of KDO at one share. Folds and tasks are computed together.
+
+The only example of a class cannot be hidden. Which examples are hidden together does not depend on their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from handful.core.arrays import FLOOR
+from handful.engines.density import (
+    DENSITY_FLOOR,
+    MAX_CLASS_WEIGHT,
+    MAX_OUTLIER_WEIGHT,
+    MIN_QUERIES_PER_CLASS,
+    OUTLIER_FLOOR,
+)
+
+PASSES = 6
+MAX_FOLDS = 10  # of a class with more examples several are hidden at a time
+
+
+@dataclass
+class Hidden:
+    """Where each example landed when it was hidden; nan for the examples that were not.
+
+    Parameters
+    ----------
+    p_unknown : array [B, S]
+        P(unknown) of each example.
+    p_own : array [B, S]
+        The probability of its own class.
+    certainty : array [B, S]
+        The probability of its most probable class, given that it is of one of them.
+    rank : array [B, S]
+        The part of the pile that looks more known.
+    """
+
+    p_unknown: np.ndarray
+    p_own: np.ndarray
+    certainty: np.ndarray
+    rank: np.ndarray
+
+
+def hide_each(
+    h: np.ndarray, codes: np.ndarray, ways: int, beta: np.ndarray, e0: np.ndarray, share: np.ndarray, usual: np.ndarray
+) -> Hidden:
+    """Hide each example once.
+
+    Parameters
+    ----------
+    h : array [B, n, n]
+        Smoothed similarities of all items, the examples first.
+    codes : array of int [B, S]
+        The class of each example; N for an example of no class, which is not hidden.
+    ways : int
+        N, the number of known classes.
+    beta, e0 : array [B]
+        The sharpness of the kernel, and its mean over pairs of queries.
+    share : array [B]
+        The share of unknowns at which KDO is run.
+    usual : array [B]
+        The pressure that a pile too small to determine it has.
+
+    Returns
+    -------
+    Hidden
+        For each example.
+    """
+    (batch, n_support), n_items = codes.shape, h.shape[1]
+    n_query, kind = n_items - n_support, h.dtype
+    onehot = codes[..., None] == np.arange(ways + 1)  # [B, S, N + 1]
+    likeness = h[:, :n_support].sum(axis=2, dtype=np.float64)  # gives examples of a class an order that is their own
+    same = codes[:, :, None] == codes[:, None]
+    turn = (same & (likeness[:, :, None] > likeness[:, None])).sum(axis=2)  # the number of an example in its class
+    several = (onehot.sum(axis=1) > 1)[:, :ways]
+    can_hide = (codes < ways) & np.take_along_axis(several, np.minimum(codes, ways - 1), axis=1)
+    nowhere = np.full((batch, n_support), np.nan)
+    if not can_hide.any() or not n_query:
+        return Hidden(nowhere, nowhere, nowhere, nowhere)
+    folds = min(int(turn[can_hide].max()) + 1, MAX_FOLDS)
+    is_hidden = can_hide[:, None] & (turn[:, None] % folds == np.arange(folds)[:, None])  # [B, F, S]
+    shown = onehot[:, None] & ~is_hidden[..., None]
+    weights = np.swapaxes(shown * (2 + 4 / np.maximum(shown.sum(axis=2, keepdims=True), 1)), 2, 3)
+
+    e = np.exp(beta[:, None, None].astype(kind) * (h - 1))
+    e[:, np.arange(n_items), np.arange(n_items)] = 0
+    fixed = np.zeros((batch, folds, ways + 1, n_items), kind)
+    fixed[..., :n_support] = weights
+    is_free = np.ones((batch, folds, 1, n_items), bool)
+    is_free[:, :, 0, :n_support] = is_hidden
+    known = np.repeat((1 - share)[:, None] / ways, ways, axis=1)
+    target = np.concatenate([known, share[:, None]], axis=1)[:, None]  # [B, 1, N + 1]
+    usual_bias = np.concatenate([np.full((batch, ways), -np.log(ways)), usual[:, None]], axis=1)[:, None]
+    trust = min(1.0, n_query / (MIN_QUERIES_PER_CLASS * (ways + 1)))
+    p, odds, weight = fixed, np.empty(0, kind), np.ones((batch, folds, ways + 1))
+    for i in range(PASSES):
+        flat = p.reshape(batch, -1, n_items)
+        toward, density = (flat @ h).reshape(p.shape), (flat @ e).reshape(p.shape)
+        length = np.sqrt(np.maximum((p * toward).sum(axis=-1, keepdims=True), FLOOR))
+        cosine = beta[:, None, None, None].astype(kind) * toward / length
+        logits = (cosine + np.log(density + DENSITY_FLOOR)) / 2
+        logits[:, :, -1] = np.log(density[:, :, -1] + (OUTLIER_FLOOR * e0)[:, None, None])
+        odds = np.exp(logits - logits.max(axis=2, keepdims=True))
+        for _ in range(10 if i < 2 or i == PASSES - 1 else 2):
+            mean = _weighed(odds[..., n_support:], weight).mean(axis=-1)
+            weight = _limited(weight * target / np.maximum(mean, FLOOR))
+        if trust < 1:
+            bias = np.log(weight)
+            bias -= np.log(weight[..., :-1].sum(axis=-1, keepdims=True))
+            weight = np.exp(usual_bias + trust * (bias - usual_bias))
+        p = np.where(is_free, _weighed(odds, weight), fixed).astype(kind)
+
+    own = _weighed(odds, weight)
+    pile, examples = own[:, :, -1, n_support:], np.where(is_hidden[:, :, None], own[..., :n_support], 0).sum(axis=1)
+    p_unknown = examples[:, -1]  # [B, S]
+    of_example = np.where(is_hidden[..., None], pile[:, :, None], 0).sum(axis=1)  # the pile of its fold, [B, S, Q]
+    rank = (of_example < p_unknown[..., None]).mean(axis=-1)
+    p_own = np.take_along_axis(examples, codes[:, None], axis=1)[:, 0]
+    classes = examples[:, :-1]
+    certainty = classes.max(axis=1) / np.maximum(classes.sum(axis=1), FLOOR)
+    return Hidden(*(np.where(can_hide, values, np.nan) for values in (p_unknown, p_own, certainty, rank)))
+
+
+def _weighed(odds: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    weighted = odds * weight[..., None].astype(odds.dtype)
+    weighted /= weighted.sum(axis=2, keepdims=True)
+    return np.asarray(weighted)
+
+
+def _limited(weight: np.ndarray) -> np.ndarray:
+    weight = weight / np.exp(np.log(weight[..., :-1]).mean(axis=-1, keepdims=True))
+    weight[..., :-1] = np.clip(weight[..., :-1], 1 / MAX_CLASS_WEIGHT, MAX_CLASS_WEIGHT)
+    weight[..., -1] = np.clip(weight[..., -1], 1 / MAX_OUTLIER_WEIGHT, MAX_OUTLIER_WEIGHT)
+    return weight

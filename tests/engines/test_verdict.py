@@ -1,0 +1,202 @@
+"""The verdict of the default method: the decision, hidden examples, the evidence, and what new items get."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import handful
+from handful.bench.piles import Source
+from handful.core.metrics import auroc
+from handful.core.prepare import prepare
+from handful.engines.density import kernels
+from handful.engines.evidence import _ridge, bottlenecks
+from handful.engines.hidden import hide_each
+from handful.engines.neighbours import smooth
+from handful.engines.share import PREPARATION
+from handful.engines.verdict import Weights, shipped
+from handful.features import FeatureTable
+
+
+@pytest.fixture(scope="module")
+def piles():
+    digits = load_digits()
+    table = FeatureTable(digits.data.astype(np.float32), [f"digit {n}" for n in digits.target], name="digits")
+    return [pile for pile in Source(table).piles(24, seed=3) if len(pile.truth) >= 20]
+
+
+@pytest.fixture(scope="module")
+def solved(piles):
+    return [handful.solve(pile.task.support[0], pile.task.labels[0], pile.task.query[0]) for pile in piles]
+
+
+# The decision
+
+
+def test_a_label_is_given_where_its_class_is_more_probable_than_unknown(piles, solved):
+    between = 0
+    for pile, result in zip(piles, solved, strict=True):
+        most_probable = result.p_unknown > result.joint_probabilities.max(axis=1)
+        assert (result.unknown == most_probable).all()
+        between += int((most_probable & (result.p_unknown < 0.5)).sum())
+        model = handful.make_estimator("auto").fit(
+            np.concatenate([pile.task.support[0], pile.task.query[0]]),
+            np.append(pile.task.labels[0], np.full(len(pile.truth), -1)),
+        )
+        assert (model.unknown_[len(pile.task.labels[0]) :] == most_probable).mean() > 0.99
+        answers = model.answer(pile.task.query[0])
+        assert (answers.unknown == (answers.p_unknown > answers.joint_probabilities.max(axis=1))).all()
+    assert between > 0  # items that are unknown though P(unknown) is below one half
+
+
+def test_the_threshold_is_a_number_that_can_be_moved(solved):
+    result = solved[0]
+    counts = [int(result.at(limit).unknown.sum()) for limit in (0.05, 0.3, 0.5, 0.7, 0.95)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+    doubts = result.p_unknown / (result.p_unknown + result.p_closest)
+    np.testing.assert_allclose(result.doubts, doubts, atol=1e-6)
+    assert (result.at(0.7).unknown == (result.doubts > 0.7)).all()
+
+
+# Where the numbers come from
+
+
+def test_estimate_interval_and_chances_come_from_one_place(piles, solved):
+    held = 0
+    for pile, result in zip(piles, solved, strict=True):
+        low, high = result.outlier_share_interval
+        assert result.outlier_share == pytest.approx(result.p_unknown.mean(), abs=1e-6)
+        assert low <= result.outlier_share <= high
+        held += low <= pile.share <= high
+        low, high = result.expected_precision_interval
+        assert 0 < low <= result.expected_precision <= high <= 1
+    assert held >= 0.6 * len(piles)
+
+
+def test_a_share_that_is_told_is_the_mean_chance(piles):
+    for share in (0.1, 0.5, 0.9):
+        task = piles[0].task
+        told = handful.solve(task.support[0], task.labels[0], task.query[0], outlier_share=share)
+        assert told.p_unknown.mean() == pytest.approx(share, abs=1e-4)
+        assert told.outlier_share_interval is None
+
+
+def test_the_verdict_ranks_better_than_its_parts(piles, solved):
+    both = [(p, r) for p, r in zip(piles, solved, strict=True) if 0 < p.share < 1]
+    own = np.mean([auroc(r.outlier_scores, p.truth < 0) for p, r in both])
+    for name in ("kdo", "eol"):
+        others = [handful.solve(p.task.support[0], p.task.labels[0], p.task.query[0], method=name) for p, _ in both]
+        assert own > np.mean([auroc(r.outlier_scores, p.truth < 0) for (p, _), r in zip(both, others, strict=True)])
+
+
+# Hidden examples
+
+
+def test_examples_with_wrong_labels_land_elsewhere(piles):
+    wrong, chance = [], []
+    for pile in piles:
+        labels, support = pile.task.labels[0].copy(), pile.task.support[0]
+        if pile.shots < 3 or pile.ways < 2:
+            continue
+        first, last = np.flatnonzero(labels == 0)[0], np.flatnonzero(labels == labels.max())[0]
+        labels[[first, last]] = labels[[last, first]]
+        examples = handful.solve(support, labels, pile.task.query[0]).examples
+        assert examples["label"].tolist() == labels.tolist()
+        assert ((examples["rank"] >= 0) & (examples["rank"] <= 1)).all()
+        wrong.append(np.isin(np.arange(len(labels)), [first, last]))
+        chance.append(examples["p_own"])
+    assert len(wrong) >= 5
+    assert auroc(-np.concatenate(chance), np.concatenate(wrong)) > 0.9
+
+
+def test_the_only_example_of_a_class_is_not_hidden(piles):
+    pile = next(p for p in piles if p.shots >= 3 and p.ways >= 2)
+    support, labels = pile.task.support[0], pile.task.labels[0]
+    keep = np.flatnonzero((labels > 0) | (np.arange(len(labels)) == 0))
+    examples = handful.solve(support[keep], labels[keep], pile.task.query[0]).examples
+    assert np.isnan(examples["p_own"][0])
+    assert np.isfinite(examples["p_own"][1:]).all()
+    single = np.unique(labels, return_index=True)[1]
+    result = handful.solve(support[single], labels[single], pile.task.query[0])
+    assert np.isnan(result.examples["rank"]).all()
+    assert np.isfinite(result.p_unknown).all()
+    assert handful.solve(support, labels, pile.task.query[0], method="eol").examples is None
+
+
+def test_folds_of_a_batch_are_those_of_each_task(piles):
+    pile = next(p for p in piles if p.shots >= 3)
+    prepared = prepare(pile.task.support, pile.task.query, PREPARATION)
+    kernel = kernels(smooth(prepared.support, prepared.query), pile.task.labels, pile.ways)
+    options = (pile.task.labels, pile.ways, kernel.beta, kernel.e0, np.array([0.4]), np.array([-1.0]))
+    alone = hide_each(kernel.h, *options)
+    both = hide_each(*(np.concatenate([x, x]) if np.ndim(x) else x for x in (kernel.h, *options)))
+    for name in ("p_unknown", "p_own", "certainty", "rank"):
+        np.testing.assert_allclose(getattr(both, name), np.repeat(getattr(alone, name), 2, axis=0), atol=1e-5)
+
+
+# The evidence
+
+
+def test_the_best_path_is_that_of_all_paths():
+    rng = np.random.default_rng(0)
+    h = rng.uniform(-1, 1, (2, 14, 14))
+    h = (h + h.swapaxes(1, 2)) / 2
+    h[:, np.arange(14), np.arange(14)] = -np.inf
+    widest = h.copy()
+    for k in range(14):  # as Floyd and Warshall
+        widest = np.maximum(widest, np.minimum(widest[:, :, k, None], widest[:, None, k]))
+    is_seed = np.eye(3, dtype=bool)[[0, 1, 1, 2]][None].repeat(2, axis=0)
+    found = bottlenecks(h, is_seed)
+    for k, rows in enumerate(([0], [1, 2], [3])):
+        expected = widest[:, :, rows].max(axis=2)
+        expected[:, rows] = 1
+        np.testing.assert_allclose(found[..., k], expected)
+
+
+def test_ridge_regression_by_conjugate_gradients():
+    y = np.random.default_rng(0).normal(size=(1, 30, 60))
+    y /= np.linalg.norm(y, axis=2, keepdims=True)
+    h, seeds = y @ y.swapaxes(1, 2), np.eye(2)[None, [0, 0, 1, 1]]
+    right = np.concatenate([seeds[0], np.zeros((26, 2))])
+    np.testing.assert_allclose(_ridge(h, seeds)[0], np.linalg.solve(h[0] + np.eye(30), right), atol=1e-3)
+
+
+def test_new_items_get_nearly_what_the_pile_got(piles):
+    """Each item of the pile, scored as if it were new: it is then its own nearest neighbour."""
+    gaps, same = [], []
+    for pile in piles:
+        X = np.concatenate([pile.task.support[0], pile.task.query[0]])
+        model = handful.make_estimator("auto").fit(X, np.append(pile.task.labels[0], np.full(len(pile.truth), -1)))
+        new, own = model.answer(pile.task.query[0]), model.answers_.take(model.given_ == -1)
+        gaps.append(np.median(np.abs(new.p_unknown - own.p_unknown)))
+        same.append((new.unknown == own.unknown).mean())
+    assert np.mean(gaps) < 0.05
+    assert np.mean(same) > 0.93
+
+
+def test_weights_survive_their_file():
+    weights = shipped()
+    again = Weights.from_json(weights.as_json({"about": "a test"}))
+    assert again.constant == weights.constant
+    for name in ("columns", "powers", "spreads"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(weights, name))
+    assert again.share.names == weights.share.names
+
+
+def test_odd_piles_get_finite_answers():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 1, 6)) + 0.1 * rng.normal(size=(2, 9, 6))
+    examples, labels = np.concatenate([a[:2], b[:2]]), [0, 0, 1, 1]
+    odd = {
+        "one item": (examples, labels, a[5:6]), "four items": (examples, labels, a[5:9]),
+        "copies": (examples, labels, np.repeat(a[5:6], 30, axis=0)),
+        "one class": (a[:3], [0] * 3, np.concatenate([a[3:], b])), "one example": (a[:1], [0], np.concatenate([a, b])),
+        "copies of examples": (np.repeat(examples, 5, axis=0), np.repeat(labels, 5), np.concatenate([a, b])),
+        "unequal": (np.concatenate([a[:6], b[:1]]), [0] * 6 + [1], np.concatenate([a[6:], b[1:]])),
+        "constant": (np.append(examples, np.ones((4, 1)), 1), labels, np.append(a, np.ones((9, 1)), 1)),
+    }  # fmt: skip
+    for name, (support, given, pile) in odd.items():
+        for backend in ("array", "auto"):
+            result = handful.solve(support, given, pile, backend=backend)
+            assert np.isfinite(result.probabilities).all(), name
+            assert ((result.p_unknown >= 0) & (result.p_unknown <= 1)).all(), name
