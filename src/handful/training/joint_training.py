@@ -168,7 +168,10 @@ class JointTraining:
         standing, result = self.standing, self._examine()
         if is_better(result, standing.best, standing.before):
             standing.best, standing.best_step = result, standing.step
-            self.best = {name: value.detach().cpu().clone() for name, value in self.parameters.items()}
+            self.best = {
+                name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+                for name, value in self.parameters.items()
+            }
         row = {"tasks": standing.step * TASKS_PER_STEP, "loss": float(np.mean(standing.losses))}
         row |= {name: result[name] for name in ("accuracy", "auroc")}
         standing.rows.append(row)
@@ -210,7 +213,9 @@ class JointTraining:
             moments = {name: self.adam.state.get(value, {}).get(moment) for name, value in self.parameters.items()}
             tensors |= {f"{moment}.{name}": value for name, value in moments.items() if value is not None}
         tensors |= {f"best.{name}": value for name, value in self.best.items()} | {"mean": self.mean}
-        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        return {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
+        }
 
     def restore(self, standing: dict[str, Any], state: dict[str, Tensor]) -> None:
         """Continue from a checkpoint."""

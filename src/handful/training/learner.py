@@ -154,7 +154,9 @@ class Learner:
         for name, parameter in self.all.named_parameters():
             if (moved := self.optimiser.state.get(parameter, {}).get("momentum_buffer")) is not None:
                 tensors[f"momentum.{name}"] = moved
-        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        return {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
+        }
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Set weights and momenta to those of a checkpoint."""
@@ -166,7 +168,10 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return the weights of the network, without the heads."""
-        return {name: value.detach().cpu().contiguous().clone() for name, value in self.network.state_dict().items()}
+        return {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, value in self.network.state_dict().items()
+        }
 
     def _rows(self, number: int) -> np.ndarray:
         epoch, at = divmod(number, self.steps_per_epoch)
