@@ -17,7 +17,7 @@ help:
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
 	@echo "make site    build the documentation into site/, which opens from disk"
-	@echo "make docs    build docs/reference/methods.md, its pictures, the stubs and the map of imports anew"
+	@echo "make docs    build docs/reference/methods.md, its pictures, the stub of the estimators and the map of imports anew"
 	@echo "make lint    ruff, mypy and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"

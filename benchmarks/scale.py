@@ -83,7 +83,7 @@ def solve(pile: np.ndarray | Path, classes: int, out: Path, engine=None, look=la
         outlier_share=0.5,
         steps=steps,
         backend="fast",
-        streaming=handful.Streaming(out=out, engine=engine, progress=progress),
+        streaming=handful.streaming.Streaming(out=out, engine=engine, progress=progress),
     )
     took = np.diff(ticks)[1:-1]  # the first pass takes the mean, the last refines
     return float(statistics.median(took.reshape(steps, -1).sum(axis=1)))

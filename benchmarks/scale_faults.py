@@ -139,7 +139,7 @@ def solve(folder: Path, sizes: Sizes) -> Callable[[str], list[np.ndarray]]:
             folder / "pile",
             method="eol",
             outlier_share=0.5,
-            streaming=handful.Streaming(engine=Actors()),
+            streaming=handful.streaming.Streaming(engine=Actors()),
         )
         return [found.probabilities, found.outlier_scores]
 

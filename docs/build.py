@@ -22,7 +22,7 @@ from typing import Any
 import methods_text as words
 import toy
 
-from handful.estimators.documentation import parameter_texts
+from handful.estimators.factory import parameter_texts
 from handful.methods import Info
 from handful.methods.contract import FEW_SHOTS
 from handful.methods.registry import find_method
@@ -105,7 +105,7 @@ def section(info: Info) -> str:
         "rank": "the `outlier_share` of the pile with the highest scores",
     }[info.score]
     facts = [
-        f'- Called: `handful.solve(..., method="{info.name}")`, `handful.{info.estimator}()`',
+        f'- Called: `handful.solve(..., method="{info.name}")`, `handful.estimators.{info.estimator}()`',
         f"- Source: [{source}](../../{source})",
         f"- Kind: {info.paradigm}, {info.setting}; preparation: {', '.join(info.preparation)}"
         + (f"; needs `handful[{info.extra}]`" if info.extra else "")

@@ -53,9 +53,9 @@ what was learned: nothing is refitted, and an item gets the same answer alone an
 says how.
 
 **Base classes.** Some methods learn from the classes that the backbone was trained on, before any task. They take
-`base`, a `handful.Base` or the path of its file: the mean of the base classes' features, heads learned on tasks drawn
-from them, and a sample of items. `handful base features-of-base-classes.parquet -o base.safetensors` makes one,
-`handful train` writes one next to the backbone, and `handful bench --base` takes either features or such a file. A
+`base`, a `handful.methods.Base` or the path of its file: the mean of the base classes' features, heads learned on
+tasks drawn from them, and a sample of items. `handful base features-of-base-classes.parquet -o base.safetensors` makes
+one, `handful train` writes one next to the backbone, and `handful bench --base` takes either features or such a file. A
 quarter of the base classes is held out while a head learns, chooses the step that is kept, and says what it is worth.
 In Python: `handful.solve(support, labels, query, method="snatcher_f", base="base.safetensors")`.
 

@@ -44,13 +44,13 @@ PAGES = {  # a new public name is put on the page of its module
         "`handful.estimators.FewShotClassifier`; they differ in their parameters. What the methods do is on the page "
         "[Methods](../methods.md).",
         ("handful.estimators",),
-        ("handful.estimators.FewShotClassifier", "handful.make_estimator", "handful.load", "handful.scorer"),
+        ("handful.estimators.FewShotClassifier", "handful.make_estimator", "handful.load", "handful.estimators.scorer"),
     ),
     "tasks": PythonPage(
         "Tasks and the base",
         "What methods take: tasks and base classes.",
         ("handful.core",),
-        ("handful.Task", "handful.Base"),
+        ("handful.Task", "handful.methods.Base"),
     ),
     "metrics": PythonPage("Metrics", "How good the answers are, if the truth is known.", ("handful.core.metrics",)),
     "features": PythonPage(
@@ -88,10 +88,10 @@ PAGES = {  # a new public name is put on the page of its module
 }
 CONSTANTS = {  # Python keeps no docstring for these
     "handful.UNKNOWN": "The label of an unknown item among whole numbers.",
-    "handful.UNKNOWN_NAME": "The label of an unknown item among texts.",
+    "handful.core.checks.UNKNOWN_NAME": "The label of an unknown item among texts.",
     "handful.NONE_OF_THESE": "In the y of `fit`: an example that belongs to none of the classes. Among texts, "
     '"unknown" means the same.',
-    "handful.WRONG": "In the answers of a check: the label is wrong, and the right one is not known.",
+    "handful.solving.WRONG": "In the answers of a check: the label is wrong, and the right one is not known.",
     "handful.__version__": "The version of handful.",
     "handful.bench.BENCHMARKS": "The benchmarks by name: a function that makes the `handful.bench.Benchmark`, and the "
     "methods that it compares if none are named.",

@@ -1,68 +1,59 @@
-"""Write the stub files for editors and type checkers: every public name with its parameters. ::
+"""Write `src/handful/estimators/__init__.pyi`, in which editors and type checkers find every estimator with its
+parameters. ::
 
-python scripts/stubs.py            # writes src/handful/__init__.pyi and src/handful/estimators/classes.pyi
-python scripts/stubs.py --check    # writes nothing; exits with 1 if they are not up to date
+    python scripts/stubs.py            # write it
+    python scripts/stubs.py --check    # write nothing; exit with 1 if it is not up to date
 """
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import handful
-from handful.estimators.factory import SHARED_PARAMETERS, estimator_class
+from handful.estimators.factory import SHARED_PARAMETERS, estimator_names
 from handful.methods.registry import find_method
-from handful.solving import list_methods
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "handful"
+PATH = Path(handful.__file__).parent / "estimators" / "__init__.pyi"
 TYPES = {bool: "bool", int: "int", float: "float", str: "str", tuple: "tuple[str, ...]"}
+OPENING = """\
+# Written by scripts/stubs.py from the signatures of the methods. help() of a class explains its parameters.
+from typing import Any
+
+from handful.estimators.classifier import FewShotClassifier as FewShotClassifier
+from handful.estimators.factory import make_estimator as make_estimator
+from handful.estimators.given_labels import scorer as scorer
+from handful.estimators.model_reader import load as load
+"""
 
 
-def top_level() -> str:
-    """The stub of `handful` itself."""
-    lines = ["# Written by scripts/stubs.py: change handful/__init__.py", ""]
-    for name, home in sorted(handful._MODULES.items()):
-        room, _, module = home.rpartition(".")
-        lines.append(f"from {room} import {module} as {name}")
-    for home, names in handful._HOMES.items():
-        lines += [f"from {home} import {name} as {name}" for name in names]
-    lines.append("from handful.utils.version import __version__ as __version__")
-    names = "".join(f'    "{name}",\n' for name in sorted(handful.__all__))
-    return "\n".join(lines) + f"\n\n__all__ = [\n{names}]\n"
+def stub() -> str:
+    """The text of the stub."""
+    methods = {name: find_method(method) for name, method in sorted(estimator_names().items())}
+    return OPENING + "".join(
+        class_stub(name, f"{method.info.title}. {method.info.summary}", SHARED_PARAMETERS | method.defaults)
+        for name, method in methods.items()
+        if method.solve.__module__.startswith("handful.")  # not those of other packages
+    )
 
 
-def classes() -> str:
-    """The stub of the estimator classes."""
-    lines = [
-        "# Written by scripts/stubs.py from the signatures of the methods",
-        "from typing import Any",
-        "",
-        "from handful.estimators.classifier import FewShotClassifier",
-        "",
-    ]
-    for name in own_methods():
-        estimator = estimator_class(name)
-        lines += [f"class {estimator.__name__}(FewShotClassifier):"]
-        doc = (estimator.__doc__ or "").rstrip().replace("\\", "\\\\")
-        lines += ['    """' + doc.replace("\n", "\n    ").replace("\n    \n", "\n\n") + '\n    """', ""]
-        lines += ["    def __init__(", "        self,", "        *,"]
-        for key, default in (SHARED_PARAMETERS | find_method(name).defaults).items():
-            lines.append(f"        {key}: {type_of(key, default)} = {as_code(default)},")
-        lines += ["    ) -> None: ...", ""]
-    return "\n".join(lines)
-
-
-def own_methods() -> list[str]:
-    """The methods of handful itself, without those of other packages."""
-    return [name for name in list_methods() if find_method(name).solve.__module__.startswith("handful.")]
+def class_stub(name: str, text: str, defaults: dict[str, Any]) -> str:
+    """A class with its parameters."""
+    parameters = [f"{key}: {type_of(key, value)} = {as_code(value)}," for key, value in defaults.items()]
+    words = " ".join(one.replace(" ", "\N{NO-BREAK SPACE}") for one in parameters)  # no line ends inside of one
+    filled = textwrap.fill(words, 110, break_on_hyphens=False).replace("\N{NO-BREAK SPACE}", " ")
+    return (
+        f"\nclass {name}(FewShotClassifier):\n"
+        + textwrap.indent(textwrap.fill(f'"""{text}"""', 112, break_on_hyphens=False), "    ")
+        + f"\n    def __init__(\n        self, *,\n{textwrap.indent(filled, ' ' * 8)}\n    ) -> None: ...\n"
+    )
 
 
 def type_of(name: str, default: Any) -> str:
     """The type of a parameter, by its default."""
-    if default is None or name == "outlier_share":
-        return "Any"
-    return TYPES[type(default)]
+    return "Any" if default is None or name == "outlier_share" else TYPES[type(default)]
 
 
 def as_code(default: Any) -> str:
@@ -70,19 +61,15 @@ def as_code(default: Any) -> str:
     return repr(default).replace("'", '"')
 
 
-def stubs() -> dict[Path, str]:
-    """The content of each stub file."""
-    return {SOURCE / "__init__.pyi": top_level(), SOURCE / "estimators" / "classes.pyi": classes()}
-
-
 def main() -> int:
-    stale = [path for path, text in stubs().items() if not path.exists() or path.read_text("utf-8") != text]
+    text = stub()
+    if PATH.exists() and PATH.read_text("utf-8") == text:
+        return 0
     if "--check" in sys.argv:
-        print("\n".join(f"{path} is not up to date: run python scripts/stubs.py" for path in stale))
-        return bool(stale)
-    for path in stale:
-        path.write_text(stubs()[path], "utf-8")
-        print(f"wrote {path}")
+        print(f"{PATH} is not up to date: run python scripts/stubs.py")
+        return 1
+    PATH.write_text(text, "utf-8")
+    print(f"wrote {PATH}")
     return 0
 
 

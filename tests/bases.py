@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from handful import Base
+from handful.methods import Base
 from handful.solving import get_solver
 
 

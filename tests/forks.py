@@ -19,7 +19,7 @@ from tempfile import TemporaryFile
 
 COMMAND = "from handful.cli import main; main()"
 MODULES = (
-    "handful.cli", "handful.cli.label", "handful.estimators.classes", "handful.features", "handful.label",
+    "handful.cli", "handful.cli.label", "handful.estimators", "handful.features", "handful.label",
     "handful.label.large_pile", "handful.label.pile_report", "handful.backbones", "handful.solving.groups",
     "handful.workbench.domain.exports", "handful.workbench.server.app", "handful.report", "PIL.ImageOps",
     "array_api_compat.numpy", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas", "rich.progress",

@@ -244,7 +244,8 @@ SCRIPT = """
     import time
 
     import numpy as np
-    from handful import Info, Solution, register
+    from handful import register
+    from handful.methods import Info, Solution
     from handful.bench import BENCHMARKS, Store, parse_methods, run, table
     from handful.features import FeatureTable, Protocol
     from helper import distances

@@ -18,13 +18,14 @@ import pytest
 from piles import finish, start
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
-from handful import Info, Solution, Task, register
+from handful import Task, register
 from handful.bench import Results, Store, aims, run, share
 from handful.bench.report import perform
 from handful.bench.runner import FIGURES, measure
 from handful.bench.settings import BENCHMARKS, Contender, parse_methods, with_true_share
 from handful.bench.share import AUTO, FIGURE_TITLES, HALF, MEASURED, TOLD
 from handful.features import FeatureTable, Protocol, digits, draw, read, write
+from handful.methods import Info, Solution
 from handful.methods.registry import METHODS
 from handful.solving import Result, solve_task
 

@@ -243,7 +243,8 @@ def test_an_error_of_a_method_is_raised_as_itself(nodes, embedded, tmp_path):
 
 METHOD = """
     import numpy as np
-    from handful import Solution, register
+    from handful import register
+    from handful.methods import Solution
 
     class Odd(ValueError):
         def __init__(self, what, why):

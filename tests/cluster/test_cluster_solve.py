@@ -42,7 +42,11 @@ def solve_with_a_death(nodes, given, pile, when):
             nodes.kill()
 
     found = handful.solve(
-        *given, pile, method="eol", outlier_share=0.5, streaming=handful.Streaming(engine=Actors(), progress=progress)
+        *given,
+        pile,
+        method="eol",
+        outlier_share=0.5,
+        streaming=handful.streaming.Streaming(engine=Actors(), progress=progress),
     )
     return found, len(seen)
 
@@ -53,7 +57,7 @@ def test_two_nodes_find_what_one_machine_finds(nodes, task, method):
     options = {"steps": 40} if method == "tim_gd" else {}  # of 1000, each a pass
     whole = handful.solve(support, labels, query, method=method, **options)
     for pile in (folder, Pile(query)) if method == "eol" else (folder,):
-        spread = handful.Streaming(engine=Actors(), block_rows=233)
+        spread = handful.streaming.Streaming(engine=Actors(), block_rows=233)
         found = handful.solve(support, labels, pile, method=method, streaming=spread, **options)
         assert furthest(found, whole) <= 1e-5
         assert abs(found.outlier_share - whole.outlier_share) < 1e-6
@@ -64,7 +68,9 @@ def test_what_is_wrong_with_the_pile_is_said_as_on_one_machine(nodes, task):
     query = query.copy()
     query[4321, 6] = np.nan
     with pytest.raises(ValueError, match="^query contains NaN at row 4321, column 6"):
-        handful.solve(support, labels, Pile(query), method="eol", streaming=handful.Streaming(engine=Actors()))
+        handful.solve(
+            support, labels, Pile(query), method="eol", streaming=handful.streaming.Streaming(engine=Actors())
+        )
 
 
 def test_actors_hold_no_more_than_they_may(nodes, task):
@@ -72,7 +78,9 @@ def test_actors_hold_no_more_than_they_may(nodes, task):
     whole = handful.solve(support, labels, query, method="oslo")
     assert (
         furthest(
-            handful.solve(support, labels, folder, method="oslo", streaming=handful.Streaming(engine=Actors(hold=0))),
+            handful.solve(
+                support, labels, folder, method="oslo", streaming=handful.streaming.Streaming(engine=Actors(hold=0))
+            ),
             whole,
         )
         <= 1e-5

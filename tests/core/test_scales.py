@@ -81,7 +81,11 @@ def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
     def in_pieces(scale, folder):
         support, labels, query = task(scale)
         return solve(
-            support, labels, handful.Pile(query), method=name, streaming=handful.Streaming(out=tmp_path / folder)
+            support,
+            labels,
+            handful.streaming.Pile(query),
+            method=name,
+            streaming=handful.streaming.Streaming(out=tmp_path / folder),
         )
 
     usual = in_pieces(1, "usual")
@@ -177,9 +181,15 @@ def test_a_model_that_grows_keeps_its_scale():
 def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces, tmp_path):
     support, labels, query = task()
     query[5] *= 1e150
-    pile = handful.Pile(query) if in_pieces else query
+    pile = handful.streaming.Pile(query) if in_pieces else query
     with pytest.raises(ValueError, match="so much larger than the features of the examples"):
-        solve(support, labels, pile, method="ostim", streaming=handful.Streaming(out=tmp_path) if in_pieces else None)
+        solve(
+            support,
+            labels,
+            pile,
+            method="ostim",
+            streaming=handful.streaming.Streaming(out=tmp_path) if in_pieces else None,
+        )
     model = handful.make_estimator("ostim").fit(
         np.concatenate([support, query[10:]]), [*labels, *[None] * len(query[10:])]
     )

@@ -13,9 +13,11 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from handful import UNKNOWN, UNKNOWN_NAME, Result, Streaming, Task, solve, solve_each, solve_task
+from handful import UNKNOWN, Result, Task, solve, solve_each, solve_task
 from handful.core import decide
+from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import Number, OneOf, SomeOf, check
+from handful.streaming import Streaming
 
 METHODS = ("eol", "knn", "simpleshot")
 PREPARATIONS = ("none", "task", "base", "l2", "power", "qr", "task, l2", "base, l2", "power, l2", "task, l2, qr")

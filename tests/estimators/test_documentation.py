@@ -5,8 +5,7 @@ import inspect
 import pytest
 
 import handful
-from handful.estimators.documentation import parameter_texts
-from handful.estimators.factory import SHARED_PARAMETERS, estimator_class
+from handful.estimators.factory import SHARED_PARAMETERS, estimator_class, parameter_texts
 from handful.methods.registry import find_method
 
 

@@ -74,7 +74,7 @@ def test_fit_agrees_with_solve(pile):
 def test_predict_on_the_pile_gives_what_fit_said_of_it(pile, name):
     X, y, truth = pile
     n = len(truth)
-    model = getattr(handful, name)().fit(X, y)
+    model = getattr(handful.estimators, name)().fit(X, y)
     np.testing.assert_array_equal(model.predict(X[:n]), model.transduction_[:n])
     np.testing.assert_allclose(-model.score_samples(X), model.outlier_scores_, atol=1e-5)
     np.testing.assert_allclose(model.predict_proba(X[:n]), model.label_distributions_[:n], atol=1e-5)
@@ -83,7 +83,7 @@ def test_predict_on_the_pile_gives_what_fit_said_of_it(pile, name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_item_alone_and_in_a_crowd_gets_the_same_answer(pile, name):
     X, y, _ = pile
-    model = getattr(handful, name)().fit(X, y)
+    model = getattr(handful.estimators, name)().fit(X, y)
     crowd = model.transform(X[:50])
     alone = np.concatenate([model.transform(X[i : i + 1]) for i in range(50)])
     np.testing.assert_allclose(alone, crowd, atol=1e-5)
@@ -98,7 +98,7 @@ def test_string_labels_with_none_for_unlabelled(pile):
     numbered = handful.EOL().fit(X, y)
     expected = ["unknown" if v == -1 else words[v] for v in numbered.transduction_]
     assert model.transduction_.tolist() == expected
-    assert set(model.predict(X)) <= {*model.classes_, handful.UNKNOWN_NAME}
+    assert set(model.predict(X)) <= {*model.classes_, handful.core.checks.UNKNOWN_NAME}
     assert model.classes_.dtype.kind == "U"
 
 
@@ -108,7 +108,7 @@ def test_what_means_no_label_and_no_class_among_strings(label):
     code = -2 if is_no_class(label) and label != -1 else -1
     names = [*["cat"] * 3, *["dog"] * 3, label, label, *[None] * 4]
     X = X[[0, 1, 2, 10, 11, 12, 20, 21, 3, 4, 13, 22]]
-    model = handful.SimpleShot().fit(X, names)
+    model = handful.estimators.SimpleShot().fit(X, names)
     assert model.classes_.tolist() == ["cat", "dog"]
     assert model.given_.tolist() == [0, 0, 0, 1, 1, 1, code, code, -1, -1, -1, -1]
     assert model.partial_fit(X[:2], ["cat", label]).given_[-2:].tolist() == [0, code]
@@ -122,7 +122,7 @@ def test_integers_with_gaps_stay_integers(hold):
     labels = [3, large, None, None]
     y = polars.Series(labels) if hold == "polars" else pandas.Series(pandas.array(labels, dtype="Int64"))
     y = y.astype("category") if "category" in hold else y
-    model = handful.SimpleShot().fit(np.eye(4)[[0, 1, 0, 1]], y)
+    model = handful.estimators.SimpleShot().fit(np.eye(4)[[0, 1, 0, 1]], y)
     assert model.classes_.dtype == np.int64
     assert model.transduction_.tolist() == [3, large, 3, large]
 
@@ -132,7 +132,7 @@ def test_other_columns_of_frames_are_refused_with_the_way_out(pile, kind, tmp_pa
     frames, (X, y, _) = pytest.importorskip(kind), pile
     frame = frames.DataFrame({f"pixel{i}": X[:, i] for i in range(64)})
     back = frame[frame.columns[::-1]]
-    model = handful.SimpleShot().fit(frame, y)
+    model = handful.estimators.SimpleShot().fit(frame, y)
     for fitted in (model, handful.load(model.save(tmp_path / "model.safetensors", items=True))):
         for call in (fitted.predict, fitted.transform, fitted.answer, fitted.partial_fit):
             with pytest.raises(
@@ -143,7 +143,7 @@ def test_other_columns_of_frames_are_refused_with_the_way_out(pile, kind, tmp_pa
         np.testing.assert_array_equal(fitted.predict(back[columns]), fitted.predict(frame))
         with pytest.raises(ValueError, match="unseen at fit time:\n- other"):
             fitted.predict(frames.DataFrame({"other" if i == 7 else f"pixel{i}": X[:, i] for i in range(64)}))
-    check_dataframe_column_names_consistency("SimpleShot", handful.SimpleShot())
+    check_dataframe_column_names_consistency("SimpleShot", handful.estimators.SimpleShot())
 
 
 def test_pandas_in_and_pandas_out(pile):
@@ -169,7 +169,7 @@ def test_pipeline_clone_and_grid_search(pile):
     search = GridSearchCV(handful.EOL(), {"temperature": [5.0, 10.0], "steps": [5, 20]}, cv=3, n_jobs=2)
     search.fit(features[few], labels[few])
     assert search.best_score_ > 0.8
-    assert cross_val_score(handful.KNN(), features[few], labels[few], cv=3).min() > 0.8
+    assert cross_val_score(handful.estimators.KNN(), features[few], labels[few], cv=3).min() > 0.8
 
 
 def test_score_counts_labelled_items_only(pile):
@@ -206,23 +206,25 @@ def test_a_scorer_counts_what_is_of_no_class(pile, kind):
     unlabelled = [*marked.tolist(), *[None] * 5]
     for name, value in expected.items():
         assert 0.5 < value < 1
-        assert handful.scorer(name)(model, X[: n + 5], unlabelled) == pytest.approx(value, abs=1e-5)
-    assert handful.scorer("auroc")(model, new, np.where(is_unknown, "11" if kind == "strings" else 11, marked)) == (
+        assert handful.estimators.scorer(name)(model, X[: n + 5], unlabelled) == pytest.approx(value, abs=1e-5)
+    assert handful.estimators.scorer("auroc")(
+        model, new, np.where(is_unknown, "11" if kind == "strings" else 11, marked)
+    ) == (
         pytest.approx(expected["auroc"], abs=1e-5)  # a class that the model does not have
     )
     with pytest.raises(ValueError, match=r"y has no true unknown, .* 'auroc' .* label them"):
-        handful.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
+        handful.estimators.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
 
 
 def test_there_is_no_scorer_of_another_name():
     with pytest.raises(ValueError, match="there is no scorer 'roc'; there are: balanced_accuracy, "):
-        handful.scorer("roc")
+        handful.estimators.scorer("roc")
 
 
 def test_searches_over_strings_take_scorers_and_blanks():
     features, digit = (x[:240] for x in digits())
     y = np.where(digit < 3, np.array([f"digit {k}" for k in digit]), np.where(digit < 7, "unknown", ""))
-    scoring = {name: handful.scorer(name) for name in SCORES}
+    scoring = {name: handful.estimators.scorer(name) for name in SCORES}
     model = make_pipeline(StandardScaler(), handful.EOL(steps=5))
     search = GridSearchCV(model, {"eol__temperature": [5.0, 10.0]}, scoring=scoring, refit="auroc", cv=3, n_jobs=2)
     search.fit(features, y)

@@ -70,7 +70,7 @@ def test_a_class_whose_name_comes_before_the_others_keeps_the_labels_of_the_othe
 
 def test_labels_read_as_floats_name_the_same_whole_numbers(world):
     X, truth = world
-    model = handful.SimpleShot().fit(X[:100], pile_labels(truth)[:100])
+    model = handful.estimators.SimpleShot().fit(X[:100], pile_labels(truth)[:100])
     late = np.full(50, np.nan)
     late[:2] = 2.0, 9.0
     model.partial_fit(X[100:], late)
@@ -127,7 +127,7 @@ def test_answers_may_be_texts_counted_from_the_end_and_correct_a_label(world):
     X, truth = world
     names = np.array(list("abcdefghij"), dtype=object)
     y = np.where(pile_labels(truth) < 0, None, names[truth])
-    model = handful.SimpleShot().fit(X, y)
+    model = handful.estimators.SimpleShot().fit(X, y)
     model.teach({-1: "z", np.int64(0): "b", 40: "unknown", 41: handful.NONE_OF_THESE})
     assert model.transduction_[[149, 0, 40, 41]].tolist() == ["z", "b", "unknown", "unknown"]
     assert model.classes_.tolist() == ["a", "b", "c", "d", "z"]
@@ -157,7 +157,7 @@ def test_answers_may_be_texts_counted_from_the_end_and_correct_a_label(world):
 )
 def test_a_wrong_answer_is_refused_and_the_model_stays_as_it_was(world, answers, message):
     X, truth = world
-    model = handful.SimpleShot().fit(X, pile_labels(truth))
+    model = handful.estimators.SimpleShot().fit(X, pile_labels(truth))
     before, codes = model.transduction_, model.given_.copy()
     with pytest.raises(ValueError, match=message):
         model.teach(answers)
@@ -220,9 +220,9 @@ def test_groups_follow_what_the_model_learns(world):
 
 def test_a_model_without_unknown_items_has_no_groups(world):
     X, truth = world
-    assert handful.SimpleShot(threshold=1e9).fit(X, pile_labels(truth)).groups_ == []
-    assert handful.SimpleShot().fit(X[:12], truth[:12]).groups_ == []
-    assert not hasattr(handful.SimpleShot(), "groups_")
+    assert handful.estimators.SimpleShot(threshold=1e9).fit(X, pile_labels(truth)).groups_ == []
+    assert handful.estimators.SimpleShot().fit(X[:12], truth[:12]).groups_ == []
+    assert not hasattr(handful.estimators.SimpleShot(), "groups_")
 
 
 # --- a method that opens classes itself

@@ -29,8 +29,8 @@ MODELS = {
         threshold=0.7,
         **more,
     ),
-    "knn": lambda **more: handful.KNN(k=2, **more),
-    "simpleshot": lambda **more: handful.SimpleShot(outlier_share=0.3, temperature=4.0, **more),
+    "knn": lambda **more: handful.estimators.KNN(k=2, **more),
+    "simpleshot": lambda **more: handful.estimators.SimpleShot(outlier_share=0.3, temperature=4.0, **more),
 }
 PREPARATIONS = [None, "none", "l2, power(0.3), task", ("task", "l2", "qr")]
 
@@ -106,7 +106,7 @@ def test_strings_stay_strings_and_unknown_stays_unknown(tmp_path):
 
 def test_feature_names_come_back_and_are_checked(tmp_path):
     columns = [f"f{i}" for i in range(DIMENSION)]
-    model = handful.KNN().fit(pd.DataFrame(X, columns=columns), Y)
+    model = handful.estimators.KNN().fit(pd.DataFrame(X, columns=columns), Y)
     loaded = handful.load(model.save(tmp_path / "model"))
     assert_same_model(loaded, model, pd.DataFrame(NEW, columns=columns))
     assert loaded.feature_names_in_.tolist() == columns
@@ -133,7 +133,7 @@ def test_numpy_numbers_as_parameters_come_back_as_numbers(tmp_path):
 @pytest.mark.parametrize("hold", [np.ndarray.tolist, pd.Series], ids=["list", "pandas"])
 def test_a_base_mean_comes_back_as_an_array_however_it_was_held(tmp_path, hold):
     mean = np.linspace(0, 1, DIMENSION)
-    model = handful.KNN(base_mean=hold(mean)).fit(X, Y)
+    model = handful.estimators.KNN(base_mean=hold(mean)).fit(X, Y)
     loaded = handful.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.base_mean, mean)
     np.testing.assert_array_equal(loaded.predict_proba(NEW), model.predict_proba(NEW))
@@ -147,14 +147,14 @@ def test_a_loaded_model_can_be_saved_again_and_fitted_again(saved, tmp_path):
 
 
 def test_paths_may_be_text_and_the_path_is_given_back(tmp_path):
-    model = handful.KNN().fit(X, Y)
+    model = handful.estimators.KNN().fit(X, Y)
     path = model.save(str(tmp_path / "model"))
     assert path == tmp_path / "model"
     assert_same_model(handful.load(str(path)), model)
 
 
 def test_saving_replaces_an_older_model(saved):
-    model = handful.KNN().fit(X, Y)
+    model = handful.estimators.KNN().fit(X, Y)
     model.save(saved)
     assert_same_model(handful.load(saved), model)
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
@@ -245,14 +245,14 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
 
 def test_saving_into_a_folder_that_is_not_there_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"the model was not saved: .*nowhere.model'$"):
-        handful.KNN().fit(X, Y).save(tmp_path / "nowhere" / "model")
+        handful.estimators.KNN().fit(X, Y).save(tmp_path / "nowhere" / "model")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_saving_below_a_file_says_so_and_keeps_the_file(saved):
     before = saved.read_bytes()
     with pytest.raises(OSError, match=r"the model was not saved: .*model\.safetensors.new'$"):
-        handful.KNN().fit(X, Y).save(saved / "new")
+        handful.estimators.KNN().fit(X, Y).save(saved / "new")
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
@@ -260,13 +260,13 @@ def test_saving_below_a_file_says_so_and_keeps_the_file(saved):
 def test_saving_over_a_folder_says_so_and_leaves_no_temporary_file(tmp_path):
     (tmp_path / "model").mkdir()
     with pytest.raises(OSError, match=r"the model was not saved: .*model'$"):
-        handful.KNN().fit(X, Y).save(tmp_path / "model")
+        handful.estimators.KNN().fit(X, Y).save(tmp_path / "model")
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_parameter_that_cannot_be_written_is_refused_and_the_older_file_kept(saved):
     before = saved.read_bytes()
-    model = handful.KNN().fit(X, Y).set_params(threshold=object())
+    model = handful.estimators.KNN().fit(X, Y).set_params(threshold=object())
     with pytest.raises(TypeError, match=r"^a parameter of type object cannot be written to a model file"):
         model.save(saved)
     assert saved.read_bytes() == before

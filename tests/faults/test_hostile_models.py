@@ -156,7 +156,7 @@ def test_probabilities_that_are_none_are_refused(sandbox, tmp_path, kdo, row):
 
 def test_a_file_that_is_damaged_anywhere_is_refused_or_answers_with_probabilities(tmp_path):
     """Each byte of the header, and some of the numbers, in three ways."""
-    path = handful.KNN().fit(X, Y).save(tmp_path / "model.safetensors")
+    path = handful.estimators.KNN().fit(X, Y).save(tmp_path / "model.safetensors")
     whole = path.read_bytes()
     refused = 0
     for at in [*range(0, len(whole), 3)]:

@@ -390,7 +390,7 @@ def test_other_columns_are_carried_along_to_the_parts_of_labels(folder, handful)
 
 def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
     """Conformal novelty: the false-discovery rate is of the whole pile, not of a part."""
-    from handful import Base
+    from handful.methods import Base
 
     features, digit = digits()
     kept = np.concatenate([np.flatnonzero(digit == k)[20:60] for k in range(10)])

@@ -323,7 +323,7 @@ def test_a_pile_in_pieces_gets_the_same_decision(base, tmp_path):
     whole = handful.solve(support[0], labels[0], query, method="conformal", base=base)
     pieces = handful.solve(
         support[0], labels[0], tmp_path / "pile.npy", method="conformal", base=base,
-        streaming=handful.Streaming(block_rows=333, out=tmp_path / "out"),
+        streaming=handful.streaming.Streaming(block_rows=333, out=tmp_path / "out"),
     )  # fmt: skip
     assert pieces.threshold == whole.threshold
     assert 0 < (whole.labels == -1).sum() < len(query)

@@ -232,8 +232,8 @@ def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_pat
     support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
     given = {"base": base_for(6), "arrivals": True}
     X, y = np.concatenate([support, query]), np.concatenate([labels, np.full(60, -1)])
-    whole = handful.FLOWR(**given).fit(X, y)
-    parts = handful.FLOWR(**given).fit(X[:49], y[:49])
+    whole = handful.estimators.FLOWR(**given).fit(X, y)
+    parts = handful.estimators.FLOWR(**given).fit(X[:49], y[:49])
     for i in range(49, len(X), 4):
         parts.partial_fit(X[i : i + 4])
     np.testing.assert_allclose(parts.outlier_scores_, whole.outlier_scores_, atol=1e-5)
@@ -241,7 +241,7 @@ def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_pat
     assert whole.state_["joined"].max() >= 2  # something was opened
     again = handful.load(whole.save(tmp_path / "m.safetensors", items=True))
     np.testing.assert_array_equal(again.score_samples(query), whole.score_samples(query))
-    alone = handful.FLOWR(base=base_for(6)).fit(X, y)
+    alone = handful.estimators.FLOWR(base=base_for(6)).fit(X, y)
     assert np.abs(alone.score_samples(query) - whole.score_samples(query)).max() > 0.01
 
 

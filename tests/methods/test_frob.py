@@ -27,7 +27,7 @@ def head(**values):
 def solve(task, arrays=None, **options):
     base = base_for(D)
     if arrays is not None:
-        base = handful.Base(base.mean, {"frob": arrays}, about=base.about)
+        base = handful.methods.Base(base.mean, {"frob": arrays}, about=base.about)
     return handful.solve(*task, method="frob", base=base, preparation="l2", dtype="float64", threads=1, **options)
 
 

@@ -200,7 +200,7 @@ def test_a_new_item_takes_the_votes_of_its_nearest_of_the_pile_in_transclip():
     support, labels, query = random_task(np.random.default_rng(7), 1, [3, 4, 5], 15, 8)
     new = query[0] + np.random.default_rng(8).normal(scale=0.5, size=query[0].shape)
     X, y = np.concatenate([query[0], support[0]]), np.r_[np.full(15, -1), labels[0]]
-    model = handful.TransCLIP(dtype="float64", preparation="none", **KNOBS).fit(X, y)
+    model = handful.estimators.TransCLIP(dtype="float64", preparation="none", **KNOBS).fit(X, y)
     z, _, mu, variances = transclip_by_hand(support[0], labels[0], query[0], **KNOBS)
     logits = log_densities(unit(new), mu, variances, KNOBS["temperature"])
     votes = KNOBS["strength"] / 3 * nearest_cosines(unit(new), unit(query[0]), 3, is_pile=False) @ z

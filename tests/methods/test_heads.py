@@ -105,7 +105,7 @@ def test_what_is_no_base_is_refused_in_words(tmp_path):
 
 
 def test_a_base_needs_no_torch():
-    code = "import sys, handful; handful.Base([0.0]); handful.list_methods(); print('torch' in sys.modules)"
+    code = "import sys, handful; handful.methods.Base([0.0]); handful.list_methods(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
 
@@ -144,7 +144,7 @@ def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
     whole = handful.solve(*given, query[0], method=name, base=base_for(6), outlier_share=0.5)
     pieces = handful.solve(
         *given, tmp_path / "pile.npy", method=name, base=base_for(6), outlier_share=0.5,
-        streaming=handful.Streaming(block_rows=400),
+        streaming=handful.streaming.Streaming(block_rows=400),
     )  # fmt: skip
     np.testing.assert_allclose(pieces.probabilities, whole.probabilities, atol=1e-6)
     np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)

@@ -74,7 +74,7 @@ def test_one_step_from_zero_ranks_by_the_inner_product_with_the_class_means(task
     base = base_for(10, strength=0)
     fakes = np.stack([base.heads["ood_maml"]["fakes"][0], -base.heads["ood_maml"]["fakes"][0]])
     arrays = arrays_of(base) | {"bias": np.zeros(1), "fakes": fakes, "log_fake_steps": np.zeros(2)}
-    base = handful.Base(np.zeros(10), {"ood_maml": arrays})
+    base = handful.methods.Base(np.zeros(10), {"ood_maml": arrays})
     result = handful.solve(*task, method="ood_maml", base=base, steps=1, adversarial_steps=0, **EXACT)
     for s, y, q, p, o in zip(*task, result.probabilities, result.outlier_scores, strict=True):
         means = np.array([unit(s)[y == k].mean(axis=0) for k in range(3)])

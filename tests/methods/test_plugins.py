@@ -16,7 +16,8 @@ MANHATTAN = '''
 """The nearest example by Manhattan distance."""
 
 import numpy as np
-from handful import Info, Solution, register
+from handful import register
+from handful.methods import Info, Solution
 from handful.core.parameters import Number
 
 
@@ -167,7 +168,8 @@ def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, sourc
 def test_a_method_may_say_no_more_than_its_name(tmp_path):
     source = """
 import numpy as np
-from handful import Solution, register
+from handful import register
+from handful.methods import Solution
 
 @register("all_alike")
 def all_alike(support, labels, query):

@@ -89,7 +89,7 @@ def test_a_share_that_was_given_and_a_pile_on_disk_have_fewer_panels(tmp_path):
     assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores", "map"]
     task = EPISODE.task[0]
     np.save(tmp_path / "pile.npy", task.query[0])
-    options = {"method": "eol", "outlier_share": 0.3, "streaming": handful.Streaming(out=tmp_path / "out")}
+    options = {"method": "eol", "outlier_share": 0.3, "streaming": handful.streaming.Streaming(out=tmp_path / "out")}
     result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), **options)
     assert list(panels(result.plot())) == ["counts", "scores"]
 
@@ -131,8 +131,8 @@ def test_results_keep_the_posterior_that_their_interval_is_of(method):
 @pytest.mark.parametrize("method", ["eol", "kdo", "knn"])
 def test_a_pile_in_pieces_keeps_it_too(method, tmp_path):
     task = EPISODE.task[0]
-    streaming = handful.Streaming(out=tmp_path / "out")
-    pile = handful.Pile(task.query[0])
+    streaming = handful.streaming.Streaming(out=tmp_path / "out")
+    pile = handful.streaming.Pile(task.query[0])
     result = handful.solve(task.support[0], task.labels[0], pile, method=method, streaming=streaming)
     assert result.outlier_share_posterior.shape == (len(TRIED_SHARES),)
     assert (np.diff(result.outlier_share_posterior) <= 0).all()

@@ -231,7 +231,7 @@ def test_every_way_to_say_that_an_item_is_of_no_class_is_the_same():
 def test_a_label_that_is_only_wrong_counts_against_the_precision_and_may_be_unknown():
     answers, _ = a_pile(50)
     row = int(np.flatnonzero(answers.labels == "cat")[0])
-    checked = outcome_of(handful.WRONG, answers, row)
+    checked = outcome_of(handful.solving.WRONG, answers, row)
     assert checked.precision.value == pytest.approx(1 - 1 / checked.labels)
     assert 0 < checked.missed.value < 1 / checked.labels
     assert (checked.missed.low, checked.missed.high) in [(0, 1 / checked.labels), (0, 0), (1 / checked.labels,) * 2]

@@ -150,9 +150,9 @@ def test_parameters_of_both_parts_are_parameters_of_the_estimator(pile):
     model = handful.make_estimator("simpleshot+knn", knn_k=1, temperature=4.0)
     assert (model.get_params()["knn_k"], clone(model).knn_k) == (1, 1)
     scores = model.fit(X, y).outlier_scores_[:18]
-    np.testing.assert_allclose(scores, handful.KNN(k=1).fit(X, y).outlier_scores_[:18])
-    assert np.abs(scores - handful.KNN(k=3).fit(X, y).outlier_scores_[:18]).max() > 1e-3
-    like = handful.SimpleShot(temperature=4.0).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(scores, handful.estimators.KNN(k=1).fit(X, y).outlier_scores_[:18])
+    assert np.abs(scores - handful.estimators.KNN(k=3).fit(X, y).outlier_scores_[:18]).max() > 1e-3
+    like = handful.estimators.SimpleShot(temperature=4.0).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(model.predict_proba(X), like)
 
 

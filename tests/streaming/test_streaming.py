@@ -94,7 +94,7 @@ def test_any_pieces_and_any_chunk_give_what_one_array_gives(method, data):
             pile,
             method=method,
             threads=threads,
-            streaming=handful.Streaming(block_rows=chunk),
+            streaming=handful.streaming.Streaming(block_rows=chunk),
             **options,
         )
     assert furthest(found, whole) <= 1e-5
@@ -114,7 +114,7 @@ def test_in_double_precision_nothing_but_the_order_of_sums_differs(method, ways)
         Pile([query[:333], query[333:]]),
         method=method,
         **options,
-        streaming=handful.Streaming(block_rows=50),
+        streaming=handful.streaming.Streaming(block_rows=50),
     )
     assert furthest(found, whole) <= 1e-10
 
@@ -136,7 +136,9 @@ def test_one_pass_a_step_and_two_are_the_same_descent(method, backend, monkeypat
             dtype="float64",
             steps=20,
             backend=backend,
-            streaming=handful.Streaming(progress=lambda done, total, passes=passes: passes.append((done, total))),
+            streaming=handful.streaming.Streaming(
+                progress=lambda done, total, passes=passes: passes.append((done, total))
+            ),
         )
         made[outputs] = len(passes)
         assert passes[-1][0] == passes[-1][1]
@@ -160,7 +162,7 @@ def test_the_fused_passes_give_what_one_array_gives(method, ways):
             method=method,
             backend="fast",
             **options,
-            streaming=handful.Streaming(block_rows=chunk),
+            streaming=handful.streaming.Streaming(block_rows=chunk),
         )
         assert furthest(found, whole) <= 1e-5
 
@@ -189,7 +191,7 @@ def test_other_inductive_methods_and_base_centring_stream_too():
             method=method,
             base_mean=mean,
             outlier_share=0.5,
-            streaming=handful.Streaming(block_rows=64),
+            streaming=handful.streaming.Streaming(block_rows=64),
         )
         assert furthest(found, whole) <= 1e-5
 
@@ -226,7 +228,7 @@ def test_a_small_pile_is_loaded_and_solved_to_the_last_bit_as_in_memory(tmp_path
         labels,
         in_pieces(query, [3, 500], ["npy", "parquet"], tmp_path),
         method="eol",
-        streaming=handful.Streaming(block_rows=7),
+        streaming=handful.streaming.Streaming(block_rows=7),
     )
     np.testing.assert_array_equal(found.probabilities, whole.probabilities)
     assert [group.size for group in found.groups] == [group.size for group in whole.groups]
@@ -272,7 +274,7 @@ def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
             *held,
             method="eol",
             outlier_share=0.5,
-            streaming=handful.Streaming(progress=lambda *at, seen=seen: seen.append(at)),
+            streaming=handful.streaming.Streaming(progress=lambda *at, seen=seen: seen.append(at)),
         )
         assert furthest(found, whole) <= 1e-5
         assert seen[-1] == (52, 52)
@@ -284,10 +286,10 @@ def test_options_of_a_pile_in_pieces_go_with_whatever_holds_one_task(tmp_path):
         handful.solve_task(
             handful.Task(support[None], labels[None], query[None]),
             method="eol",
-            streaming=handful.Streaming(checkpoint=tmp_path / "kept"),
+            streaming=handful.streaming.Streaming(checkpoint=tmp_path / "kept"),
         )
     with pytest.raises(ValueError, match="block_rows"):
-        handful.solve(support, labels, Pile(query), method="eol", streaming=handful.Streaming(block_rows=0))
+        handful.solve(support, labels, Pile(query), method="eol", streaming=handful.streaming.Streaming(block_rows=0))
 
 
 def test_numbers_of_other_kinds_are_widened_as_in_memory():
@@ -341,7 +343,11 @@ def test_a_number_that_is_none_is_found_in_its_row():
     query[321, 5] = np.nan
     with pytest.raises(ValueError, match="NaN at row 321, column 5"):
         handful.solve(
-            support, labels, Pile([query[:200], query[200:]]), method="eol", streaming=handful.Streaming(block_rows=17)
+            support,
+            labels,
+            Pile([query[:200], query[200:]]),
+            method="eol",
+            streaming=handful.streaming.Streaming(block_rows=17),
         )
     query[321, 5] = -np.inf
     with pytest.raises(ValueError, match="infinity at row 321, column 5"):
@@ -389,14 +395,24 @@ def test_parquet_is_decoded_once_where_there_is_a_place_for_it(tmp_path, monkeyp
     read, blocks = [], InParquet.blocks
     monkeypatch.setattr(InParquet, "blocks", lambda self, *given: read.append(self) or blocks(self, *given))
     found = handful.solve(
-        support, labels, pile, method="eol", outlier_share=0.5, streaming=handful.Streaming(out=tmp_path / "out")
+        support,
+        labels,
+        pile,
+        method="eol",
+        outlier_share=0.5,
+        streaming=handful.streaming.Streaming(out=tmp_path / "out"),
     )
     assert len(read) == 2  # once each
     assert furthest(found, whole) <= 1e-5
     assert sorted(os.listdir(tmp_path / "out")) == ["outlier_scores.npy", "probabilities.npy"]
     monkeypatch.setattr(streaming, "disk_usage", lambda path: SimpleNamespace(free=100))
     again = handful.solve(
-        support, labels, pile, method="eol", outlier_share=0.5, streaming=handful.Streaming(out=tmp_path / "out")
+        support,
+        labels,
+        pile,
+        method="eol",
+        outlier_share=0.5,
+        streaming=handful.streaming.Streaming(out=tmp_path / "out"),
     )
     assert len(read) > 50
     assert furthest(again, whole) <= 1e-5
@@ -412,7 +428,7 @@ def test_results_can_go_to_files_instead_of_memory(tmp_path):
             Pile(query),
             method=method,
             dtype="float64",
-            streaming=handful.Streaming(out=tmp_path / method, block_rows=100),
+            streaming=handful.streaming.Streaming(out=tmp_path / method, block_rows=100),
         )
         assert isinstance(found.probabilities.base, np.memmap) or isinstance(found.probabilities, np.memmap)
         assert furthest(found, whole) <= 1e-6
@@ -424,10 +440,11 @@ import resource, sys
 import numpy as np, handful
 path, mapped = sys.argv[1], sys.argv[2] == "mapped"
 support, labels = np.random.default_rng(0).normal(size=(10, 256)).astype(np.float32), np.repeat([0, 1], 5)
-handful.solve(support, labels, handful.Pile(support), method="eol", outlier_share=0.5, steps=1)
+handful.solve(support, labels, handful.streaming.Pile(support), method="eol", outlier_share=0.5, steps=1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 query = np.load(path, mmap_mode="r" if mapped else None)
-handful.solve(support, labels, query if mapped else handful.Pile(query), method="eol", outlier_share=0.5, steps=2)
+pile = query if mapped else handful.streaming.Pile(query)
+handful.solve(support, labels, pile, method="eol", outlier_share=0.5, steps=2)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / query.nbytes)
 """
 
@@ -452,7 +469,7 @@ def progress(done, total):
     if done == when:
         os.kill(os.getpid(), signal.SIGKILL)
 
-streaming = handful.Streaming(checkpoint=folder + "/kept", progress=progress)
+streaming = handful.streaming.Streaming(checkpoint=folder + "/kept", progress=progress)
 handful.solve(given["support"], given["labels"], folder + "/pile.npy", method="eol", steps=20, streaming=streaming)
 """
 
@@ -472,7 +489,9 @@ def test_a_solve_that_was_killed_goes_on_where_it_was_bit_for_bit(on_disk, tmp_p
         assert killed.returncode == -signal.SIGKILL
     made, sums = [], Threads.sums
     monkeypatch.setattr(Threads, "sums", lambda self, each: made.append(each) or sums(self, each))
-    found = handful.solve(*on_disk, method="eol", steps=20, streaming=handful.Streaming(checkpoint=tmp_path / "kept"))
+    found = handful.solve(
+        *on_disk, method="eol", steps=20, streaming=handful.streaming.Streaming(checkpoint=tmp_path / "kept")
+    )
     np.testing.assert_array_equal(found.probabilities, undisturbed.probabilities)
     np.testing.assert_array_equal(found.outlier_scores, undisturbed.outlier_scores)
     assert len(made) == 22 - 12  # a look, twenty steps, the refinement
@@ -506,11 +525,21 @@ def test_a_checkpoint_of_something_else_or_in_use_is_left_alone(on_disk, tmp_pat
     before = (tmp_path / "kept").read_bytes()
     with pytest.raises(ValueError, match="kept is of another solve"):
         handful.solve(
-            support + 1, labels, path, method="eol", steps=20, streaming=handful.Streaming(checkpoint=tmp_path / "kept")
+            support + 1,
+            labels,
+            path,
+            method="eol",
+            steps=20,
+            streaming=handful.streaming.Streaming(checkpoint=tmp_path / "kept"),
         )
     with pytest.raises(ValueError, match="kept is of another solve"):
         handful.solve(
-            support, labels, path, method="eol", steps=21, streaming=handful.Streaming(checkpoint=tmp_path / "kept")
+            support,
+            labels,
+            path,
+            method="eol",
+            steps=21,
+            streaming=handful.streaming.Streaming(checkpoint=tmp_path / "kept"),
         )
     assert (tmp_path / "kept").read_bytes() == before
     holder = Journal(tmp_path / "held", b"this")
@@ -519,7 +548,11 @@ def test_a_checkpoint_of_something_else_or_in_use_is_left_alone(on_disk, tmp_pat
     holder.close(finished=True)
     with pytest.raises(OSError, match="the checkpoint cannot be written"):
         handful.solve(
-            support, labels, path, method="eol", streaming=handful.Streaming(checkpoint=tmp_path / "none" / "kept")
+            support,
+            labels,
+            path,
+            method="eol",
+            streaming=handful.streaming.Streaming(checkpoint=tmp_path / "none" / "kept"),
         )
 
 

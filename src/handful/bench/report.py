@@ -77,8 +77,8 @@ def perform(
     features : FeatureTable, optional
         Features with labels. None: the embedded digits.
     base : FeatureTable or Base, optional
-        Features of the backbone's training classes, or a `handful.Base`. If a method needs a `Base`, it is learned from
-        the features once and stored in the output folder.
+        Features of the backbone's training classes, or a `handful.methods.Base`. If a method needs a `Base`, it is
+        learned from the features once and stored in the output folder.
     output : path
         The folder of the results. A second run uses the results that are there.
     methods : str or iterable of str, optional

@@ -37,7 +37,7 @@ class Actors:
 
     Files must be under the same path on every machine. Arrays in memory are sent. ::
 
-        streaming = handful.Streaming(engine=handful.cluster.Actors("auto"))
+        streaming = handful.streaming.Streaming(engine=handful.cluster.Actors("auto"))
         handful.solve(support, labels, "pile/", method="eol", streaming=streaming)
 
     Parameters

@@ -223,7 +223,9 @@ def read_base(source: Base | str | Path) -> Base:
     if isinstance(source, Base):
         return source
     if not isinstance(source, str | os.PathLike):
-        raise ValueError(f"base is a {type(source).__name__}: give a handful.Base or the path of its file; {HOW}")
+        raise ValueError(
+            f"base is a {type(source).__name__}: give a handful.methods.Base or the path of its file; {HOW}"
+        )
     path = Path(source)
     if not path.is_file():
         raise FileNotFoundError(f"there is no base file {str(path)!r}: {HOW}")

@@ -166,7 +166,7 @@ class GrowingPile:
 
         Examples
         --------
-        >>> from handful import SimpleShot
+        >>> from handful.estimators import SimpleShot
         >>> model = SimpleShot().fit(np.eye(4)[[0, 1, 0, 1, 2]], [7, 3, -1, -1, -1])
         >>> model.teach({4: 5, 2: 7}).classes_.tolist()
         [3, 5, 7]

@@ -170,7 +170,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     output : Path
         The folder of the results.
     engine : Engine, optional
-        What makes the passes over the pile, as in `handful.Streaming`; by default, threads of this machine.
+        What makes the passes over the pile, as in `handful.streaming.Streaming`; by default, threads of this machine.
     progress : callable
         Called with what is being done, the steps done and the number of steps.
 
@@ -278,7 +278,9 @@ def _solve(
         unknown=None if is_example.all() else examples.features[~is_example],
         method=model._method,
         **model.get_params(deep=False),
-        streaming=handful.Streaming(engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress),
+        streaming=handful.streaming.Streaming(
+            engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress
+        ),
     )
     model._fit_solved(result, examples.features, labels)
     if all(path.is_file() for path in arrays):  # a small pile is solved in memory, without files

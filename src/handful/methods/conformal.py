@@ -276,7 +276,7 @@ def conformal(
         Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class.
-    base : handful.Base or path, optional
+    base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given. Its classes should be as new to
         the backbone as those of the task.
     fdr : float, default 0.1

@@ -108,7 +108,7 @@ def feat(
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
-    base : handful.Base or path, optional
+    base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     temperature : float, optional
         The temperature T, in place of the learned one.

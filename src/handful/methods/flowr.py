@@ -277,7 +277,7 @@ def flowr(
         Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class: opened classes of one item each.
-    base : handful.Base or path, optional
+    base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     alpha : float, optional
         How strongly new classes are expected, as a number of items, in place of the learned alpha.

@@ -224,7 +224,7 @@ def frob(
         Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class, which are rejected too.
-    base : handful.Base or path, optional
+    base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     steps : int, default 10
         Number of gradient steps. The head is learned for 10 steps.

@@ -80,7 +80,7 @@ def peeler(support: Array, labels: Array, query: Array, *, base: Any = None) -> 
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
-    base : handful.Base or path, optional
+    base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
 
     Returns

@@ -111,7 +111,7 @@ def poodle(
         The class of each example, from 0 to N - 1.
     query : array [B, Q, D]
         Prepared features of the pile.
-    base : handful.Base or path, optional
+    base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     steps : int, default 100
         Number of steps of Adam.

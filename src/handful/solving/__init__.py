@@ -1,7 +1,8 @@
 """From a task to a result: run a method on a batch of tasks, pair methods, group the unknowns."""
 
+from handful.solving.check import WRONG, Checked
 from handful.solving.lookup import describe, get_solver, list_methods
 from handful.solving.result import Result
 from handful.solving.solve import solve, solve_each, solve_task
 
-__all__ = ["Result", "describe", "get_solver", "list_methods", "solve", "solve_each", "solve_task"]
+__all__ = ["WRONG", "Checked", "Result", "describe", "get_solver", "list_methods", "solve", "solve_each", "solve_task"]

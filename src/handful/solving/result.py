@@ -219,7 +219,7 @@ class Result(Answers):
         ----------
         truth : mapping of int to class
             By the place of an item in the pile: its class; -1 or "unknown" if it belongs to none of the classes;
-            `handful.WRONG` if its label is wrong and nothing more is known.
+            `handful.solving.WRONG` if its label is wrong and nothing more is known.
 
         Returns
         -------

@@ -264,8 +264,9 @@ def needed_base(solver: Solver, base: Any, dimension: int) -> Base:
     """
     if base is None:
         raise ValueError(
-            f"{solver.name} needs what the backbone's base classes have taught: give base=, a handful.Base or the path "
-            f"of its file; {HOW}, `handful train` writes one beside the backbone, and `handful bench` takes --base"
+            f"{solver.name} needs what the backbone's base classes have taught: give base=, a handful.methods.Base or "
+            f"the path of its file; {HOW}, `handful train` writes one beside the backbone, and `handful bench` takes "
+            "--base"
         )
     checked = read_base(base)
     if checked.dimension != dimension:

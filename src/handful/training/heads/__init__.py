@@ -1,4 +1,4 @@
-"""Heads of methods, learned on tasks of base classes: `learn_base` makes a `handful.Base` from features."""
+"""Heads of methods, learned on tasks of base classes: `learn_base` makes a `handful.methods.Base` from features."""
 
 from handful.training.heads.learned_base import learn_base
 
