@@ -17,8 +17,8 @@ help:
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
 	@echo "make site    build the documentation into site/, which opens from disk"
-	@echo "make docs    build docs/reference/methods.md, its pictures, the stub of the estimators and the map of imports anew"
-	@echo "make lint    ruff, mypy and codespell; mypy needs torch: EXTRAS=all"
+	@echo "make docs    build docs/reference/methods.md, its pictures and the stub of the estimators anew"
+	@echo "make lint    ruff, mypy, import-linter and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"
 	@echo "make wheel-smoke  build the wheel, install it elsewhere without extras, and use it"
@@ -40,7 +40,6 @@ quick: $(READY)
 docs: $(READY)
 	$(FULL)/bin/python docs/build.py
 	$(FULL)/bin/python scripts/stubs.py
-	$(FULL)/bin/python scripts/rooms.py --write
 
 site: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(FULL)/bin/mkdocs build
@@ -50,6 +49,7 @@ lint: $(READY)
 	$(FULL)/bin/ruff check .
 	$(FULL)/bin/ruff format --check .
 	$(FULL)/bin/mypy
+	$(FULL)/bin/lint-imports --no-logo
 	$(FULL)/bin/codespell
 
 hooks: $(READY)
@@ -86,4 +86,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(PLAIN) $(FULL) .venv-3.* build dist site handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(PLAIN) $(FULL) .venv-3.* build dist site handful-demo .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -8,109 +8,44 @@ import sys
 from pathlib import Path
 
 import pytest
-import rooms
 
 from handful.solving import get_solver, list_methods
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "handful"
+ROOMS = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
 MAX_ROOMS = 16
-# Which rooms each room imports, inside functions too: exactly these, so that an arrow nobody uses is a failure as well.
-# `python scripts/rooms.py` prints what the code does.
-ARROWS = {
-    "utils": "",
-    "core": "utils",
-    "backbones": "features utils",
-    "engines": "core utils",
-    "features": "core utils",
-    "report": "backbones core utils",
-    "methods": "core engines",
-    "streaming": "core engines features methods utils",
-    "solving": "core engines methods report streaming utils",
-    "estimators": "core engines solving utils",
-    "bench": "core engines estimators features solving utils",
-    "training": "backbones core features methods solving utils",
-    "label": "backbones core estimators features methods report solving streaming utils",
-    "cluster": "backbones bench core features streaming utils",
-    "workbench": "backbones core engines features label solving utils",
-    "cli": "backbones bench cluster core engines features label solving training utils workbench",
-}
-# These can be deleted without touching another room but their file in cli/.
-EXTRA_ROOMS = ("workbench", "cluster", "training")
 
 
-@pytest.fixture(scope="module")
-def imports():
-    return rooms.imports()
-
-
-def test_rooms_import_exactly_along_the_arrows(imports):
-    graph = rooms.room_graph(imports)
-    allowed = {name: set(others.split()) for name, others in ARROWS.items()}
-    assert set(graph) == set(allowed), "the rooms of src/handful are not those of ARROWS"
-    surplus = [(name, other) for name in graph for other in sorted(graph[name] - allowed[name])]
-    unused = [f"{name} -> {other}" for name in graph for other in sorted(allowed[name] - graph[name])]
-    lines = [f"not allowed: {rooms.explain_arrow(*arrow, imports)}" for arrow in surplus]
-    lines += [f"allowed but unused: {arrow}" for arrow in unused]
-    assert not lines, "\n" + "\n".join(lines)
-
-
-def test_rooms_form_no_cycle(imports):
-    lines = rooms.explain_room_cycles(imports)
-    assert not lines, "\n" + "\n".join(lines)
-
-
-def test_modules_form_no_cycle(imports):
-    lines = rooms.explain_module_cycles(imports)
-    assert not lines, "\n" + "\n".join(lines)
-
-
-def test_the_arrows_themselves_form_no_cycle():
-    assert not rooms.cycles({name: set(others.split()) for name, others in ARROWS.items()})
-
-
-@pytest.mark.parametrize("extra", EXTRA_ROOMS)
-def test_an_extra_is_imported_by_the_command_line_only(extra):
-    assert {name for name, others in ARROWS.items() if extra in others.split()} == {"cli"}
+def test_imports_keep_the_contracts_of_pyproject(tmp_path):
+    """The layers of rooms, the rooms that can be deleted, and no cycles: see [tool.importlinter]."""
+    pytest.importorskip("importlinter")
+    words = ["--config", ROOT / "pyproject.toml", "--no-cache", "--no-logo"]
+    code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_top_level_shows_the_rooms():
     entries = {path.name for path in SOURCE.iterdir() if path.name != "__pycache__"}
-    loose = {name for name in entries if not (SOURCE / name / "__init__.py").exists()}
-    assert loose <= {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
-    assert len(entries - loose) <= MAX_ROOMS
+    assert entries - ROOMS <= {"__init__.py", "__main__.py", "py.typed"}
+    assert len(ROOMS) <= MAX_ROOMS
 
 
 def test_tests_mirror_the_rooms():
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert folders <= {*rooms.room_graph(), "pages", "faults", "golden"}
+    assert folders <= {*ROOMS, "pages", "faults", "golden"}
+
+
+def test_the_page_about_the_rooms_has_a_line_for_each():
+    lines = re.findall(r"^\| `(\w+)/` \|", (ROOT / "docs" / "building" / "index.md").read_text("utf-8"), re.M)
+    assert sorted(lines) == sorted(ROOMS)
 
 
 def test_nothing_imports_all_names_of_a_module():
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             assert not (isinstance(node, ast.ImportFrom) and node.names[0].name == "*"), f"{path}:{node.lineno}"
-
-
-def test_the_map_in_contributing_is_that_of_the_code():
-    text = rooms.PAGE.read_text("utf-8")
-    assert rooms.page_with_map(text) == text, "run python scripts/rooms.py --write"
-
-
-def test_contributing_has_a_line_for_each_room():
-    lines = re.findall(r"^\| `(\w+)/` \|", rooms.PAGE.read_text("utf-8"), re.M)
-    assert sorted(lines) == sorted(rooms.room_graph())
-
-
-def test_cycles_are_found():
-    assert rooms.cycles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == [["a", "b", "c"]]
-    assert rooms.cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-
-
-def test_imports_in_functions_are_found(imports):
-    """`cli` imports what a command needs inside the command."""
-    assert any(one.importer.startswith("cli.") and one.inside_function for one in imports)
-    assert any(one.only_for_types for one in imports)
 
 
 def test_every_name_of_training_is_there_without_torch():
@@ -132,31 +67,23 @@ def test_the_cluster_engine_is_there_without_an_import_of_its_own():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
 
 
-@pytest.mark.parametrize("name", list_methods())
-def test_no_method_can_see_the_truth(name):
-    method = get_solver(name)
-    parameters = list(inspect.signature(method.method.solve).parameters.values())
-    assert [p.name for p in parameters[:3]] == ["support", "labels", "query"]
-    rest = parameters[4:] if method.method.takes_unknown else parameters[3:]  # `unknown`: examples of no class
-    assert all(p.kind is p.KEYWORD_ONLY for p in rest)
-    assert not [p.name for p in rest if re.search("truth|query|label|target|outlier$", p.name)]
-
-
-@pytest.mark.parametrize("name", list_methods())
-def test_every_method_is_one_file_with_its_reference_on_top(name):
-    doc = ast.get_docstring(ast.parse((SOURCE / "methods" / f"{name}.py").read_text()))
-    assert str(get_solver(name).info.year) in doc
-    assert get_solver(name).info.authors.split(",")[0] in doc
-    assert set(get_solver(name).rules) <= set(get_solver(name).defaults)
-
-
-def own_import_seconds(statement: str) -> float:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", f"import numpy; {statement}"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    after = done.stderr[done.stderr.rindex("numpy\n") :]  # lines of what came after NumPy
-    return sum(int(line.split("|")[0].split(":")[1]) for line in after.splitlines() if "import time:" in line) / 1e6
+def test_every_method_is_one_file_with_its_reference_and_sees_no_truth():
+    for name in list_methods():
+        solver = get_solver(name)
+        if not solver.method.solve.__module__.startswith("handful."):
+            continue
+        info, parameters = solver.info, list(inspect.signature(solver.method.solve).parameters.values())
+        assert [p.name for p in parameters[:3]] == ["support", "labels", "query"], name
+        rest = parameters[4:] if solver.method.takes_unknown else parameters[3:]  # `unknown`: examples of no class
+        assert all(p.kind is p.KEYWORD_ONLY for p in rest), name
+        assert not [p.name for p in rest if re.search("truth|query|label|target|outlier$", p.name)], name
+        doc = ast.get_docstring(ast.parse((SOURCE / "methods" / f"{name}.py").read_text("utf-8")))
+        assert str(info.year) in doc, name
+        assert info.authors.split(",")[0] in doc, name
+        assert set(solver.rules) <= set(solver.defaults), name
+        assert info.paradigm in ("inductive", "transductive"), name
+        assert info.setting in ("open-set", "closed-set", "detector"), name
+        assert info.score in ("probability", "rank"), name
 
 
 def test_importing_handful_pulls_in_nothing_heavy():
@@ -189,11 +116,3 @@ def test_versions_agree():
     import handful
 
     assert f"## {handful.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-
-
-@pytest.mark.parametrize("name", list_methods())
-def test_metadata_is_complete(name):
-    info = get_solver(name).info
-    assert info.paradigm in ("inductive", "transductive")
-    assert info.setting in ("open-set", "closed-set", "detector")
-    assert info.score in ("probability", "rank")
