@@ -38,10 +38,8 @@ def on_config(config: Any) -> Any:
     fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
     fences.append({"name": "math", "class": "math", "format": site_math.block})
     sections = {next(iter(entry)): next(iter(entry.values())) for entry in config.nav}
-    reference = {next(iter(one)): one for one in sections["Reference"] if isinstance(one, dict)}
-    made = site_reference.pages()
-    for name, part in reference.items():
-        part[name] = [path for path in made if path.startswith(f"reference/{name.lower()}/")]
+    commands = next(one for one in sections["Reference"] if isinstance(one, dict) and "Commands" in one)
+    commands["Commands"] = [path for path in site_reference.pages() if path.startswith(site_reference.COMMANDS)]
     sections["Examples"].extend(path for path in site_examples.pages() if path.endswith(".md"))
     sections["Results"].extend(sorted(f"results/{path.name}" for path in (DOCS / "results").glob("[a-z]*.md")))
     sections["Results"].append({"Benchmarks": [f"measured/{path.name}" for path in sorted(MEASURED.glob("*.md"))]})

@@ -4,6 +4,8 @@ Every function takes one task ([Q] arrays) and gives a float, or B tasks of equa
 arrays) and gives [B]. Outlier, unknown and -1 in `truth` mean the same thing, and it is the
 positive class: a high score says "outlier". A figure that a task cannot define is nan.
 
+Examples
+--------
 >>> scores = np.array([[0.1, 0.2, 0.8, 0.9], [0.5, 0.5, 0.5, 0.5]])  # two tasks
 >>> auroc(scores, np.array([[False, False, True, True]] * 2))
 array([1. , 0.5])

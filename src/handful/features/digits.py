@@ -10,6 +10,8 @@ SHAPE = (8, 8)
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """1,797 drawings of the digits 0 to 9: features [1797, 64] float32 in 0 .. 16, labels [1797].
 
+    Examples
+    --------
     >>> features, labels = digits()
     >>> features.shape, int(labels.max())
     ((1797, 64), 9)

@@ -63,6 +63,8 @@ def _all() -> dict[str, DatasetInfo]:
 def list_datasets() -> list[DatasetInfo]:
     """Return the data sets that `read_pictures` can read.
 
+    Examples
+    --------
     >>> [info.name for info in list_datasets()]
     ['omniglot', 'miniimagenet', 'tieredimagenet', 'cub', 'cifar-fs', 'fc100', 'folder']
     """
