@@ -17,7 +17,7 @@ help:
 	@echo "make test    the whole test suite, with every extra but torch; EXTRAS=all adds torch"
 	@echo "make quick   the tests that need no browser, no Ray, no torch and little time"
 	@echo "make site    build the documentation into site/, which opens from disk"
-	@echo "make docs    build docs/reference/methods.md, its pictures and the stub of the estimators anew"
+	@echo "make docs    draw the pictures of the methods and write the stub of the estimators anew"
 	@echo "make lint    ruff, mypy, import-linter and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"
@@ -38,7 +38,7 @@ quick: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m "$(QUICK)" $(PYTEST)
 
 docs: $(READY)
-	$(FULL)/bin/python docs/build.py
+	$(FULL)/bin/python docs/toy.py
 	$(FULL)/bin/python scripts/stubs.py
 
 site: $(READY)

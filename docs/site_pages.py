@@ -19,6 +19,7 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS))
 import site_examples  # noqa: E402
 import site_math  # noqa: E402
+import site_methods  # noqa: E402
 import site_reference  # noqa: E402
 
 FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
@@ -61,6 +62,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Write the links of a page for the site, and let the search prefer pages that help over those that list."""
     folder = page.file.src_uri.split("/")[0]
+    if page.file.src_uri == "reference/methods.md":
+        markdown += f"\n{site_methods.sections()}"
     page.meta.setdefault("search", {"boost": SEARCH_WEIGHTS.get(folder, 1)})
     home, parts, end = source_of(page.file.src_uri), [], 0
     for fence in FENCE.finditer(markdown):

@@ -1,4 +1,7 @@
-"""The toy task of the documentation, and a picture of it for each method.
+"""The toy task of the documentation, and a picture of it for each method. ::
+
+    python docs/toy.py             # a minute; writes docs/pictures/methods (with every extra)
+    python docs/toy.py eol knn     # only these, without the picture of all
 
 Three classes of the plane with five examples each; a pile of sixty items of these classes and forty outliers: two
 clusters and some strays. The methods expect features of a backbone, most compare directions, and PT-MAP takes roots,
@@ -9,6 +12,7 @@ features and far ones do not. Every method gets the same features and prepares t
 from __future__ import annotations
 
 import io
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE = (480, 360)  # pixels
+DPI = 100
 EXTENT = (-3.6, 3.6, -2.7, 2.7)  # of the plane
 CENTRES = np.array([(-1.7, 0.9), (1.6, 1.1), (0.1, -1.5)])
 CLUSTERS = np.array([(-2.5, -1.0), (2.3, -1.0)])  # of outliers
@@ -128,22 +133,27 @@ def draw(axes: Axes, method: str, scale: float = 1.0) -> None:
 
 
 def write(folder: Path, methods: list[str]) -> None:
-    """Write <method>.png for each method, and all.png with all of them."""
+    """Write <method>.png for each method."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    dpi = 100
     for method in methods:
-        figure = plt.figure(figsize=(SIZE[0] / dpi, SIZE[1] / dpi), dpi=dpi)
+        figure = plt.figure(figsize=(SIZE[0] / DPI, SIZE[1] / DPI), dpi=DPI)
         axes = figure.add_axes((0, 0, 1, 1))
         draw(axes, method)
         axes.set_axis_off()
         _save(figure, folder / f"{method}.png")
+
+
+def write_all(folder: Path, methods: list[str]) -> None:
+    """Write all.png with a small picture of each method."""
+    from matplotlib import pyplot as plt
+
     columns = 5
     rows = -(-len(methods) // columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(12, 2.05 * rows), dpi=dpi, layout="constrained")
+    figure, grid = plt.subplots(rows, columns, figsize=(12, 2.05 * rows), dpi=DPI, layout="constrained")
     for axes in grid.ravel()[len(methods) :]:
         axes.set_axis_off()
     for axes, method in zip(grid.ravel(), methods, strict=False):
@@ -161,3 +171,13 @@ def _save(figure, path: Path) -> None:
     plt.close(figure)
     picture = Image.open(buffer).convert("RGB")
     picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    import site_methods
+
+    pictures = Path(__file__).resolve().parent / "pictures" / "methods"
+    names = [info.name for info in site_methods.own_methods()]
+    write(pictures, sys.argv[1:] or names)
+    if not sys.argv[1:]:
+        write_all(pictures, names)

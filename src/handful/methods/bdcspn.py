@@ -1,5 +1,11 @@
 """BD-CSPN: prototypes rectified against intra-class and cross-class bias. Transductive, closed-set.
 
+Corrects two biases of class means taken from a few examples. The pile is shifted so that its mean meets that of the
+examples; each pile item then votes for its nearest class, and prototypes become weighted means of examples and voters.
+One pass, no gradient: among the cheapest ways to learn from a pile, and a clear gain in accuracy with one example per
+class. Every item votes, the unknown too: with many outliers in the pile prototypes are pulled towards them, the shift
+goes astray, and the ranking of unknowns gets worse than SimpleShot's.
+
 Liu, Song, Qin: "Prototype Rectification for Few-Shot Learning", 2020. Queries are shifted by mean(S) - mean(Q)
 and labelled by the nearest class mean. The prototype of a class is the mean of its support and its pseudo-labelled
 queries, weighted by exp(cos to the class mean). Then p_ij = softmax_j cos(q_i, c_j) of the unshifted queries.

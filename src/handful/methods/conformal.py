@@ -1,5 +1,12 @@
 """Conformal novelty detection: a p-value for each item; a false-discovery rate decides. Inductive, open-set.
 
+Gives each item a p-value: how often an item of a known class would be as far from its class mean. Distances are
+calibrated by tasks with as many classes and shots, drawn from a sample of base items that the `base` keeps. Of the
+items called unknown, the part `fdr` at most should belong to a class. That holds if the classes are like the base
+classes, and as new to the backbone; few or other base classes break it. Use it where a wrong "unknown" is expensive.
+With one example it finds few unknowns, because few are certain. Items are ranked as by the nearest class mean. New
+items get the threshold of the pile, without a promise.
+
 Bates, Candes, Lei, Romano, Sesia: "Testing for Outliers with Conformal p-values", 2023. The nonconformity score s says
 how strange an item is. With n scores s_k of items that are known to be inliers, of which none made the score::
 

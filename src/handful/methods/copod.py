@@ -1,5 +1,11 @@
 """COPOD: copula-based outlier detection. Transductive in effect, a plain detector.
 
+Looks at each feature by itself: how far out in the tail of the values of all items, examples and pile together, does
+this item lie? The surprises of all features are summed. It has no parameters and suits tables with meaningful columns
+and rare outliers. It does not know which items are examples, so where unknowns are many they are the usual ones, and
+features of a backbone are high exactly where an item is typical of its class. On embeddings the ranking is near chance,
+and below it in piles with many unknowns.
+
 Li, Zhao, Botta, Ionescu, Hu: "COPOD: Copula-Based Outlier Detection", 2020. The score is a sum over the features: how
 far out an item lies in the tail of the empirical distribution. It comes from PyOD, which takes the distribution of the
 support and of all items that are scored with it::

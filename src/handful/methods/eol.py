@@ -1,5 +1,12 @@
 """EOL: Enhanced Outlier Logits. Transductive, open-set.
 
+Starts from the mean of each class's examples and moves these prototypes, with a scale and a shift for each class, until
+three things hold: the examples get their own labels, every item of the pile is decided clearly, and the unknown part of
+the pile has the share given as `outlier_share`. If that share is roughly right, it finds unknowns better than all other
+methods here, also with one example per class or where most of the pile is unknown. It relies on the share: if the share
+is far off, it still calls about that share unknown, and ranks unknowns worse than kNN. With few unknowns in the pile
+its advantage is small or gone.
+
 Ochal, Patacchiola, Boudiaf, Wang: "EOL: Transductive Few-Shot Open-Set Recognition by Enhancing
 Outlier Logits", 2024. Prototypes c_j start at the class means, scale eta_j and shift delta_j at 0::
 

@@ -1,5 +1,12 @@
 """FEAT: prototypes that self-attention adapts to each other. Inductive, closed-set.
 
+Adapts the class means to each other before items are compared with them. One head of self-attention, learned on tasks
+of base classes, moves each mean depending on the others, so that the features which separate these classes count more.
+It needs a `base` with that head. With many base classes and features that were not made for few examples it gains many
+points of accuracy; with a strong backbone and few base classes it learns little, and stays near SimpleShot, where it
+starts. The paper learns the backbone as well. Unknowns are ranked by doubt; `snatcher_f` does that better with the same
+head.
+
 Ye, Hu, Zhan, Sha: "Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions", 2020. One head of
 self-attention over the N class means c_j of the prepared support, learned on tasks of base classes, with a residual
 and layer normalisation::

@@ -1,5 +1,11 @@
 """FLOWR: Gaussian classes with a prior on their means, and a prior probability of a new class. Inductive, open-set.
 
+Takes each class for a Gaussian in a linear embedding. The mean of a class is itself drawn from a Gaussian, learned on
+base classes. So a mean of few examples stays uncertain, and a class without examples has a distribution too. The prior
+of a new class grows with `alpha` and falls with the number of examples: with one example per class, more items are
+called unknown than with five. It needs a `base` with its head. With `arrivals`, items come one after another, join
+classes and open new ones. Their order then matters, and a wrong decision is never undone.
+
 Willes, Harrison, Harakeh, Finn, Pavone, Waslander: "Bayesian Embeddings for Few-Shot Open World Recognition", 2022. An
 item z has the embedding e = z W. The mean of a class is drawn from N(m_0, diag s_0), its items from N(mean, diag s).
 After n_k items with the sum t_k, the mean of class k and the next item of it have the distributions ::

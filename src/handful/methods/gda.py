@@ -1,5 +1,12 @@
 """Gaussian discriminant analysis: each class is a Gaussian, all with one covariance. Inductive, open-set.
 
+Takes each class for a Gaussian around its mean, all with one covariance, and scores an item by its Mahalanobis distance
+to the nearest mean: directions in which examples of a class differ count less. A handful of examples cannot fill a
+covariance of a thousand dimensions, so it is drawn towards a multiple of the identity, by a `shrinkage` that is
+computed from the examples. With one example there is no covariance, and it is the plain distance to the nearest
+example. With more, its AUROC was half a point to one point above that of kNN on random piles of eighteen feature sets.
+It learns nothing from the pile.
+
 Lee, Lee, Lee, Shin: "A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
 2018, without the part that learns from outliers. With c_j the class means of the support, and Sigma the covariance of
 the examples around them, shrunk as `handful.engines.gaussian` says::

@@ -1,5 +1,12 @@
 """GDA-CLIP: Gaussian discriminant analysis with an empirical Bayes estimate of the precision. Inductive, open-set.
 
+GDA with another estimate of the covariance: an empirical Bayes ridge, which adds to the scatter of the examples a
+multiple of the identity that has a closed form. The paper uses it to adapt CLIP without training, and adds the
+classifier of CLIP's texts. Here the texts are left out, and the smallest Mahalanobis distance is the outlier score. It
+has no parameter. The ridge is large where features are many and examples are few, so it stays close to the nearest
+class mean, and with one example of each class it is the same as GDA. On validation classes of tiny-ImageNet with five
+examples it was as good as GDA. It learns nothing from the pile.
+
 Wang, Liang, Sheng, He, Wang, Tan: "A Hard-to-Beat Baseline for Training-free CLIP-based Adaptation", 2024, without the
 text classifier that the paper adds. mu_k is the mean of class k in the support, n the number of all examples, R the
 examples less their means [n, D], and Sigma = R^T R / (n - 1) their pooled covariance::

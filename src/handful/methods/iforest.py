@@ -1,5 +1,11 @@
 """Isolation forest. Inductive, a plain detector.
 
+Cuts the feature space by random splits along single features until each example is alone; an item that few cuts isolate
+is called an outlier. Made for large tables with a few meaningful columns, where it is fast and robust. A handful of
+examples gives it shallow `trees`, and among the hundreds of features of a backbone any single one says little: the
+score is then little better than chance. It takes random draws, so small differences between runs with another
+`random_state` mean nothing. Use it when items are described by tens of measured features and examples are many.
+
 Liu, Ting, Zhou: "Isolation Forest", 2008. The score says how few random cuts isolate an item from the support. It
 comes from PyOD.
 """

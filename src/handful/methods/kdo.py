@@ -1,5 +1,12 @@
 """KDO: a kernel density for the outliers, beside those of the known classes. Transductive, open-set.
 
+It smooths the features over the nearest neighbours of each item, then makes a few passes over the pile. Each item is
+compared with every class, by the cosine to its prototype and by a kernel density of its members so far, and with a
+density of the unknowns so far. A bias holds the share of unknowns at `outlier_share`; others pull the classes towards
+equal sizes, a little. Without a share it is run at sixteen shares, and their answers are averaged by how probable each
+share is. It is the quicker half of the default method, better on features of a good backbone, and worse on tables of
+measurements.
+
 The handful project, 2026. Each query is compared with every known class, by the cosine to its prototype and by a kernel
 density of its members, and with a kernel density of the outliers. A bias holds the outliers at their expected share;
 further biases pull the known classes towards equal sizes. The equations are in `handful.engines.density`. ::

@@ -1,5 +1,11 @@
 """kNN distance as outlier score. Inductive, a plain detector.
 
+The outlier score is the mean distance to the `k` nearest examples, of any class. It makes no assumption about the shape
+of classes, needs neither a pile nor a share of outliers, and is the strongest of the plain detectors and the best
+inductive method here: hard to beat when unknowns are few or items come one at a time. Every example counts equally, so
+unknowns near a wrong or odd example are missed, and with one example per class only the distance to the nearest one is
+left. It does not learn from the pile, which is why EOL, OSTIM and OSLO are better.
+
 Ramaswamy, Rastogi, Shim: "Efficient Algorithms for Mining Outliers from Large Data Sets", 2000, in the mean
 form. The score is the mean Euclidean distance to the k nearest support items; classes come from SimpleShot.
 """

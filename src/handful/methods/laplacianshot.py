@@ -1,5 +1,11 @@
 """LaplacianShot: nearby queries vote for the same class. Transductive, closed-set.
 
+Starts from BD-CSPN's prototypes and lets the nearest `neighbours` of each item in the pile vote on its class, so that
+nearby items end in the same class. Where classes form clusters in the pile this gives some of the best accuracy from
+one example per class, at little cost. Neighbours vote with the weight `strength`, known or not: a tight cluster of
+outliers agrees with itself and looks like a class. So its outlier score, doubt, is among the least useful here, and
+gets worse with more unknowns. Use only its classes, as in `laplacianshot+knn`.
+
 Ziko, Dolz, Granger, Ben Ayed: "Laplacian Regularized Few-Shot Learning", 2020. With prototypes rectified as in BD-
 CSPN, a_ij the squared distance of query i to prototype j, and W the directed graph of each query's k nearest
 others::

@@ -1,5 +1,12 @@
 """Meta-BCE: a one-class classifier for each class, by a transformation that its examples decide. Inductive, open-set.
 
+Gives each class a one-class classifier: how likely is an item to be of this class, whatever the others are? It compares
+items and class means after a projection that all classes share and a gate on each feature that the class's own examples
+decide. Both were learned on tasks of base classes. An item that all classes reject is unknown. It needs a `base` with
+that head. Where features are weak, as in a table of measurements, classes and unknowns gain several points; with a
+strong backbone it stays near the nearest mean by cosine, whose rejection ranks unknowns as well as kNN and better than
+doubt. The paper learns a network.
+
 Kozerawski, Turk: "One-Class Meta-Learning: Towards Generalizable Few-Shot Open-Set Classification", 2021. Tasks of base
 classes teach a representation f' of its own to tell members of one class from everything else, by binary cross-entropy.
 With c_j the mean of the n_j examples of class j after the projection f'::

@@ -1,5 +1,12 @@
 """OpenMax: a Weibull model of the distances within a class. Inductive, open-set.
 
+Fits, for each class, a Weibull distribution to how far its own examples lie from their mean; with fewer than ten
+examples per class, one for all classes together. An item's activation for its closest classes is then cut by how
+unusual its distance is, and what is cut off becomes the activation of the unknown. It was made for networks with
+thousands of examples per class, and five are hardly enough. The score also falls again far away from every class, where
+there is little activation left to cut. Setting `weibull=False` gives the simpler rule behind the published few-shot
+figures, which ranks unknowns better.
+
 Bendale, Boult: "Towards Open Set Deep Networks", 2016. With d_j the distance of an item to class mean c_j and
 activations v_j = 2 - d_j (unit features are at most 2 apart, so they are positive, as the revision needs)::
 

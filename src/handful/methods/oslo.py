@@ -1,5 +1,12 @@
 """OSLO: open-set likelihood optimisation. Transductive, open-set.
 
+Repeats three steps: how much of an inlier each item of the pile is, which classes it belongs to, and new prototypes as
+weighted means, so that likely outliers hardly move them. Two rounds suffice and no gradient is needed, which makes it
+one of the fastest transductive methods; its ranking of unknowns is close to that of OSTIM. The inlierness compares
+cosines with zero, the middle of the task: where unknowns are the majority the middle moves towards them, and too few
+would be called unknown at 0.5. So only the order of the scores is used. The share that you expect, or your own
+`threshold`, decides how many are called unknown.
+
 Boudiaf, Bennequin, Tami, Toubhans, Piantanida, Hudelot, Ben Ayed: "Open-Set Likelihood Maximization for Few-Shot
 Learning", 2023. Prototypes c_j start at the class means, assignments z_ij at 1/N; two rounds of ::
 

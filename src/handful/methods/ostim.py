@@ -1,5 +1,12 @@
 """OSTIM: open-set transductive information maximisation. Transductive, open-set.
 
+Moves the prototypes by gradient descent so that each item of the pile is decided clearly while the pile as a whole
+spreads evenly over the classes and one more output, the unknown. That output's logit is minus the mean of the class
+logits, so an item that is unlike the classes on average gets it. It ranks unknowns nearly as well as EOL and does not
+need their share for that. As a probability its score is too low: few items pass 0.5, however many are unknown. So only
+its order is used. The share that you expect, or your own `threshold`, decides how many are called unknown. An unknown
+that resembles one class closely is missed.
+
 Boudiaf, Bennequin, Tami, Hudelot, Toubhans, Piantanida, Ben Ayed: "Model-Agnostic Few-Shot Open-Set Recognition",
 2022. With mu the task mean and prototypes c_j starting at the class means::
 

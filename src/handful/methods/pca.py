@@ -1,5 +1,11 @@
 """Principal components as detector. Inductive, a plain detector.
 
+Standardises every feature by the examples, finds the examples' leading directions, and scores an item by its distance
+to the tips of these unit vectors, each divided by the share of variance it explains. Since the tips lie close to the
+examples' centre, this is for the most part the distance to that centre in standardised features: good when all examples
+form one cloud. Several classes are several clouds, and what lies between them looks most usual. With few examples the
+variances are guesses. The number of `components` hardly matters. Use it for comparison.
+
 Shyu, Chen, Sarinnapakorn, Chang: "A Novel Anomaly Detection Scheme Based on Principal Component Classifier", 2003.
 The score is the distance to the leading directions of the support, each weighted by its variance. It comes from PyOD. A
 support of one item, or of copies of one, has no directions: then the score is the distance to that item.

@@ -1,5 +1,11 @@
 """PEELER's Gaussian head: the spread of each class is predicted from its examples. Inductive, open-set.
 
+Gives each class a Gaussian: its mean, and a precision for each feature that a small network predicts from the examples.
+The network was trained on tasks of base classes that contain unknowns: it should decide on queries of the known classes
+and stay undecided on others. This is the head and the loss of PEELER. The paper also trains the backbone, and most of
+its gain comes from that. It needs a `base` with that head. Classes come out some points better than by the nearest mean
+where base classes are many; unknowns are ranked by doubt, and kNN and SnaTCHer-F do that better.
+
 Liu, Kang, Li, Hua, Vasconcelos: "Few-Shot Open-Set Recognition Using Meta-Learning", 2020. A class is a Gaussian: its
 mean and a diagonal precision that a small network, learned on tasks of base classes, predicts from the examples z_i::
 

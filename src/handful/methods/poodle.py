@@ -1,5 +1,12 @@
 """POODLE: prototypes pulled to the support and pushed away from items of other classes. Inductive, closed-set.
 
+Moves the class means by gradient descent: towards the examples, and away from items that surely belong to none of the
+classes, a sample of the base classes' features. Each item pulls or pushes most the prototype that it is nearest to, so
+features that base items share count less. It needs a `base` with such items, and no learned head. On features of a
+strong backbone and with five examples, accuracy is a little above the nearest mean and fine-tuning; with one example,
+or weak features, nothing is gained. It was made for classes, not for unknowns: its doubt ranks them no better than
+SimpleShot's.
+
 Le, Nguyen, Nguyen, Tran, Nguyen, Hua: "POODLE: Improving Few-shot Learning via Penalizing Out-of-Distribution Samples",
 2021. Prototypes c_j start at the class means, the scale s at 10; negatives n are features of base classes::
 

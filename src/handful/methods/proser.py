@@ -1,5 +1,12 @@
 """PROSER: a dummy class as a placeholder for the unknown. Inductive, open-set.
 
+Trains a linear classifier on the examples with one output more than there are classes, a dummy that learns to come
+second to the true class; the dummy's logit is the outlier score. The paper trains a whole network in this way; here
+only the head is trained, from a random start, for a few `steps`. With a thousand features that is enough for accuracy
+close to the nearest mean. With tens of features it is not: classes stay near the random start. More steps mend the
+classes but harm the score, because the dummy's own logit then grows on known items too. Use it for comparison rather
+than in practice.
+
 Zhou, Ye, Zhan: "Learning Placeholders for Open-Set Recognition", 2021. A linear head with N outputs and one dummy,
 from a random start::
 

@@ -1,5 +1,11 @@
 """PT-MAP: power transform, then optimal transport to prototypes. Transductive, closed-set.
 
+Takes roots of the features, which makes their distribution more even, then repeats: transport the pile to the
+prototypes at the least cost so that all classes get equally many items, and move the prototypes part of the way to what
+they got. If the pile truly holds the classes in equal numbers, this is among the best classifiers from one example per
+class. It always assumes equal numbers, also where classes are unequal or the pile has outliers. The power step sets
+negative features to zero, so give it features as they leave a ReLU, not centred ones, or another `preparation`.
+
 Hu, Gripon, Pateux: "Leveraging the Feature Distribution in Transfer-Based Few-Shot Learning", 2021. Ten rounds of ::
 
     M_ij = squared distance of query i to prototype j

@@ -1,5 +1,12 @@
 """Relative Mahalanobis distance: how much nearer an item is to its class than to all examples. Inductive, open-set.
 
+Subtracts from the distance of GDA the distance to one Gaussian of all examples, the background. What makes an item
+unusual for every class alike cancels, and what makes it unusual for its own class is left. It was made for unknowns
+that resemble the known classes, and for a background of many items. Here the background has the examples alone, so a
+few examples fit it poorly, and unknowns that lie away from all examples lose part of their distance too: on random
+piles of eighteen feature sets it was three points of AUROC below GDA. `shrinkage` is that of both covariances. With one
+class it is GDA.
+
 Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan: "A Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection",
 2021. d_ij are the distances of `handful.methods.gda`. A second Gaussian, the background, has the mean c_0 of all
 examples and their covariance Sigma_0 around it, shrunk in the same way::

@@ -1,5 +1,11 @@
 """RPL: a reciprocal point for each class, which represents everything outside the class. Inductive, open-set.
 
+Gives each class a reciprocal point that represents everything outside the class; an item belongs to the class whose
+reciprocal point it is farthest from, and one that is far from none is unknown. A second term bounds how far known items
+may be, so that open space stays near the points. The paper shapes the features by this loss, and that is where its
+strength lies; on fixed features there is little left to shape. Classes come out as well as by the nearest mean.
+Unknowns are ranked worse than by a plain distance to the examples, most clearly with one example per class.
+
 Chen, Qiao, Shi, Peng, Li, Huang, Pu, Tian: "Learning Open Set Network with Discriminative Reciprocal Points", 2020.
 Each class j has a reciprocal point P_j and a margin R_j; an item belongs to the class whose reciprocal point it is
 farthest from::

@@ -1,5 +1,12 @@
 """SimpleShot: the nearest class mean. Inductive, closed-set.
 
+Centres and normalises features, averages each class's examples and gives an item to the class whose mean has the
+largest cosine. There is nothing to train and nothing to tune, items are judged one by one, and with five examples per
+class accuracy is within two or three points of the most elaborate methods. Begin here. Its outlier score is doubt
+between classes: an item halfway between two classes is found, an item that is like one class a little and like the
+others not at all is not. A higher `temperature` leaves the classes as they are and ranks unknowns somewhat worse. For
+unknowns use it in a pair: `simpleshot+knn`.
+
 Wang, Chao, Weinberger, van der Maaten: "SimpleShot: Revisiting Nearest-Neighbor Classification for Few-Shot
 Learning", 2019. With c_j the class means of the prepared support::
 

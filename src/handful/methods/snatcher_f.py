@@ -1,5 +1,12 @@
 """SnaTCHer-F: an unknown item changes the set of prototypes that it becomes part of. Inductive, open-set.
 
+Takes classes from FEAT and tests each item: the item replaces the prototype of its class, the set of prototypes is
+adapted again, and the outlier score is how far the whole set has moved. An item of the class is as good a prototype as
+any other, while an unknown changes all of them. It needs a `base` with FEAT's head. It ranks unknowns better than
+FEAT's own doubt and better than kNN, also where the head has learned little, since even then it measures the way from
+item to prototype. Each item takes two products with a matrix as wide as the features, so it is slower than other
+inductive methods.
+
 Jeong, Choi, Kim: "Few-shot Open-set Recognition by Transformation Consistency", 2021. Classes come from FEAT. P is the
 set of class means, and T(P) is the set that FEAT's attention makes of it. In P_i the item i replaces the mean of its
 most probable class, argmax_j p_ij::

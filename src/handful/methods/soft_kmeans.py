@@ -1,5 +1,12 @@
 """Masked soft k-means with a distractor cluster. Transductive, open-set.
 
+Soft k-means on the pile, started at the class means, with one cluster more than there are classes: the distractor,
+which lies in the middle of all features and takes items that fit no class. A mask keeps items that are far from a
+class, by the threshold `beta`, from pulling its prototype. It is simple, needs no gradient and ranks unknowns better
+than the closed-set methods, unless most of the pile is unknown. Features of unit length are all equally far from the
+middle, so the distractor amounts to one distance, set by `radius`, beyond which an item is unknown. The paper learned
+that and the mask on base classes; here they are fixed and cannot suit every backbone.
+
 Ren, Triantafillou, Ravi, Snell, Swersky, Tenenbaum, Larochelle, Zemel: "Meta-Learning for Semi-Supervised Few-Shot
 Classification", 2018. Prototypes c_j start at the class means. The distractor cluster is at the origin, which is the
 centre of all features after task centring, and has its own length scale r::

@@ -1,5 +1,12 @@
 """TransCLIP: a Gaussian mixture of examples and pile, smoothed over each query's neighbours. Transductive, closed-set.
 
+Fits a mixture of Gaussians, one for each class, to examples and pile together. The examples keep their labels and have
+the weight `gamma`; each item's nearest `neighbours` in the pile vote on its class. The paper starts from CLIP's texts;
+without them one variance for all features is safer than its diagonal, which is a `shrinkage` of 0. Accuracy is close to
+LaplacianShot's. Its outlier score, a low density of the mixture, ranks unknowns better than GDA where at least half of
+the pile is unknown, and worse where few items are. Most of this difference comes from centring by the task's own mean:
+GDA with that `preparation` comes close.
+
 Zanella, Gerin, Ben Ayed: "Boosting Vision-Language Models with Transduction", 2024, without the text term. f_i are
 items of unit length, y_i the one-hot labels of the support, and W the graph of each query's k nearest others in the
 pile, with the weights max(0, cos). mu_k starts at the class mean, of unit length. All classes share the variances
