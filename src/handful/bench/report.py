@@ -14,7 +14,7 @@ from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench import share
 from handful.bench.base_files import LearnBase, benchmark_base, check_dimension, learn
-from handful.bench.runner import Engine, Results, run
+from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
@@ -65,7 +65,6 @@ def perform(
     plots: bool = False,
     command: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-    engine: Engine | None = None,
     learn_base: LearnBase | None = None,
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` if there is a figure.
@@ -106,8 +105,6 @@ def perform(
         The command line, for the record.
     progress : callable
         Called with the name of the benchmark, the number of solved tasks and the number of all tasks.
-    engine : callable, optional
-        Solves the tasks instead of `jobs` processes, see `run`.
     learn_base : callable, optional
         Learns from base classes: `handful.training.heads.learn_base`.
 
@@ -154,7 +151,7 @@ def perform(
         results.append(
             run(
                 benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-                progress=partial(progress, benchmark.name), engine=engine, learned=learned,
+                progress=partial(progress, benchmark.name), learned=learned,
             )
         )  # fmt: skip
     outcome = Outcome(name, [], [], results)

@@ -1,4 +1,4 @@
-"""The runner: every contender on the same tasks, block by block, in one or more processes, or with another engine.
+"""The runner: every contender on the same tasks, block by block, in one or more processes.
 
 The results do not depend on the number of processes: a block is always the same one hundred tasks, and one thread
 solves a task.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,9 +38,6 @@ class Work(NamedTuple):
     block: Block
     contenders: tuple[tuple[Contender, str, dict[str, Any]], ...]
     figures: tuple[str, ...] = FIGURES
-
-
-Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int, None, None]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,6 @@ def run(
     tasks: int = 1000,
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
-    engine: Engine | None = None,
     learned: Base | None = None,
 ) -> Results:
     """Solve the tasks that the store does not hold yet, then read all results.
@@ -103,12 +99,9 @@ def run(
     seeds, tasks : int
         The number of seeds, and of tasks of each seed.
     jobs : int
-        The number of processes on this machine.
+        The number of processes.
     progress : callable
         Called with the number of solved tasks and the number of all tasks.
-    engine : callable, optional
-        Solves the tasks instead of `jobs` processes. It is called with the work, the features, the base and the store.
-        It writes the figures to the store and yields the number of solved tasks each time.
     learned : Base, optional
         What was learned from `base`, if `base` is a table of features.
 
@@ -139,9 +132,9 @@ def run(
     total = seeds * tasks * len(benchmark.cells)
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
-    solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
     solving_base = base_used.base if base_used else None
-    with closing(solve_all(missing, features, solving_base, store)) as solving:  # closed even after an error
+    solving = _all(missing, features, solving_base, store, min(jobs, len(missing)))
+    with closing(solving):  # also after an error
         for solved in solving:
             done += solved
             progress(done, total)

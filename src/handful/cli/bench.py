@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +14,7 @@ from handful.cli._app import command
 from handful.cli._console import console_for, print_lines, progress_bars, stoppable
 from handful.cli._estimators import EstimatorOptions, compare_estimators
 from handful.cli._open_world import OpenWorldOptions, bench_open_world
-from handful.cli._options import ClusterOptions, Json, TableOptions
+from handful.cli._options import Json, TableOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,10 +94,10 @@ class ComparisonOptions:
 
 
 @dataclass(frozen=True)
-class MachineOptions(ClusterOptions):
+class MachineOptions:
     """Where the tasks are solved."""
 
-    PANEL: ClassVar[str] = "Processes and machines"
+    PANEL: ClassVar[str] = "Processes"
 
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one per core.")
@@ -142,9 +141,6 @@ def bench(
     command continues, and another benchmark on the same features uses what is there. In the .csv, text that begins with
     = + - @ gets an apostrophe in front, because a spreadsheet would read it as a formula.
 
-    With --engine ray the tasks are spread over the machines of a Ray cluster. The results are the same, in the same
-    folder, and a run that was begun on one engine can be finished by the other.
-
     Example: handful bench balanced --features embeddings.parquet --tasks 1000 --seeds 7 -o results
     """
     from handful.bench import report as job
@@ -152,7 +148,6 @@ def bench(
     from handful.features import FeatureTable, Protocol, read
     from handful.utils.threads import available_threads
 
-    machine.check()
     if estimator.estimators:
         if kind.seeds != 1:
             raise ValueError("share --estimators has one seed: give it as --seed, or more --tasks")
@@ -191,13 +186,13 @@ def bench(
     if features is not None and features.about_columns:
         print_lines(console, [f"{data.features}: {features.about_columns}"])
     stored = f"Finished tasks are stored in {output}: the same command continues from there."
-    with stoppable(console, stored), progress_bars(console, "tasks") as progress, _cluster(machine) as engine:
+    with stoppable(console, stored), progress_bars(console, "tasks") as progress:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=tasks,
             outlier_queries=kind.outlier_queries, seeds=kind.seeds, shots=shots if name == "share" else None,
             jobs=machine.jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
-            command=_command_of(name, data, table, comparison, kind, tasks, shots), progress=progress, engine=engine,
+            command=_command_of(name, data, table, comparison, kind, tasks, shots), progress=progress,
             learn_base=_learner(),
         )  # fmt: skip
     if as_json:
@@ -264,15 +259,6 @@ def _learner() -> Any:
     from handful.training.heads import learn_base
 
     return learn_base
-
-
-def _cluster(machine: MachineOptions) -> AbstractContextManager[Any]:
-    """What solves the tasks; None: processes of this machine."""
-    if machine.engine == "local":
-        return nullcontext()
-    from handful.cluster.bench import Ray
-
-    return Ray(machine.address, machine.jobs)
 
 
 def _usual_shots(name: str) -> list[int]:
