@@ -28,7 +28,7 @@ ARROWS = {
     "streaming": "core engines features methods utils",
     "solving": "core engines methods report streaming utils",
     "estimators": "core engines solving utils",
-    "bench": "core engines estimators features solving utils",
+    "bench": "core features solving utils",
     "training": "backbones core features methods solving utils",
     "label": "backbones core estimators features methods report solving streaming utils",
     "cluster": "backbones features streaming utils",

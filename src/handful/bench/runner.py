@@ -144,37 +144,29 @@ def run(
     )  # fmt: skip
 
 
-def solve_block(
-    work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
-) -> Iterator[int]:
+def solve_block(work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store) -> Iterator[int]:
     """Draw the tasks once, solve them with each contender, write its figures; yield the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
-        if (
-            not store.path(key, block).exists() or store.read(key, block, work.figures) is None
-        ):  # another run may have written it
-            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
+        if store.read(key, block, work.figures) is None:  # another run may have written it
+            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base))
         yield block.size
 
 
-def solve_cell(
-    contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
-) -> Figures:
+def solve_cell(contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None) -> Figures:
     """Return the figures of one contender on a block of tasks, [tasks] by name."""
     parameters = dict(contender.parameters)
     if base_dependents([contender]):
         parameters["base"] = base
     has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
-        parameters.setdefault(
-            "outlier_share", 0.5
-        )  # the share does not change its ranking, so it need not be estimated
+        parameters.setdefault("outlier_share", 0.5)  # its ranking does not depend on the share: no need to estimate it
     result = solve_task(
         episodes.task,
         method=contender.method,
         base_mean=None if has_own_base or base is None else base.mean,
-        threads=threads,
+        threads=1,
         **parameters,
     )
     return measure(result, episodes.truth, names)
@@ -228,10 +220,9 @@ def _gather(
 def _all(
     work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
-    fused = all(contender.parameters.get("backend") == "fast" for unit in work for contender, *_ in unit.contenders)
-    if jobs <= 1 or fused:  # the compiled kernel releases the GIL: threads are enough, and they start at once
+    if jobs <= 1:
         for unit in work:
-            yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
+            yield from solve_block(unit, features.features, features.need_labels(), base, store)
         return
     methods = {contender.method for unit in work for contender, *_ in unit.contenders}
     modules = {module for method in methods for module in modules_of(method)}
