@@ -20,13 +20,13 @@ from typing import Any
 
 import _report
 import numpy as np
+from _random_piles import RandomPile, Source, posteriors_without
 from _report import Section
 from _script import Parser
-from check import learn, tables_of
+from check import tables_of
 from rich.console import Console
 
 import handful
-from handful.bench.piles import RandomPile, Source
 from handful.core.arrays import unit
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import figures, label_precision
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_size("--asked-piles", 10, 1, "piles of each feature set, with questions")
     given = parser.parse()
     tables = tables_of(given.folder)
-    posteriors = learn(tables, min(LEARNED_PILES, 10 * given.piles))
+    posteriors = posteriors_without(tables, min(LEARNED_PILES, 10 * given.piles), 1)
     gains, asked = {}, {}
     with ProcessPoolExecutor(2) as pool:
         work = [

@@ -15,7 +15,7 @@ left out, and two faults that it showed were mended (labels that are only wrong,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,16 @@ from typing import Any
 import _report
 import numpy as np
 from _problem import gaussian_classes
+from _random_piles import PileRanges, Source, posteriors_without, read_feature_sets
 from _report import Section
 from _script import Parser
 from rich.console import Console
 from rich.progress import track
 
 import handful
-from handful.bench.domains import find_feature_sets
-from handful.bench.piles import PileRanges, Source
-from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.core.checks import UNKNOWN
 from handful.engines.posterior import Posterior, using
-from handful.features import FeatureTable, read
+from handful.features import FeatureTable
 from handful.solving.check import WRONG, check_answers, draw_sample
 
 SEED = 7  # of the piles; the constants were chosen on piles of seed 0
@@ -70,20 +68,15 @@ def tables_of(folder: Path | None) -> dict[str, FeatureTable]:
         return {
             f"made{k}": gaussian_classes(20, 60, 32, noise).replace(name=f"made{k}") for k, noise in ((1, 1.5), (2, 3))
         }
-    return {path.stem: read(path, warn=False) for path in find_feature_sets(folder)}
-
-
-def learn(tables: dict[str, FeatureTable], count: int) -> dict[str, Posterior]:
-    """For each feature set, the posterior of the share that was learned from the other sources."""
-    shown = {
-        name: Shown.of(piles_to_learn_from(table, count, 1))
-        for name, table in track(tables.items(), "Learning the share")
-    }
-    return leave_one_out(shown, {name: name.partition("_")[0] for name in tables})
+    return read_feature_sets(folder)
 
 
 def solve(
-    tables: dict[str, FeatureTable], posteriors: dict[str, Posterior], count: int, method: str, seed: int = SEED
+    tables: dict[str, FeatureTable],
+    posteriors: Mapping[str, Posterior | None],
+    count: int,
+    method: str,
+    seed: int = SEED,
 ) -> Iterator[tuple[str, list[Pile]]]:
     """The solved piles of each feature set."""
     for name, table in track(tables.items(), f"Solving and checking, {method}"):
@@ -181,7 +174,7 @@ def main() -> None:
     given = parser.parse()
     console = Console()
     tables = tables_of(given.folder)
-    posteriors = learn(tables, min(LEARNED_PILES, 5 * given.piles))
+    posteriors = posteriors_without(tables, min(LEARNED_PILES, 5 * given.piles), 1)
     totals: list[tuple[str, ...]] = []
     sections = []
     for method, title in METHODS.items():

@@ -17,6 +17,7 @@ from dataclasses import replace
 import _report
 import check
 import numpy as np
+from _random_piles import posteriors_without, source_of
 from _report import Section
 from _script import Parser
 from rich.console import Console
@@ -77,12 +78,12 @@ def main() -> None:
     given = parser.parse()
     console = Console()
     tables = check.tables_of(given.folder)
-    posteriors = check.learn(tables, min(check.LEARNED_PILES, 5 * given.piles))
+    posteriors = posteriors_without(tables, min(check.LEARNED_PILES, 5 * given.piles), 1)
     seen = {
         name: [what_is_seen(pile) for pile in piles]
         for name, piles in check.solve(tables, posteriors, given.piles, "auto", SEED)
     }
-    sources = {name: name.partition("_")[0] for name in tables}
+    sources = {name: source_of(name) for name in tables}
     rows: list[tuple[str, ...]] = []
     for event, in_use in IN_USE.items():
         found: dict[tuple[str, Prior], float] = {}

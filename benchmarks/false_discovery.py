@@ -21,15 +21,14 @@ from typing import NamedTuple
 import _report
 import numpy as np
 from _problem import small_classes
+from _random_piles import NEVER_KNOWN, read_feature_sets
 from _report import Section
 from _script import Parser
 from rich.console import Console
 from rich.progress import track
 
 import handful
-from handful.bench.domains import find_feature_sets
-from handful.bench.piles import NEVER_KNOWN
-from handful.features import FeatureTable, Protocol, draw, read
+from handful.features import FeatureTable, Protocol, draw
 from handful.training.heads import learn_base
 
 SEED = 11  # of halves and tasks; constants were chosen with other seeds
@@ -170,8 +169,9 @@ def main() -> None:
     parser.add_size("--tasks", 16, 3, "tasks of each half, number of shots and share of unknowns")
     given = parser.parse()
     console = Console()
-    paths = [] if given.folder is None else find_feature_sets(given.folder)
-    tables = [usable(read(path)) for path in paths] or [small_classes(24, 20)]
+    tables = [small_classes(24, 20)]
+    if given.folder is not None:
+        tables = [usable(table) for table in read_feature_sets(given.folder).values()]
     tables = [table for table in tables if len(table.classes) >= MIN_CLASSES]
     domains = {table.name: Domain(len(table.classes) // 2, []) for table in tables}
     records: list[Measured] = []

@@ -2,7 +2,7 @@
 
     python benchmarks/learn_verdict.py FOLDER [FOLDER ...]
 
-Every feature set gives random piles of the kinds that people have (`handful.bench.piles`) and wider ones: up to 20
+Every feature set gives random piles of the kinds that people have (`_random_piles.py`) and wider ones: up to 20
 classes, 40 unknown kinds, 1,500 items, some with examples of no class, some with bursts of near-duplicates. Feature
 sets whose names begin alike, up to the first underscore, are one source. A source is judged by weights that were
 learned from all others, and so is the posterior of the share that the first opinion takes. The weights that come with
@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _random_piles import PileRanges, RandomPile, Source, posteriors_without, source_of
 from _script import Parser
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
-from handful.bench.piles import PileRanges, RandomPile, Source
-from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.core.answers import Answers
 from handful.core.arrays import sigmoid
 from handful.core.decide import at_precision
@@ -85,11 +84,6 @@ class Pile:
         return float((self.truth < 0).mean())
 
 
-def source_of(name: str) -> str:
-    """Feature sets of one source hold the same items."""
-    return name.split("_")[0]
-
-
 def tables_of(folders: Iterable[Path]) -> dict[str, FeatureTable]:
     """Every feature set of the folders, by name, and scikit-learn's digits."""
     files = [path for folder in folders for path in ([folder] if folder.is_file() else sorted(folder.glob("*.npz")))]
@@ -121,7 +115,7 @@ def see(pile: RandomPile, name: str, rng: np.random.Generator | None) -> Pile:
     )  # fmt: skip
 
 
-def _piles_of(job: tuple[str, FeatureTable, Posterior, int, int, int]) -> list[Pile]:
+def _piles_of(job: tuple[str, FeatureTable, Posterior | None, int, int, int]) -> list[Pile]:
     name, table, posterior, usual, wide, seed = job
     rng = np.random.default_rng([seed, 1])
     with using(posterior):
@@ -129,11 +123,9 @@ def _piles_of(job: tuple[str, FeatureTable, Posterior, int, int, int]) -> list[P
         return piles + [see(pile, name, rng) for pile in Source(table, WIDE).piles(wide, seed + 1)]
 
 
-def draw(tables: dict[str, FeatureTable], usual: int, wide: int, seed: int, jobs: int) -> list[Pile]:
+def draw(tables: dict[str, FeatureTable], usual: int, wide: int, shares: int, seed: int, jobs: int) -> list[Pile]:
     """Piles of every feature set, each seen with a posterior of the share that was learned from the other sources."""
-    sources = {name: source_of(name) for name in tables}
-    shown = {name: Shown.of(piles_to_learn_from(table, 150, seed + 2)) for name, table in tables.items()}
-    posteriors = leave_one_out(shown, sources)
+    posteriors = posteriors_without(tables, shares, seed + 2)
     work = [(name, table, posteriors[name], usual, wide, seed) for name, table in tables.items()]
     with get_context("fork").Pool(jobs) as pool:
         return [pile for part in pool.imap_unordered(_piles_of, work) for pile in part]
@@ -395,6 +387,7 @@ def main() -> None:
     parser.add_size("--usual", 100, 4, "usual piles of each feature set, to learn from")
     parser.add_size("--wide", 70, 2, "wide piles of each feature set, to learn from")
     parser.add_size("--judged", 150, 4, "usual piles of each feature set, of another seed, to judge")
+    parser.add_size("--shares", 150, 8, "piles of each feature set that posteriors of the share are learned from")
     parser.add_argument("--aside", default="digits", help="a source that the written weights do not learn from")
     parser.add_argument("--seed", type=int, default=34)
     given = parser.parse()
@@ -403,8 +396,8 @@ def main() -> None:
         (whole,) = tables.values()
         is_low = np.isin(whole.labels, [f"digit {n}" for n in range(5)])
         tables = {"low_digits": whole.take(np.flatnonzero(is_low)), "high_digits": whole.take(np.flatnonzero(~is_low))}
-    learned_from = draw(tables, given.usual, given.wide, given.seed, 2)
-    rows = judge_all(draw(tables, given.judged, 0, given.seed + 100, 2), learned_from)
+    learned_from = draw(tables, given.usual, given.wide, given.shares, given.seed, 2)
+    rows = judge_all(draw(tables, given.judged, 0, given.shares, given.seed + 100, 2), learned_from)
     text = "\n".join(["# The verdict, judged by the other sources", "", *table(rows), *grouped(rows), ""])
     given.output.mkdir(parents=True, exist_ok=True)
     (given.output / "learn_verdict.md").write_text(text, encoding="utf-8")

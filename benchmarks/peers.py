@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,16 @@ import _report
 import numpy as np
 from _peers import Answer, Examples
 from _peers_tables import BEST, DEFAULT, EOL_TOLD, TOLD, TUNED, Records, draw_curves, sections, sentences
+from _random_piles import NEVER_KNOWN, PileRanges, RandomPile, Source, posteriors_without, read_feature_sets
 from _script import Parser
 from rich.console import Console
 from rich.progress import track
 
-from handful.bench.domains import find_feature_sets
-from handful.bench.piles import NEVER_KNOWN, PileRanges, RandomPile, Source
-from handful.bench.posterior import Shown, leave_one_out, piles_to_learn_from
 from handful.core.metrics import auroc, open_set_balanced_accuracy
 from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.engines.posterior import Posterior, using
-from handful.features import FeatureTable, digits, read
+from handful.engines.posterior import using
+from handful.features import FeatureTable, digits
 from handful.solving import solve_task
 
 SEED = 23  # of the piles; settings of the peers were chosen on seed 99
@@ -193,18 +191,6 @@ def measure(table: FeatureTable, piles: int, many_piles: int, one_class_piles: i
                 yield from records("one class", pile, number, shots, share)
 
 
-def learn(tables: Mapping[str, FeatureTable], piles: int, console: Console) -> Mapping[str, Posterior | None]:
-    """For each feature set, the posterior of the share that was learned on the other sources; None is the shipped."""
-    origin = {name: name.partition("_")[0] for name in tables}
-    if len(set(origin.values())) == 1:
-        return dict.fromkeys(tables)
-    shown = {
-        name: Shown.of(piles_to_learn_from(table, piles, SEED + 1))
-        for name, table in track(tables.items(), "Learning the posterior", console=console)
-    }
-    return leave_one_out(shown, origin)
-
-
 def main() -> None:
     parser = Parser(__doc__, "ten minutes of one core")
     parser.add_data("folder", "a folder of feature sets")
@@ -215,11 +201,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="a folder that keeps what was measured")
     given = parser.parse()
     console = Console()
-    paths = [] if given.folder is None else find_feature_sets(given.folder)
-    tables = {path.stem: read(path, warn=False) for path in paths} or {"digits": FeatureTable(*digits(), name="digits")}
+    tables = {"digits": FeatureTable(*digits(), name="digits")}
+    if given.folder is not None:
+        tables = read_feature_sets(given.folder)
     kept = {name: None if given.work is None else given.work / f"{name}.json" for name in tables}
     is_measured = {name: path is not None and path.exists() for name, path in kept.items()}
-    posteriors = {} if all(is_measured.values()) else learn(tables, given.learn, console)
+    posteriors = {} if all(is_measured.values()) else posteriors_without(tables, given.learn, SEED + 1, console)
     found: list[dict[str, Any]] = []
     for name, table in track(tables.items(), "Solving", console=console):
         path = kept[name]

@@ -24,9 +24,9 @@ from typing import Any
 
 import _report
 import numpy as np
+from _random_piles import posteriors_without, read_feature_sets
 from _report import Section
 from _script import Parser
-from check import learn, tables_of
 from rich.console import Console
 from rich.progress import track
 
@@ -244,7 +244,7 @@ def main() -> None:
 def _quality_of(features: np.ndarray, intents: np.ndarray, given: Any) -> list[Section]:
     learned: Any = nullcontext()
     if given.domains is not None:
-        learned = using(learn(tables_of(given.domains), LEARNED_PILES)[SOURCE])
+        learned = using(posteriors_without(read_feature_sets(given.domains), LEARNED_PILES, 1)[SOURCE])
     with learned:
         return quality(features, intents, given.shots, given.draws)
 

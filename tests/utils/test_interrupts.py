@@ -226,12 +226,6 @@ def test_bench_while_its_processes_work(tmp_path):
         running.interrupt("Stopped. Finished tasks are stored in out")
 
 
-def test_bench_share(tmp_path):
-    running = Running("bench", "share", "--tasks", "20000", "--jobs", "2", "-o", "out", cwd=tmp_path)
-    running.busy(chance.uniform(2, 5))
-    running.interrupt("Stopped. Finished tasks are stored in out")
-
-
 def test_bench_while_a_large_pickle_is_read(tmp_path):
     rows = list(range(24_000_000))
     with (tmp_path / "large.pkl").open("wb") as file:

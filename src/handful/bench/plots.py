@@ -2,14 +2,13 @@
 
 sweep           the four figures of EOL along b at each share of outliers, with the other methods as lines
 scatter         accuracy against AUROC of every method, coloured by paradigm
-shares          the estimated share of unknowns against the true one, and AUROC along it
 curves          ROC and precision-recall of the outlier scores, means over tasks
 histogram       the outlier scores of knowns and of unknowns
 optimisation    the loss and the four figures along the steps of EOL on one task
 gallery         the last three for some methods on the same tasks
 
 Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. Shades and bars
-are the 95 % interval of a mean over tasks. Only the bars of estimates are different: they cover 90 % of the tasks.
+are the 95 % interval of a mean over tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import numpy as np
 
 from handful.bench.runner import Results
 from handful.bench.settings import FIGURES, parse_methods, with_true_share
-from handful.bench.share import AUTO, figure_table, protocols_of
 from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
 from handful.features import FeatureTable, Protocol, draw
@@ -115,41 +113,6 @@ def scatter(results: Results) -> Figure:
     figure.suptitle(f"{means_table.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
     figure.legend([drawn[kind] for kind in kinds], kinds, loc="outside right center", title="Paradigm", frameon=False)
     _label(axes, [row.name for row in means_table.rows], means, halves)
-    return figure
-
-
-def shares(results: Sequence[Results]) -> Figure:
-    """Draw the share that Auto estimated, for each number of shots, then a panel of AUROC for each number."""
-    figure, ((left, *panels),) = _panels(1, 1 + len(results), (4 * (1 + len(results)), 4.6))
-    left.plot((0, 100), (0, 100), color="0.6", linewidth=0.8, linestyle=":", zorder=0)  # a perfect estimate
-    offsets = np.arange(len(results)) - (len(results) - 1) / 2  # so that bars of different shots do not overlap
-    for result, (colour, dash), offset in zip(results, _styles(len(results)), offsets, strict=True):
-        truth = np.array([100 * p.outlier_share for p in protocols_of(result).values()])
-        estimates = np.stack(
-            [t + result[c, AUTO]["share_error"] for t, c in zip(truth, result.benchmark.columns, strict=True)]
-        )
-        low, mean, high = (
-            np.quantile(estimates, 0.05, axis=1),
-            estimates.mean(axis=1),
-            np.quantile(estimates, 0.95, axis=1),
-        )
-        reach = np.maximum([mean - low, high - mean], 0)  # with few tasks the mean may be outside
-        style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 3, "elinewidth": 0.8}
-        name = f"{result.benchmark.cells[0].protocol.shots}-shot"
-        left.errorbar(truth + 1.2 * offset, mean, reach, label=name, capsize=2, **style)
-    left.set(xlabel="True share of unknowns, %", ylabel="Estimate, %: mean, and 90 % of the tasks", title=AUTO)
-    left.legend(frameon=False, fontsize=8)
-    for result, axes in zip(results, panels, strict=True):
-        rows, columns = figure_table(result, "auroc").rows, result.benchmark.columns[1:]  # not defined without unknowns
-        truth = np.array([100 * protocols_of(result)[column].outlier_share for column in columns])
-        for row, style_of in zip(rows, _styles(len(rows)), strict=True):
-            means, halves = (np.array([by[c] for c in columns]) for by in (row.means, row.half_widths))
-            _curve(axes, truth, means, halves, *style_of, row.name, marker="o", markersize=3)
-        axes.set(xlabel="True share of unknowns, %", ylabel="AUROC, %", title=_size(result.benchmark.cells[0].protocol))
-    first = results[0]
-    words = f"{first.features}, {first.seeds * first.tasks:,} tasks of each kind"
-    figure.suptitle(f"{first.benchmark.title}: {words}", fontsize=11)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False)
     return figure
 
 

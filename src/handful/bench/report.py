@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from handful.bench import aims as aiming
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
-from handful.bench import share
 from handful.bench.base_files import LearnBase, benchmark_base, check_dimension, learn
-from handful.bench.runner import Engine, Results, run
+from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
@@ -23,9 +21,8 @@ from handful.features import FeatureTable, Protocol, digits
 from handful.features.episodes import check
 from handful.utils.files import write_whole
 
-NAMES = (*BENCHMARKS, "claims", "share")
-DEFAULT_PILES = 150  # of each feature set, for domains
-DEFAULT_TASKS = {name: 300 if name == "share" else 1000 for name in NAMES}  # for each seed
+NAMES = (*BENCHMARKS, "claims")
+DEFAULT_TASKS = 1000  # for each seed
 
 
 @dataclass
@@ -37,14 +34,6 @@ class Outcome:
     claims: list[statements.Verdict]
     results: list[Results]
     files: dict[str, Path] = field(default_factory=dict)
-    aims: list[aiming.Aim] = field(default_factory=list)
-
-    @property
-    def headline(self) -> list[Table]:
-        """The tables for the terminal. The benchmark share has many: only the estimates and AUROC."""
-        if self.name != "share":
-            return self.tables
-        return [t for t in self.tables if getattr(t, "figure", "auroc") == "auroc" and not t.against]
 
 
 def perform(
@@ -56,8 +45,7 @@ def perform(
     methods: str | Iterable[str] | None = None,
     protocol: Protocol | None = None,
     outlier_queries: int | None = None,
-    shots: Sequence[int] | None = None,
-    tasks: int | None = None,
+    tasks: int = DEFAULT_TASKS,
     seeds: int = 1,
     jobs: int = 1,
     against: str | None = None,
@@ -65,7 +53,6 @@ def perform(
     plots: bool = False,
     command: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-    engine: Engine | None = None,
     learn_base: LearnBase | None = None,
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` if there is a figure.
@@ -73,7 +60,7 @@ def perform(
     Parameters
     ----------
     name : str
-        balanced, imbalanced, sweep-b, ablation, claims or share.
+        balanced, imbalanced, sweep-b, ablation or claims.
     features : FeatureTable, optional
         Features with labels. None: the embedded digits.
     base : FeatureTable or Base, optional
@@ -88,10 +75,8 @@ def perform(
         the benchmark.
     outlier_queries : int, optional
         Only for balanced: the queries of each outlier class, if they are not as many as those of a known class.
-    shots : sequence of int, optional
-        Only for share, which runs at several numbers of shots: 1, 5 and 10 by default.
-    tasks : int, optional
-        Tasks of each seed. None: 1000, or 300 for share.
+    tasks : int
+        Tasks of each seed.
     seeds : int
         The number of seeds.
     jobs : int
@@ -106,8 +91,6 @@ def perform(
         The command line, for the record.
     progress : callable
         Called with the name of the benchmark, the number of solved tasks and the number of all tasks.
-    engine : callable, optional
-        Solves the tasks instead of `jobs` processes, see `run`.
     learn_base : callable, optional
         Learns from base classes: `handful.training.heads.learn_base`.
 
@@ -117,12 +100,8 @@ def perform(
     """
     if name not in NAMES:
         raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(NAMES)}")
-    if name in ("claims", "share") and against:
-        raise ValueError(f"{name} has comparisons of its own: leave --against out")
-    if name == "share" and paper:
-        raise ValueError("the paper has no figures at these shares: leave --paper out")
-    if name != "share" and shots is not None:
-        raise ValueError(f"{name} has one number of shots, that of its protocol; only share runs at several")
+    if name == "claims" and against:
+        raise ValueError("claims has comparisons of its own: leave --against out")
     if name == "ablation" and methods:
         raise ValueError("ablation is about EOL alone: leave --methods out")
     if plots:
@@ -135,33 +114,26 @@ def perform(
             f"{name} draws unknown queries in ratios of its own, so outlier_queries={protocol.outlier_queries} of the "
             "protocol would not count: give outlier_queries to balanced itself (--outlier-queries)"
         )
-    benchmarks = _benchmarks(name, methods, protocol, shots, outlier_queries)
+    benchmarks = _benchmarks(name, methods, protocol, outlier_queries)
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
-    if name == "share":
-        for benchmark in benchmarks:  # all are checked before the first one runs
-            share.check_drawable(benchmark, features.counts)
-    tasks = DEFAULT_TASKS[name] if tasks is None else tasks
     store = Store(output)
     contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
     check_dimension(benchmark_base(base, features), features)
     for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
         check(protocol, features.counts)  # checked before heads are learned
     learned = learn(base, contenders, store, progress, learn_base)
-    results = []
-    for benchmark in benchmarks:
-        results.append(
-            run(
-                benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-                progress=partial(progress, benchmark.name), engine=engine, learned=learned,
-            )
-        )  # fmt: skip
+    results = [
+        run(
+            benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
+            progress=partial(progress, benchmark.name), learned=learned,
+        )
+        for benchmark in benchmarks
+    ]  # fmt: skip
     outcome = Outcome(name, [], [], results)
     if name == "claims":
         outcome.claims = statements.check(*results)
-    elif name == "share":
-        outcome.tables, outcome.aims = share.share_tables(results), aiming.check_aims(results)
     else:
         outcome.tables = tables(results[0], against, paper)
     _write(outcome, Path(output), command)
@@ -180,16 +152,9 @@ def _benchmarks(
     name: str,
     methods: str | Iterable[str] | None,
     protocol: Protocol,
-    shots: Sequence[int] | None,
     outlier_queries: int | None,
 ) -> list[Benchmark]:
     """Return the benchmarks to run, in order."""
-    if name == "share":
-        shot_counts = tuple(dict.fromkeys(share.SHOTS if shots is None else shots))
-        if not shot_counts:
-            raise ValueError("no number of shots is given: name some, as in --shots 1,5,10")
-        rows = share.contenders(methods)
-        return [share.benchmark(replace(protocol, shots=n), rows) for n in shot_counts]
     benchmarks = []
     for part in list(BENCHMARKS) if name == "claims" else [name]:
         make, default_methods = BENCHMARKS[part]
@@ -211,11 +176,8 @@ def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
             "json": json.dumps(about | {"claims": [v.record() for v in outcome.claims]}, indent=2) + "\n",
         }
     else:
-        summary = aiming.to_markdown(outcome.aims) if outcome.aims else ""
-        if outcome.aims:
-            about["aims"] = [aim.record() for aim in outcome.aims]
         texts = {
-            "md": write_markdown(outcome.tables, first.benchmark.title, command, summary),
+            "md": write_markdown(outcome.tables, first.benchmark.title, command),
             "csv": write_csv(outcome.tables),
             "tex": "\n".join(table.to_latex() for table in outcome.tables),
             "json": write_json(outcome.tables, about),
@@ -235,7 +197,5 @@ def _picture(outcome: Outcome) -> bytes | None:
     """Return the figure that belongs to the table; None if there is none, or if matplotlib is missing."""
     if not pictures.available():
         return None
-    if outcome.name == "share":
-        return pictures.png(pictures.shares(outcome.results))
     draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
     return pictures.png(draws[outcome.name](outcome.results[0])) if outcome.name in draws else None

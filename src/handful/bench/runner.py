@@ -1,4 +1,4 @@
-"""The runner: every contender on the same tasks, block by block, in one or more processes, or with another engine.
+"""The runner: every contender on the same tasks, block by block, in one or more processes.
 
 The results do not depend on the number of processes: a block is always the same one hundred tasks, and one thread
 solves a task.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,9 +38,6 @@ class Work(NamedTuple):
     block: Block
     contenders: tuple[tuple[Contender, str, dict[str, Any]], ...]
     figures: tuple[str, ...] = FIGURES
-
-
-Engine = Callable[[list[Work], FeatureTable, Base | None, Store], Generator[int, None, None]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,6 @@ def run(
     tasks: int = 1000,
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
-    engine: Engine | None = None,
     learned: Base | None = None,
 ) -> Results:
     """Solve the tasks that the store does not hold yet, then read all results.
@@ -103,12 +99,9 @@ def run(
     seeds, tasks : int
         The number of seeds, and of tasks of each seed.
     jobs : int
-        The number of processes on this machine.
+        The number of processes.
     progress : callable
         Called with the number of solved tasks and the number of all tasks.
-    engine : callable, optional
-        Solves the tasks instead of `jobs` processes. It is called with the work, the features, the base and the store.
-        It writes the figures to the store and yields the number of solved tasks each time.
     learned : Base, optional
         What was learned from `base`, if `base` is a table of features.
 
@@ -139,9 +132,9 @@ def run(
     total = seeds * tasks * len(benchmark.cells)
     done = total - sum(work.block.size * len(work.contenders) for work in missing)
     progress(done, total)
-    solve_all = engine or partial(_all, jobs=min(jobs, len(missing)))
     solving_base = base_used.base if base_used else None
-    with closing(solve_all(missing, features, solving_base, store)) as solving:  # closed even after an error
+    solving = _all(missing, features, solving_base, store, min(jobs, len(missing)))
+    with closing(solving):  # also after an error
         for solved in solving:
             done += solved
             progress(done, total)
@@ -151,37 +144,29 @@ def run(
     )  # fmt: skip
 
 
-def solve_block(
-    work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
-) -> Iterator[int]:
+def solve_block(work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store) -> Iterator[int]:
     """Draw the tasks once, solve them with each contender, write its figures; yield the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
-        if (
-            not store.path(key, block).exists() or store.read(key, block, work.figures) is None
-        ):  # another run may have written it
-            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
+        if store.read(key, block, work.figures) is None:  # another run may have written it
+            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base))
         yield block.size
 
 
-def solve_cell(
-    contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
-) -> Figures:
+def solve_cell(contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None) -> Figures:
     """Return the figures of one contender on a block of tasks, [tasks] by name."""
     parameters = dict(contender.parameters)
     if base_dependents([contender]):
         parameters["base"] = base
     has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
-        parameters.setdefault(
-            "outlier_share", 0.5
-        )  # the share does not change its ranking, so it need not be estimated
+        parameters.setdefault("outlier_share", 0.5)  # its ranking does not depend on the share: no need to estimate it
     result = solve_task(
         episodes.task,
         method=contender.method,
         base_mean=None if has_own_base or base is None else base.mean,
-        threads=threads,
+        threads=1,
         **parameters,
     )
     return measure(result, episodes.truth, names)
@@ -235,10 +220,9 @@ def _gather(
 def _all(
     work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
-    fused = all(contender.parameters.get("backend") == "fast" for unit in work for contender, *_ in unit.contenders)
-    if jobs <= 1 or fused:  # the compiled kernel releases the GIL: threads are enough, and they start at once
+    if jobs <= 1:
         for unit in work:
-            yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
+            yield from solve_block(unit, features.features, features.need_labels(), base, store)
         return
     methods = {contender.method for unit in work for contender, *_ in unit.contenders}
     modules = {module for method in methods for module in modules_of(method)}

@@ -5,7 +5,6 @@ imbalanced   three ratios of knowns to outliers, 25 + 5, 15 + 15 and 5 + 25 quer
 sweep-b      EOL over a grid of b at 20, 50 and 80 % outliers, compared with OSTIM and OSLO
 ablation     EOL with and without eta and delta at 20, 50 and 80 % outliers
 claims       all of these, and the statements of the paper about them
-share        from no outliers to five sixths, with a method that estimates the share itself: in `share.py`
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 from handful.core.base import read_base
@@ -240,7 +238,7 @@ def _shares(base: Protocol) -> dict[str, Protocol]:
 
 
 def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -> tuple[Cell, ...]:
-    return tuple(Cell(name, p, with_engine(with_true_share(c, p))) for name, p in protocols.items() for c in contenders)
+    return tuple(Cell(name, p, with_true_share(c, p)) for name, p in protocols.items() for c in contenders)
 
 
 def with_true_share(contender: Contender, protocol: Protocol) -> Contender:
@@ -256,19 +254,6 @@ def with_true_share(contender: Contender, protocol: Protocol) -> Contender:
     if "outlier_share" in defaults and not {"b", "outlier_share"} & set(parameters):
         return replace(contender, parameters={**parameters, "outlier_share": protocol.outlier_share})
     return contender
-
-
-def with_engine(contender: Contender, engine: str | None = None) -> Contender:
-    """Return the contender with a fixed engine: the default depends on the loaded modules of a process.
-
-    engine: "fast" or "array"; by default "fast" if numba is installed.
-    """
-    method, parameters = get_solver(contender.method), contender.parameters
-    if engine is None:
-        engine = "fast" if find_spec("numba") is not None and not parameters.get("history") else "array"
-    open_names = [name for name, default in method.defaults.items() if default == "auto" and name not in parameters]
-    engines = {name: engine for name in open_names if name in method.rules and method.rules[name].accepts(engine)}
-    return replace(contender, parameters={**parameters, **engines})
 
 
 def _value(text: str) -> Any:

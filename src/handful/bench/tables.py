@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,10 +51,6 @@ class Table:
         What the figures are, in a sentence.
     against : str, optional
         The row that was subtracted from all others.
-    heads : tuple of two str
-        The headings of a row's name and kind.
-    titles : mapping of str to str
-        The headings of the figures.
     """
 
     title: str
@@ -62,15 +58,12 @@ class Table:
     rows: list[Row]
     note: str
     against: str | None = None
-    heads: tuple[str, str] = ("Method", "Paradigm")
-    titles: Mapping[str, str] = field(default_factory=lambda: TITLES)
-    sections: ClassVar[bool] = True  # a line between rows of different kinds
 
     @property
     def best(self) -> dict[str, float]:
         """The highest mean of each figure; NaN in a table of differences."""
         best_means = {}
-        for name in self.titles:
+        for name in TITLES:
             means = [row.means[name] for row in self.rows if not np.isnan(row.means[name])]
             best_means[name] = max(means) if means and not self.against else np.nan
         return best_means
@@ -87,13 +80,13 @@ class Table:
         """
         for row in self.rows:
             texts = [row.name, row.kind]
-            for name in self.titles:
+            for name in TITLES:
                 text = self.text(row, name, plus_minus)
                 texts.append(bold.format(text) if row.means[name] == self.best[name] else text)
             if row.paper is not None:
-                texts += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in self.titles]
+                texts += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in TITLES]
             elif self.has_paper:
-                texts += [""] * len(self.titles)
+                texts += [""] * len(TITLES)
             yield texts
 
     def text(self, row: Row, name: str, plus_minus: str) -> str:
@@ -120,8 +113,8 @@ class Table:
     @property
     def header(self) -> list[str]:
         """The titles of all columns."""
-        paper = [f"paper: {title}" for title in self.titles.values()] if self.has_paper else []
-        return [*self.heads, *self.titles.values(), *paper]
+        paper = [f"paper: {title}" for title in TITLES.values()] if self.has_paper else []
+        return ["Method", "Paradigm", *TITLES.values(), *paper]
 
     def to_rich(self) -> RichTable:
         """Return a table for the terminal. The figure of the paper follows ours, after a slash."""
@@ -129,14 +122,14 @@ class Table:
 
         rich_table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         behind = " / paper" if self.has_paper else ""
-        for i, name in enumerate(self.header[: 2 + len(self.titles)]):
+        for i, name in enumerate(self.header[: 2 + len(TITLES)]):
             rich_table.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
         kind = None
         for row, cells in zip(self.rows, self.cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
-            if self.sections and kind not in (None, row.kind):
+            if kind not in (None, row.kind):
                 rich_table.add_section()
             kind = row.kind
-            ours, theirs = cells[2 : 2 + len(self.titles)], cells[2 + len(self.titles) :]
+            ours, theirs = cells[2 : 2 + len(TITLES)], cells[2 + len(TITLES) :]
             joined = [f"{a} / {b}" if b else a for a, b in zip(ours, theirs, strict=True)] if theirs else ours
             rich_table.add_row(*cells[:2], *joined)
         return rich_table
@@ -171,7 +164,7 @@ class Table:
                 "half_width_95": plain(row.half_widths[name]), "paper": row.paper[name] if row.paper else None,
             }
             for row in self.rows
-            for name in self.titles
+            for name in TITLES
         ]  # fmt: skip
 
 
@@ -274,10 +267,10 @@ def tables(results: Results, against: str | None = None, with_paper: bool = Fals
     return result_tables
 
 
-def write_markdown(tables: Iterable[Table], title: str, command: str | None = None, summary: str = "") -> str:
+def write_markdown(tables: Iterable[Table], title: str, command: str | None = None) -> str:
     """Return a Markdown page of several tables."""
     command_lines = f"\n    {command}\n" if command else ""
-    return f"# {title}\n{command_lines}\n{summary}" + "\n".join(t.to_markdown() for t in tables)
+    return f"# {title}\n{command_lines}\n" + "\n".join(t.to_markdown() for t in tables)
 
 
 def write_csv(tables: Iterable[Table]) -> str:

@@ -1,6 +1,5 @@
 """The same work on many machines, with Ray (extra `scale`).
 
-bench           blocks of benchmark tasks
 embedding       pictures to parts of a feature set
 embedding_part  one of these parts, on one machine
 actors          the pile of one task, held by many machines

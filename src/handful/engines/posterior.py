@@ -5,7 +5,7 @@ For each share g that was tried, the log-odds that the true share is above g are
     log-odds(share > g) = a + sum_f w_f (x_f(g) - mean_f) / scale_f
 
 The coefficients are the same for all g, for any number of classes, examples and items. They were learned from random
-piles of many feature sets (`handful.bench.posterior`), so that a feature set which none of them came from is met
+piles of many feature sets (`benchmarks/learn_posterior.py`), so that a feature set which none of them came from is met
 honestly: docs/explanation/outlier-share.md says how, and shows it. They are data, in posterior.json beside this file.
 """
 

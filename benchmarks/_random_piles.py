@@ -3,23 +3,39 @@
 A benchmark usually fixes the number of classes, examples and unknowns. Here each pile draws its own: how many classes
 are known and how many are not, whether the unknown classes lie near the known ones, how unequal the classes are, how
 much of the pile is unknown, and how large it is. Pile i of a seed is the same on any machine.
+
+What is learned from piles is never judged on what it was learned from: `leave_one_out` learns the posterior of the
+share of unknowns for each feature set from the piles of all other sources. Feature sets whose names begin alike, up to
+the first underscore, are one source: they hold the same items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
+from handful.core.arrays import class_count
 from handful.core.checks import UNKNOWN
+from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.features import FeatureTable
+from handful.engines.density import densities, kernels
+from handful.engines.neighbours import smooth
+from handful.engines.posterior import Posterior
+from handful.engines.share import MIN_ITEMS, PASSES, PREPARATION
+from handful.engines.share_statistics import TRIED_SHARES, columns, measure
+from handful.features import FeatureTable, read
 
 MIN_CLASS_ITEMS = 4  # of a class that may be known or unknown: some examples, and some items in the pile
 MIN_PILE_ITEMS = 8
+EQUAL_PART = 0.3  # piles of equal classes for each other pile that a posterior is learned from
+SUFFIXES = (".npz", ".parquet", ".safetensors", ".csv")  # of feature sets
 NEVER_KNOWN = ("oos", "uncategorised", "BACKGROUND_Google")  # labels of items that belong to no class
 
 
@@ -68,15 +84,6 @@ EQUAL_PILES = PileRanges(  # much as in published benchmarks
     ways=(4, 6), shots=(1, 1, 2, 5, 10), unknown_ways=(3, 8), items=(60, 200), no_unknowns=0.2, near=0.0,
     known_sizes=(None,), unknown_sizes=(None,), never_known_part=0.0,
 )  # fmt: skip
-KINDS = {
-    "random": PileRanges(),
-    "equal": EQUAL_PILES,
-    "paper": PileRanges(  # the balanced task of the paper: 15 queries of each of 10 classes
-        ways=(5, 5), shots=(1, 5), unknown_ways=(5, 5), items=(150, 150), share=(0.5, 0.5), no_unknowns=0.0, near=0.0,
-        known_sizes=(None,), unknown_sizes=(None,), never_known_part=0.0,
-    ),
-    "no-class": PileRanges(near=0.0, never_known_part=1.0),  # unknown items that belong to no class
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -212,3 +219,98 @@ def _sizes(rng: np.random.Generator, total: int, concentration: float | None, av
         shortage = np.where(counts < available, shares * total - counts, -np.inf)
         counts[np.argsort(-shortage, kind="stable")[: min(missing, int((counts < available).sum()))]] += 1
     return counts
+
+
+# The posterior of the share
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What piles show of their shares, and the shares.
+
+    Parameters
+    ----------
+    columns : mapping of str to array [n, G]
+        The numbers of each pile.
+    shares : array [n]
+        The true shares.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, piles: Sequence[RandomPile]) -> Shown:
+        """What these piles show."""
+        parts = [_columns(pile) for pile in piles]
+        return cls(
+            {name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
+            np.array([pile.share for pile in piles]),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Shown]) -> Shown:
+        """Several feature sets as one."""
+        names = parts[0].columns
+        return cls(
+            {name: np.concatenate([part.columns[name] for part in parts]) for name in names},
+            np.concatenate([part.shares for part in parts]),
+        )
+
+    def learn(self) -> Posterior:
+        """The posterior that fits these piles."""
+        return Posterior.learn(self.columns, self.shares, np.array(TRIED_SHARES))
+
+
+def piles_to_learn_from(
+    table: FeatureTable, count: int, seed: int, ranges: PileRanges | None = None
+) -> list[RandomPile]:
+    """Random piles of a feature set, and some more whose classes are of equal size.
+
+    Random piles alone teach caution that a pile with a single example of each class, of equal classes, does not need.
+    """
+    equal = Source(table, EQUAL_PILES).piles(round(EQUAL_PART * count), seed + 1)
+    return [*Source(table, ranges).piles(count, seed), *equal]
+
+
+def _columns(pile: RandomPile) -> dict[str, np.ndarray]:
+    task = pile.task
+    prepared = prepare(task.support, task.query, PREPARATION)
+    kernel = kernels(smooth(prepared.support, prepared.query), task.labels, class_count(task.labels))
+    tried = np.array(TRIED_SHARES, kernel.h.dtype)[None]
+    end = densities(kernel, tried, PASSES, min_queries=MIN_ITEMS)
+    return columns(measure(kernel, task.labels, end))
+
+
+def source_of(name: str) -> str:
+    """The source of a feature set: its name up to the first underscore."""
+    return name.partition("_")[0]
+
+
+def leave_one_out(shown: Mapping[str, Shown]) -> dict[str, Posterior]:
+    """For each feature set, by name, the posterior that was learned from all other sources."""
+    learned = {}
+    for source in dict.fromkeys(map(source_of, shown)):
+        others = [part for name, part in shown.items() if source_of(name) != source]
+        if not others:
+            raise ValueError("a posterior that leaves a feature set out needs at least two sources")
+        learned[source] = Shown.join(others).learn()
+    return {name: learned[source_of(name)] for name in shown}
+
+
+def posteriors_without(
+    tables: Mapping[str, FeatureTable], piles: int, seed: int, console: Console | None = None
+) -> Mapping[str, Posterior | None]:
+    """For each feature set, the posterior that was learned from the others; None, the shipped one, of one source."""
+    if len(set(map(source_of, tables))) == 1:
+        return dict.fromkeys(tables)
+    learning = track(tables.items(), "Learning the share of unknowns", console=console)
+    return leave_one_out({name: Shown.of(piles_to_learn_from(table, piles, seed)) for name, table in learning})
+
+
+def read_feature_sets(folder: Path) -> dict[str, FeatureTable]:
+    """The feature sets of a folder, by name. Raises ValueError if there are none."""
+    paths = sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES) if folder.is_dir() else []
+    if not paths:
+        raise ValueError(f"{folder} holds no feature sets: give a folder with {', '.join(SUFFIXES)} files with labels")
+    return {path.stem: read(path, warn=False) for path in paths}

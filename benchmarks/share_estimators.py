@@ -1,4 +1,7 @@
-r"""Estimators of the share of unknowns from the literature, to compare handful's own with.
+"""Estimators of the share of unknowns, handful's own and those of the literature, on random piles. ::
+
+    python benchmarks/share_estimators.py FOLDER     # ten minutes; writes benchmarks/results/share_estimators.md
+    python benchmarks/share_estimators.py --quick    # some seconds, the digits; writes into a temporary folder
 
 In the words of learning from positive and unlabelled items (PU), the examples are the positive sample, the pile is the
 unlabelled one, and the share of unknowns is 1 - alpha, where alpha is the class prior. In the words of quantification,
@@ -16,19 +19,44 @@ its class cannot be left out: the items of the pile that are most similar to it 
 class would have if the pile were divided evenly. What unknown items score is read from the examples too, with their
 whole class left out. If there is only one class, the items of the pile stand for its unknowns, each compared with the
 mean of the pile.
+
+Every estimator sees the same piles: the features and labels of the examples, and the features of the pile. The
+posterior of handful is learned for each feature set from the piles of all other sources; with one source, it is the one
+that comes with handful. "Always one half" is what knows nothing. Errors are in points of the share: means over the
+piles of a feature set, averaged over feature sets; differences are averaged over sources, with their 95 % interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import _report
 import numpy as np
+from _random_piles import (
+    PileRanges,
+    RandomPile,
+    Shown,
+    Source,
+    posteriors_without,
+    read_feature_sets,
+    source_of,
+)
+from _report import Section
+from _script import Parser
+from rich.console import Console
+from rich.progress import track
 
 from handful.core.arrays import class_count, one_hot, unit
+from handful.core.metrics import mean_and_half_width
 from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.engines.share import sample
+from handful.engines.posterior import using
+from handful.engines.share import of_task, sample
+from handful.engines.share_statistics import TRIED_SHARES
+from handful.features import FeatureTable, digits
 
 SMALL = 1e-6  # scores that differ by less are equal
 NEIGHBOURS = 3  # of a kNN distance
@@ -138,7 +166,7 @@ def km2(support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
     side = of_pile - of_examples
     # Without the diagonal: an item is always similar to itself, which would favour the narrowest kernel.
     kernel = kernels[int(np.argmax([side @ k @ side - side**2 @ np.diag(k) for k in kernels]))]
-    gap = float(side @ kernel @ side) ** 0.5
+    gap = max(float(side @ kernel @ side), 0.0) ** 0.5  # rounding may be below 0
     factors = 1 / KM2_SHARES[::-1]  # lambda from 1 up
     target = factors[:, None] * of_pile - (factors - 1)[:, None] * of_examples  # [L, n]
     difference = target - _project(kernel, target)
@@ -245,29 +273,7 @@ ESTIMATORS: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray, np.ndarray], 
 
 
 def estimate(name: str, task: Task) -> float:
-    """The share of unknowns of one task by one of `ESTIMATORS`.
-
-    Parameters
-    ----------
-    name : str
-        A name of `ESTIMATORS`.
-    task : Task
-        One task: its examples, their classes, and the pile.
-
-    Returns
-    -------
-    float
-        From 0 to 1.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
-    >>> pile = np.concatenate([cats[5:], dogs[5:], hens])
-    >>> task = Task(np.concatenate([cats[:5], dogs[:5]]), np.repeat([0, 1], 5), pile)
-    >>> bool(abs(estimate("mixture", task) - 40 / 110) < 0.1)
-    True
-    """
+    """The share of unknowns of one task by one of `ESTIMATORS`, from 0 to 1."""
     prepared = prepare(task.support, task.query, ("task", "l2"))
     support, query = (x[0].astype(np.float64) for x in (prepared.support, prepared.query))
     return min(max(ESTIMATORS[name][1](support, task.labels[0], query), 0.0), 1.0)
@@ -298,3 +304,123 @@ def _on_simplex(rows: np.ndarray) -> np.ndarray:
     excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
     count = (descending > excess).sum(axis=1, keepdims=True)
     return np.maximum(rows - np.take_along_axis(excess, count - 1, axis=1), 0)
+
+
+# The comparison
+
+POSTERIOR, FIRST, HALF = "posterior", "first", "half"
+OWN = {POSTERIOR: "handful: posterior", FIRST: "handful: first estimate"}
+ROWS = OWN | {name: title for name, (title, _) in ESTIMATORS.items()} | {HALF: "Always one half"}
+CLOSE = 10.0  # points
+GROUPS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {  # what sorts the groups, and their names
+    "Examples of a class": ("shots", lambda f: "1" if f["shots"] == 1 else "2, 3" if f["shots"] <= 3 else "4 and more"),
+    "Share of unknowns": ("share", lambda f: (
+        "none" if not f["share"] else "to 20 %" if f["share"] <= 0.2 else "to 50 %" if f["share"] <= 0.5
+        else "to 80 %" if f["share"] <= 0.8 else "over 80 %"
+    )),
+    "Items": ("items", lambda f: "to 60" if f["items"] <= 60 else "to 150" if f["items"] <= 150 else "over 150"),
+}  # fmt: skip
+
+
+def estimate_by(name: str, pile: RandomPile) -> float:
+    """The estimate of one row of the table."""
+    if name in ESTIMATORS:
+        return estimate(name, pile.task)
+    if name == POSTERIOR:
+        return float(of_task(pile.task.support, pile.task.labels, pile.task.query).estimate[0])
+    if name == HALF:
+        return 0.5
+    return float(Shown.of([pile]).columns["first estimate - g"][0, 0]) + TRIED_SHARES[0]
+
+
+def records_of(name: str, table: FeatureTable, piles: int, ranges: PileRanges | None = None) -> list[dict[str, Any]]:
+    """The error of every estimator on every pile of a feature set, in points."""
+    records = []
+    for number, pile in enumerate(Source(table, ranges).piles(piles)):
+        for row in ROWS:
+            share = estimate_by(row, pile)
+            own = {"estimate": 100 * share, "error": 100 * (share - pile.share)}
+            records.append({"domain": name, "pile": number, "estimator": row, **own, **pile.facts})
+    return records
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors of every estimator on every pile, by feature set."""
+
+    records: list[dict[str, Any]]
+
+    @property
+    def domains(self) -> list[str]:
+        return list(dict.fromkeys(record["domain"] for record in self.records))
+
+    def of(self, estimator: str, keep: Callable[[Mapping[str, Any]], bool]) -> np.ndarray:
+        return np.array([r["error"] for r in self.records if r["estimator"] == estimator and keep(r)], float)
+
+    def by_domain(self, estimator: str, figure: Callable[[np.ndarray], float]) -> dict[str, float]:
+        """A figure of the errors of each feature set."""
+        return {name: figure(self.of(estimator, lambda r, name=name: r["domain"] == name)) for name in self.domains}
+
+    def lag(self, estimator: str) -> tuple[float, float]:
+        """By how much its absolute error is larger than that of the posterior: mean and half-width over sources."""
+        own, other = (self.by_domain(name, absolute) for name in (estimator, POSTERIOR))
+        sources: dict[str, list[float]] = {}
+        for name in self.domains:
+            sources.setdefault(source_of(name), []).append(own[name] - other[name])
+        mean, half_width = mean_and_half_width([float(np.mean(values)) for values in sources.values()])
+        return float(mean), float(half_width)
+
+    def sections(self) -> list[Section]:
+        """The overview, the mean absolute error by kinds of piles, and that of every feature set."""
+        rows = []
+        for name, title in ROWS.items():
+            error, bias = self.by_domain(name, absolute), self.by_domain(name, lambda e: float(e.mean()))
+            close = self.by_domain(name, lambda e: 100 * float((np.abs(e) <= CLOSE).mean()))
+            worst = max(error, key=lambda domain: error[domain])
+            lag = "" if name == POSTERIOR else "{:+.1f} ± {:.1f}".format(*self.lag(name))
+            means = [float(np.mean([*values.values()])) for values in (error, bias, close)]
+            numbers = (f"{means[0]:.1f}", f"{means[1]:+.1f}", f"{means[2]:.1f}")
+            rows.append((title, *numbers, lag, f"{worst} ({error[worst]:.1f})"))
+        head = ("Estimator", "Mean absolute error", "Bias", f"Within {CLOSE:.0f} points, %", "Behind the posterior")
+        found = [Section("Overview", (*head, "Worst feature set"), rows)]
+        for title, (number, group) in GROUPS.items():
+            piles = sorted((r for r in self.records if r["estimator"] == HALF), key=lambda r: r[number])
+            names = list(dict.fromkeys(map(group, piles)))
+            kept = [lambda r, group=group, name=name: group(r) == name for name in names]
+            cells = [(ROWS[e], *(f"{absolute(self.of(e, keep)):.1f}" for keep in kept)) for e in ROWS]
+            found.append(Section(title, ("", *names), cells))
+        columns = [self.by_domain(name, absolute) for name in ROWS]
+        cells = [(domain, *(f"{column[domain]:.1f}" for column in columns)) for domain in self.domains]
+        return [*found, Section("Every feature set", ("", *ROWS.values()), cells)]
+
+
+def absolute(errors: np.ndarray) -> float:
+    return float(np.abs(errors).mean())
+
+
+def main() -> None:
+    parser = Parser(__doc__, "ten minutes")
+    parser.add_data("folder", "a folder of feature sets with labels")
+    parser.add_size("--piles", 30, 3, "random piles of each feature set")
+    parser.add_size("--learn", 200, 4, "piles of each feature set that posteriors are learned from")
+    given = parser.parse()
+    console = Console()
+    tables = {"digits": FeatureTable(*digits(), name="digits")}
+    if given.folder is not None:
+        tables = read_feature_sets(given.folder)
+    posteriors = posteriors_without(tables, given.learn, 1, console)
+    records: list[dict[str, Any]] = []
+    for name, table in track(tables.items(), "Estimating", console=console):
+        with using(posteriors[name]):
+            records += records_of(name, table, given.piles)
+    sections = Errors(records).sections()
+    for section in sections:
+        _report.show(console, section)
+    (given.output / "share_estimators.json").write_text(json.dumps(records), "utf-8")
+    size = f"{given.piles} piles of each of {len(tables)} feature sets. {_report.machine()}"
+    path = given.output / "share_estimators.md"
+    _report.write(console, path, "Estimators of the share of unknowns", sections, [], [_report.about(__doc__), size])
+
+
+if __name__ == "__main__":
+    main()

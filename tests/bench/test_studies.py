@@ -1,0 +1,442 @@
+"""What the studies in benchmarks/ are made of: random piles, estimators of the share, streams, other tools."""
+
+import warnings
+
+import numpy as np
+import pytest
+from bases import base_for
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score, roc_auc_score
+
+import handful
+from handful.bench import parse_methods
+from handful.core.prepare import prepare
+from handful.core.task import Task
+from handful.engines import posterior as engine
+from handful.engines.posterior import Posterior
+from handful.engines.share_statistics import TRIED_SHARES
+from handful.features import FeatureTable, digits
+from handful.solving.groups import Group
+
+piles = pytest.importorskip("_random_piles", reason="the benchmarks are not part of this copy")
+import _open_world as world  # noqa: E402
+import open_world  # noqa: E402
+import share  # noqa: E402
+import share_estimators as estimators  # noqa: E402
+
+# Random piles
+
+
+@pytest.fixture(scope="module")
+def drawn(embedded):
+    return list(piles.Source(embedded).piles(120))
+
+
+def test_piles_are_true_and_differ_in_everything(embedded, drawn):
+    features, labels = digits()
+    for pile in drawn:
+        assert len({*pile.support_items, *pile.query_items}) == len(pile.support_items) + len(pile.query_items)
+        np.testing.assert_array_equal(pile.task.query[0], features[pile.query_items].astype(pile.task.query.dtype))
+        names = labels[pile.support_items].reshape(pile.ways, pile.shots)[:, 0]
+        is_known = pile.truth >= 0
+        np.testing.assert_array_equal(labels[pile.query_items][is_known], names[pile.truth[is_known]])
+        assert not np.isin(labels[pile.query_items][~is_known], names).any()
+    facts = [pile.facts for pile in drawn]
+    assert {f["ways"] for f in facts} == set(range(2, 9))
+    assert {f["shots"] for f in facts} == {1, 2, 3, 5, 10}
+    shares = np.array([f["share"] for f in facts])
+    assert (shares == 0).mean() == pytest.approx(0.1, abs=0.08)
+    assert shares.max() > 0.85
+    assert min(f["items"] for f in facts) < 30 < 250 < max(f["items"] for f in facts)
+    alone = piles.Source(embedded).pile(7)  # the same, whichever piles are drawn beside it
+    np.testing.assert_array_equal(alone.query_items, drawn[7].query_items)
+    assert piles.Source(embedded).pile(7, seed=1).facts != alone.facts
+    narrow = piles.PileRanges(ways=(3, 3), shots=(4,), share=(0.5, 0.5), no_unknowns=0.0, items=(50, 50))
+    for pile in piles.Source(embedded, narrow).piles(5):
+        assert (pile.ways, pile.shots, len(pile.truth), pile.share) == (3, 4, 50, 0.5)
+
+
+def test_near_unknown_classes_are_nearer_than_random_ones(drawn):
+    def distance(pile):
+        known = np.unique(pile.task.support[0], axis=0).mean(axis=0)
+        return np.linalg.norm(known - pile.task.query[0][pile.truth < 0].mean(axis=0))
+
+    some = [pile for pile in drawn if 0 < pile.unknown_ways < 3 and pile.ways < 5]
+    near, others = ([distance(p) for p in some if p.is_near is wanted] for wanted in (True, False))
+    assert np.mean(near) < np.mean(others)
+
+
+def test_a_label_that_is_no_class_is_only_ever_unknown():
+    features, labels = digits()
+    names = np.where(labels == 9, "oos", labels.astype(str))
+    found = list(piles.Source(FeatureTable(features, names, name="digits")).piles(60))
+    assert 3 < sum((names[pile.query_items] == "oos").any() for pile in found) < 40
+    for pile in found:
+        assert "oos" not in names[pile.support_items]
+        assert (pile.truth[names[pile.query_items] == "oos"] == -1).all()
+    with pytest.raises(ValueError, match="digits has 2 classes of 4 or more items: random piles need at least 3"):
+        piles.Source(FeatureTable(features[labels < 2], labels[labels < 2], name="digits"))
+
+
+# The posterior of the share that is learned from them
+
+
+@pytest.fixture(scope="module")
+def shown(drawn):
+    return piles.Shown.of(drawn)
+
+
+def test_the_posterior_is_the_logistic_regression_of_scikit_learn(shown):
+    some = {name: shown.columns[name] for name in ("r", "log c", "g")}
+    tried = np.array(TRIED_SHARES)
+    found = Posterior.learn(some, shown.shares, tried)
+    x = np.stack([(some[n] - m) / s for n, m, s in zip(some, found.means, found.scales, strict=True)], axis=-1)
+    steps = np.gradient(tried)
+    weight = np.tile(steps / steps.mean(), len(shown.shares))
+    truth = (shown.shares[:, None] > tried).ravel()
+    other = LogisticRegression(C=1 / engine.RIDGE, tol=1e-8, max_iter=1000).fit(x.reshape(-1, 3), truth, weight)
+    np.testing.assert_allclose(found.weights, other.coef_[0], rtol=0.01, atol=1e-3)
+    assert found.constant == pytest.approx(other.intercept_[0], abs=0.01)
+
+
+def test_a_posterior_never_rises_with_the_share_and_comes_back_from_its_file(shown):
+    found = shown.learn()
+    above = found.above(shown.columns)
+    assert (np.diff(above, axis=1) <= 0).all()
+    again = Posterior.from_json(found.as_json({"piles": 120}))
+    np.testing.assert_allclose(again.above(shown.columns), above, atol=1e-4)
+    assert set(engine.shipped().names) == set(shown.columns)  # the shipped one takes what is measured
+
+
+def test_the_shipped_posterior_is_honest_on_pixels_that_it_never_saw(drawn):
+    results = [handful.solve_task(pile.task, method="kdo") for pile in drawn]
+    errors = [abs(float(r.outlier_share) - pile.share) for r, pile in zip(results, drawn, strict=True)]
+    covered = [
+        low <= pile.share <= high
+        for (low, high), pile in zip((r.outlier_share_interval for r in results), drawn, strict=True)
+    ]
+    assert np.mean(errors) < 0.14
+    assert 0.7 < np.mean(covered) < 0.97
+
+
+def test_a_source_is_judged_by_what_others_taught(shown):
+    half, rest = (
+        piles.Shown({n: v[part] for n, v in shown.columns.items()}, shown.shares[part])
+        for part in (slice(60), slice(60, None))
+    )
+    learned = piles.leave_one_out({"a": half, "b": rest, "b_2": rest})  # b and b_2 are one source
+    np.testing.assert_allclose(learned["b"].weights, half.learn().weights)
+    np.testing.assert_array_equal(learned["b"].weights, learned["b_2"].weights)
+    assert not np.allclose(learned["a"].weights, learned["b"].weights)
+    with pytest.raises(ValueError, match="at least two sources"):
+        piles.leave_one_out({"a": half})
+
+
+def test_another_posterior_is_used_for_a_while_and_given_back(drawn):
+    other = Posterior(("g",), -8.0, np.zeros(1), np.zeros(1), np.ones(1))  # hardly anything is unknown
+    before = handful.solve_task(drawn[0].task, method="kdo").outlier_share
+    with engine.using(other):
+        assert handful.solve_task(drawn[0].task, method="kdo").outlier_share < 0.02
+    assert handful.solve_task(drawn[0].task, method="kdo").outlier_share == before
+
+
+# Estimators of the share
+
+
+def pile(seed=0, ways=5, shots=5, share=0.4, items=150, unknown_ways=5, noise=0.08, dimension=64):
+    """Clusters far apart, each around its own axis."""
+    rng = np.random.default_rng(seed)
+    unknowns = round(share * items)
+    kinds = np.concatenate([np.arange(items - unknowns) % ways, ways + np.arange(unknowns) % unknown_ways])
+    labels = np.repeat(np.arange(ways), shots)
+    axes = np.eye(dimension)
+    return Task(*(axes[labels] + noise * rng.normal(size=(len(labels), dimension)), labels), axes[kinds]
+                + noise * rng.normal(size=(items, dimension)))  # fmt: skip
+
+
+def test_clusters_far_apart_show_their_share():
+    for name in estimators.ESTIMATORS:
+        for wanted in (0.3, 0.8):
+            limit = 0.15 if name == "km2" else 0.05  # kernels see 25 examples in 64 dimensions poorly
+            assert estimators.estimate(name, pile(share=wanted)) == pytest.approx(wanted, abs=limit), name
+        if name != "km2":
+            assert estimators.estimate(name, pile(share=0.1)) == pytest.approx(0.1, abs=0.05), name
+        if name in ("em", "bbse", "mixture"):
+            assert estimators.estimate(name, pile(share=0.0)) < 0.05, name
+
+
+def test_otsu_is_the_split_of_least_variance_within():
+    task = pile(noise=0.3, items=40)
+    prepared = prepare(task.support, task.query, ("task", "l2"))
+    d = np.sort(np.linalg.norm(prepared.query[0][:, None] - prepared.support[0], axis=-1), axis=1)[:, :3].mean(axis=1)
+    d = np.sort(d)
+    within = [k * d[:k].var() + (len(d) - k) * d[k:].var() for k in range(1, len(d))]
+    assert estimators.estimate("otsu", task) == pytest.approx(1 - (np.argmin(within) + 1) / len(d))
+
+
+def test_scores_leave_an_example_out_of_its_class_and_a_class_out_of_all():
+    task = pile(ways=3, shots=4, noise=0.3)
+    unit = [x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (task.support[0], task.query[0])]
+    scores = estimators.Scores.of(unit[0], task.labels[0], unit[1])
+    for s, (x, label) in enumerate(zip(unit[0], task.labels[0], strict=True)):
+        means = {k: unit[0][(task.labels[0] == k) & (np.arange(12) != s)].mean(axis=0) for k in range(3)}
+        cosines = {k: x @ mean / np.linalg.norm(mean) for k, mean in means.items()}
+        assert scores.known[s] == pytest.approx(max(cosines.values()))
+        assert scores.unknown[s] == pytest.approx(max(c for k, c in cosines.items() if k != label))
+
+
+def test_km2_projects_to_the_nearest_point_of_the_simplex_in_the_space_of_a_kernel():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 3))
+    kernel = np.exp(-((x[:, None] - x) ** 2).sum(axis=-1))
+    target = rng.normal(size=(2, 6))
+    simplex = [{"type": "eq", "fun": lambda w: w.sum() - 1}]
+    for matrix, found in ((np.eye(6), estimators._on_simplex(target)), (kernel, estimators._project(kernel, target))):
+        for row, weights in zip(target, found, strict=True):
+            best = minimize(
+                lambda w, m=matrix, t=row: (w - t) @ m @ (w - t), np.full(6, 1 / 6), bounds=[(0, 1)] * 6,
+                constraints=simplex, options={"ftol": 1e-12},
+            )  # fmt: skip
+            np.testing.assert_allclose(weights, best.x, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_piles_that_show_nothing_give_a_share_and_no_warning():
+    edges = [
+        {"ways": 1}, {"ways": 1, "shots": 1}, {"shots": 1}, {"share": 0.0}, {"share": 1.0}, {"items": 20},
+        {"items": 1}, {"dimension": 11}, {"noise": 0.0}, {"noise": 0.0, "ways": 1, "unknown_ways": 1, "share": 0.0},
+    ]  # fmt: skip
+    alike = Task(np.ones((25, 64)), np.repeat(np.arange(5), 5), np.ones((150, 64)))
+    for task in (*(pile(**edge) for edge in edges), alike):
+        for name in estimators.ESTIMATORS:
+            assert 0 <= estimators.estimate(name, task) <= 1, name
+    assert all(estimators.estimate(name, alike) <= 0.5 for name in estimators.ESTIMATORS)
+
+
+def test_errors_are_in_points_and_differences_are_taken_over_sources(embedded):
+    records = estimators.records_of("digits", embedded, 2, piles.PileRanges(items=(30, 60)))
+    half = [r for r in records if r["estimator"] == "half"]
+    np.testing.assert_allclose([r["error"] for r in half], [50 - 100 * r["share"] for r in half])
+    first = next(r for r in records if r["estimator"] == "posterior")
+    task = piles.Source(embedded, piles.PileRanges(items=(30, 60))).pile(0).task
+    assert first["estimate"] == pytest.approx(100 * handful.solve_task(task, method="kdo").outlier_share)
+    errors = {"a_1": (10, 12), "a_2": (-10, 16), "b": (4, -5)}  # of the posterior and of another
+    made = [
+        {"estimator": name, "domain": domain, "error": float(error)}
+        for domain, row in errors.items() for name, error in zip(("posterior", "otsu"), row, strict=True)
+    ]  # fmt: skip
+    mean, half_width = estimators.Errors(made).lag("otsu")
+    assert mean == pytest.approx(np.mean([4, 1]))  # a: the mean of 2 and 6; b: 1
+    assert half_width == pytest.approx(1.96 * np.std([4, 1], ddof=1) / 2**0.5)
+
+
+def test_only_eol_is_told_the_share_and_queries_stay_as_many_while_more_are_unknown():
+    of = share.benchmark(handful.features.Protocol(), share.contenders("knn, kdo"))
+    pairs = {cell.column: (cell.protocol.queries, cell.protocol.outlier_queries) for cell in of.cells}
+    assert pairs == {
+        "0%": (30, 0), "17%": (25, 5), "33%": (20, 10), "50%": (15, 15), "67%": (10, 20), "83%": (5, 25),
+    }  # fmt: skip
+    given = {(cell.column, cell.row): cell.contender.parameters for cell in of.cells}
+    told = [given[column, share.TOLD]["outlier_share"] for column in pairs]
+    assert told == pytest.approx([0.01, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6])
+    for row, parameters in {
+        share.AUTO: {}, share.HALF: {"outlier_share": 0.5}, "KDO": {}, "kNN distance": {"outlier_share": 0.5},
+    }.items():  # fmt: skip
+        assert all(given[column, row] == parameters for column in pairs), row
+
+
+# The open world
+
+
+def test_a_stream_has_each_item_once_and_new_classes_at_uniform_moments():
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(30), np.arange(2, 32)))
+    codes[codes == 7] = -1
+    for context, ways in (("small", 5), ("large", 14)):
+        stream = world.draw_stream(codes, context, seed=3)
+        assert (stream.classes, len(stream.context)) == (29, ways)
+        both = np.concatenate([stream.examples, stream.arrivals])
+        assert sorted(both.tolist()) == np.flatnonzero(codes >= 0).tolist()
+        for k in stream.context:
+            assert np.sum(codes[stream.examples] == k) == min(5, np.sum(codes == k) - 1)
+        np.testing.assert_array_equal(stream.truth, codes[stream.arrivals])
+    one, same, other = (world.draw_stream(codes, items=200, classes=12, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.arrivals, same.arrivals)
+    assert one.arrivals.tolist() != other.arrivals.tolist()
+    assert one.classes == 12
+    # Of new classes alone, a part (1 - t) log(1 - t) + t of the items has arrived when the part t has begun.
+    stream = world.draw_stream(np.repeat(np.arange(605), 100), items=10**6)
+    kinds, first = np.unique(stream.truth, return_index=True)
+    is_new = ~np.isin(stream.truth, stream.context)
+    place = np.cumsum(is_new) / is_new.sum()
+    for t in (0.25, 0.5, 0.75):
+        arrived = np.quantile(place[first[~np.isin(kinds, stream.context)]], t)
+        assert arrived == pytest.approx((1 - t) * np.log(1 - t) + t, abs=0.04)
+    with pytest.raises(ValueError, match="there are 5 classes, 5 of them with two items or more: a small context"):
+        world.draw_stream(np.repeat(np.arange(5), 9))
+    assert world.class_codes(FeatureTable(np.eye(6), ["b", None, "oos", "a", "b", ""])).tolist() == [
+        1,
+        -1,
+        -1,
+        0,
+        1,
+        -1,
+    ]
+
+
+def test_a_person_looks_at_the_first_item_of_the_ten_largest_groups():
+    groups = [Group(k, np.arange(100 * k, 100 * k + size), 0.5) for k, size in enumerate([2, 3, 9, *[4] * 12])]
+    assert world.looked_at(groups) == [200, *range(300, 1200, 100)]
+
+
+class Notebook:
+    """Stands for a model: notes what it is given, calls everything unknown and shows four groups."""
+
+    def __init__(self, examples):
+        self.examples, self.calls, self.items, self.labels = examples, [], np.zeros((0, 1)), []
+
+    def partial_fit(self, X, y=None):
+        self.calls.append(("items", X[:, 0].tolist(), None if y is None else y.tolist()))
+        self.items = np.concatenate([self.items, X])
+        self.transduction_ = np.full(len(self.items), -1)
+        self.outlier_scores_ = self.items[:, 0].astype(float)
+        free = [row for row in range(self.examples, len(self.items)) if row not in self.labels]
+        self.groups_ = [Group(k + 1, np.array(free[k::4]), 1.0) for k in range(4)]
+
+    def teach(self, answers):
+        self.calls.append(("answers", answers))
+        self.labels += list(answers)
+
+
+def test_a_model_is_told_only_what_has_come():
+    codes = np.random.default_rng(5).permutation(np.repeat(np.arange(6), [3, 3, 3, 3, 12, 12]))
+    stream = world.draw_stream(codes, "small", items=16, seed=1)
+    n = len(stream.examples)
+    run = world.Run("notebook", "small", 1, stream, 6, np.zeros(16, int), np.zeros(16))
+    model = Notebook(n)
+    assert list(world.follow(run, model, np.arange(len(codes), dtype=float)[:, None])) == [0, 1, 2]
+    assert model.calls[0] == ("items", stream.examples.tolist(), codes[stream.examples].tolist())
+    blocks = [call[1:] for call in model.calls[1:] if call[0] == "items"]
+    assert blocks == [(stream.arrivals[low : low + 6].tolist(), None) for low in (0, 6, 12)]
+    assert (run.answers == -1).all()
+    order, seen = np.concatenate([stream.examples, stream.arrivals]), n
+    assert any(call[0] == "answers" for call in model.calls)
+    for call in model.calls[1:]:
+        if call[0] == "items":
+            seen += len(call[1])
+        else:
+            assert max(call[1]) < seen
+            assert call[1] == {row: codes[order[row]] for row in call[1]}
+    assert [place + n for place, _ in run.told] == model.labels
+
+
+def test_figures_of_a_small_stream_by_hand():
+    """Classes 0 to 4 are known; 5 is named after block 0 and 6 never."""
+    codes = np.array([0, 1, 2, 3, 4, 0, 5, 6, 1, 5, 5, 6, 0])
+    stream = world.Stream(np.arange(5), np.arange(5, 13), codes, np.arange(5), 7)  # 0 5 6 1 | 5 5 6 0
+    answers, scores = np.array([0, -1, 2, 3, 5, -1, -1, 0]), np.array([1, 3, 0, 2, 0, 1, 9, 1.0])
+    run = world.Run("m", "small", 0, stream, 4, answers, scores, [(1, 0), (3, 0), (5, 1)], [1.0, 3.0])
+    first, second, both = (world.figures(run, blocks) for blocks in ([0], [1], [0, 1]))
+    assert (first["context"], second["context"], both["context"]) == (50, 100, pytest.approx(200 / 3))
+    assert np.isnan(first["named"])
+    assert (second["named"], both["named"]) == (50, 50)
+    assert (first["unknown"], second["unknown"], both["unknown"]) == (50, 100, pytest.approx(200 / 3))
+    is_new = [[False, True, True, False], [False, False, True, False]]
+    ranks = [100 * roc_auc_score(new, scores[4 * i : 4 * i + 4]) for i, new in enumerate(is_new)]
+    assert (first["auroc"], second["auroc"], both["auroc"]) == (*ranks, np.mean(ranks))
+    assert [(f["told"], f["mistakes"], f["classes"]) for f in (first, second, both)] == [
+        (2, 1, 1),
+        (1, 1, 1),
+        (3, 2, 1),
+    ]
+    assert [f["seconds"] for f in (first, second, both)] == [1, 3, 2]
+
+
+def test_methods_of_all_kinds_live_through_streams():
+    labels = np.repeat(np.arange(12), 20)
+    table = FeatureTable(np.eye(12)[labels] + np.random.default_rng(0).normal(scale=0.05, size=(240, 12)), labels)
+    runs = open_world.live_through(table, "auto, knn", None, items=80, every=40, seeds=1, classes=12)
+    assert [(run.method, run.context) for run in runs] == [
+        ("EOL + KDO", "small"), ("kNN distance", "small"), ("EOL + KDO", "large"), ("kNN distance", "large"),
+    ]  # fmt: skip
+    assert all(run.told for run in runs)
+    assert world.figures(runs[0], [0, 1])["context"] > 80
+    sections = open_world.OpenWorldResults(runs).sections()
+    assert len(sections) == 2 * (1 + 4)
+    assert sections[1].header == ("Method", "1 to 40", "41 to 80")
+    base = base_for(12)
+    (peeler, simpleshot) = world.with_base(parse_methods("peeler, simpleshot"), table, base)
+    assert peeler.parameters["base"] is base
+    np.testing.assert_array_equal(simpleshot.parameters["base_mean"], base.mean)
+    with pytest.raises(ValueError, match="peeler learns from base classes"):
+        world.with_base(parse_methods("peeler"), table, None)
+
+
+# Other tools, for peers.py
+
+
+@pytest.fixture(scope="module")
+def peers():
+    pytest.importorskip("pyod")
+    import peers
+
+    return peers
+
+
+def clusters(shots, noise=0.05):
+    """Four known clusters, and a pile of them with a fifth one: support, labels, query, truth."""
+    rng = np.random.default_rng(0)
+    labels, truth = np.repeat(np.arange(4), shots), np.repeat([0, 1, 2, 3, -1], 10)
+    support = np.eye(40)[labels] + noise * rng.normal(size=(len(labels), 40))
+    query = np.eye(40)[np.where(truth < 0, 7, truth)] + noise * rng.normal(size=(len(truth), 40))
+    return *(x / np.linalg.norm(x, axis=1, keepdims=True) if x.ndim > 1 else x for x in (support, labels, query)), truth
+
+
+def test_other_tools_answer_for_every_item_and_a_tuned_threshold_parts_what_is_easy_to_part(peers):
+    methods = peers._peers
+    for name, detect in methods.DETECTORS.items():
+        *task, truth = clusters(3)
+        answer = detect(methods.Examples(*task))
+        assert answer.scores.shape == answer.unknown.shape == answer.classes.shape == truth.shape, name
+        assert np.isfinite(answer.scores).all(), name
+    for name, rank in methods.RANKINGS.items():
+        for shots in (1, 5):
+            *task, truth = clusters(shots)
+            answer = methods.tuned(methods.Examples(*task), rank, name == "LabelSpreading")
+            assert (answer.classes[truth >= 0] == truth[truth >= 0]).all(), name
+            assert answer.unknown[truth >= 0].mean() < 0.1, name
+            if shots == 5:  # with one example of a class the threshold is a guess
+                assert answer.unknown[truth < 0].mean() > 0.9, name
+    support, labels, query, _ = clusters(5)
+    answer = methods.pyod(methods.Examples(support, labels, query), "knn", on_pile=True)
+    assert answer.unknown.sum() <= 0.1 * (len(support) + len(query)) + 1
+    support, labels, query, _ = clusters(3, noise=0.4)  # the probe of few examples is that of all features
+    model = LogisticRegression(C=methods.PENALTY, max_iter=2000, tol=1e-8).fit(support, labels)
+    ranking = methods.logistic_regression(methods.Examples(support, labels, query))
+    np.testing.assert_allclose(ranking.scores, 1 - model.predict_proba(query).max(axis=1), atol=1e-3)
+
+
+def test_rules_decide_as_they_are_named_and_figures_are_those_of_scikit_learn(peers, embedded):
+    methods = peers._peers
+    ranking = methods.Ranking(np.zeros(10, int), np.arange(10.0))
+    assert np.flatnonzero(methods.told_share(ranking, 0.3).unknown).tolist() == [7, 8, 9]
+    assert not methods.told_share(ranking, 0.0).unknown.any()
+    truth = np.array([0, 0, 1, 1, -1, -1])
+    ranking = methods.Ranking(np.array([0, 0, 1, 1, 0, 1]), np.array([0.1, 0.2, 0.1, 0.5, 0.6, 0.9]))
+    assert methods.at_best(ranking, truth, peers.balanced_accuracy).unknown.tolist() == [False] * 4 + [True] * 2
+    rng = np.random.default_rng(1)
+    truth = rng.integers(-1, 3, 60)
+    answer = methods.Answer(rng.integers(0, 3, 60), rng.random(60), rng.random(60) < 0.3)
+    decided, found = np.where(answer.unknown, -1, answer.classes), peers.figures(answer, truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert found["balanced_accuracy"] == pytest.approx(100 * balanced_accuracy_score(truth, decided))
+    assert found["macro_f1"] == pytest.approx(100 * f1_score(truth, decided, average="macro"))
+    assert found["recall"] == pytest.approx(100 * recall_score(truth, decided, labels=[0, 1, 2], average="micro"))
+    assert found["precision"] == pytest.approx(100 * (decided == truth)[decided >= 0].mean())
+    large = piles.Source(embedded, piles.PileRanges(ways=(4, 4), shots=(10,))).pile(0)
+    small = peers.with_shots(large, 2)  # fewer examples leave the pile as it is
+    assert np.bincount(small.task.labels[0]).tolist() == [2] * 4
+    assert np.array_equal(small.task.query, large.task.query)
+    assert set(small.support_items) < set(large.support_items)
