@@ -33,7 +33,7 @@ from handful.core.metrics import mean_and_half_width
 from handful.features import FeatureTable, Protocol, read, write
 from handful.solving import describe, list_methods
 from handful.training.heads import learn_base
-from handful.training.heads.table import HEADS
+from handful.training.heads.learned_base import HEADS
 
 METHODS = (
     "auto", "eol_kdo:outlier_share=0.5", "eol", "kdo", "oslo", "ostim", "soft_kmeans", "tim_gd", "pt_map", "bdcspn",
@@ -58,7 +58,7 @@ def omniglot(path: Path, work: Path) -> DataSet:
     """Background and evaluation characters; 48 background characters choose the step, as in the shipped base."""
     from handful.backbones import load_backbone
     from handful.training.datasets import read_pictures
-    from handful.training.datasets.embedding import embed_set
+    from handful.training.datasets.picture_set import embed_set
     from handful.training.pretraining import split
     from handful.training.settings import Settings
 

@@ -179,7 +179,7 @@ def answers_of(run: Run) -> dict[str, Any]:
 def characters(file: Path, work: Path) -> FeatureTable:
     """Features of the evaluation characters; they are computed once, and kept in `work`."""
     from handful.training.datasets import read_pictures
-    from handful.training.datasets.embedding import embed_set
+    from handful.training.datasets.picture_set import embed_set
 
     backbone = load_backbone("omniglot")
     kept = work / f"omniglot-{backbone.fingerprint[:12]}.npz"

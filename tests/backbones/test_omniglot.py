@@ -16,7 +16,7 @@ from handful.core.base import HEADS, read_base
 from handful.core.metrics import figures
 from handful.features import Protocol, draw
 from handful.training.datasets import read_pictures
-from handful.training.datasets.embedding import embed_set
+from handful.training.datasets.picture_set import embed_set
 
 CARD = (SHIPPED / "omniglot.md").read_text("utf-8")
 

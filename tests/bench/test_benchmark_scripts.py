@@ -38,7 +38,6 @@ NEEDS = {
     "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
     "build": ("matplotlib",),
     "descent": ("matplotlib",),
-    "notebook_picture": ("playwright", "chromium"),
     "outlier_share": ("matplotlib",),
     "screenshots": (
         "fastapi",

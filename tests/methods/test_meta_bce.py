@@ -67,7 +67,7 @@ def test_the_loss_is_the_binary_cross_entropy_of_torch_with_equal_weights():
     import torch
     from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 
-    from handful.training.heads.one_class import one_class_loss, pair_loss
+    from handful.training.heads.head import one_class_loss, pair_loss
 
     rng = np.random.default_rng(0)
     logits = torch.tensor(4 * rng.normal(size=(2, 6, 3)))
@@ -118,13 +118,13 @@ def items_of_classes(dimension=12, shots=(1, 5)):
 @pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
 def test_the_start_rejects_as_many_items_as_are_unknown(name):
     """On other tasks than those that set the threshold, half of which is unknown."""
-    from handful.training.heads.table import HEADS
-    from handful.training.task_rows import Drawer
+    from handful.training.heads.head import TaskSampler
+    from handful.training.heads.learned_base import HEADS
 
     items = items_of_classes()
     head = HEADS[name]
     arrays = {key: np.asarray(a, np.float32) for key, a in head.start(items, np.random.default_rng(0)).items()}
-    drawer = Drawer(items.codes, items.classes, 4, 4, 10)
+    drawer = TaskSampler(items.codes, items.classes, 4, 4, 10)
     means = []
     for shots in items.shots:
         tasks = drawer.draw(np.random.default_rng(9), 60, shots)
@@ -139,7 +139,7 @@ def test_the_start_rejects_as_many_items_as_are_unknown(name):
 def test_the_start_on_classes_without_spread_is_finite_and_right(name):
     """Distances separate these classes perfectly, and one number of shots cannot tell t from t'."""
     from handful.training.heads.head import BaseItems
-    from handful.training.heads.table import HEADS
+    from handful.training.heads.learned_base import HEADS
 
     features, codes = np.repeat(np.eye(12, 16), 8, axis=0).astype(np.float32), np.repeat(np.arange(12), 8)
     items = BaseItems(features, codes, np.arange(12), (5,), 4, features, codes)

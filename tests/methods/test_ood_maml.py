@@ -184,7 +184,7 @@ def test_the_meta_gradient_of_every_array_is_that_of_finite_differences(task):
     """With several steps, several classes and moved fakes."""
     import torch
 
-    from handful.training.heads.one_class import one_class_loss
+    from handful.training.heads.head import one_class_loss
     from handful.training.heads.ood_maml import score
 
     support, labels, query = task
@@ -210,7 +210,7 @@ def test_first_order_cuts_every_inner_gradient(task):
     """The start then gets the slope at the adapted detectors, summed over classes."""
     import torch
 
-    from handful.training.heads.one_class import one_class_loss
+    from handful.training.heads.head import one_class_loss
     from handful.training.heads.ood_maml import score_first_order
 
     support, labels, query = task

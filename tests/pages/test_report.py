@@ -11,7 +11,7 @@ import pytest
 
 from handful.core.answers import Answers
 from handful.report import Figures, Gallery, Item, Report, make_report, png, render, write
-from handful.report.assembly import MAX_REPORT_ITEMS
+from handful.report.contents import MAX_REPORT_ITEMS
 from handful.solving.groups import Group as GroupOfUnknowns
 from handful.utils.shares_in_words import about, percent, span
 

@@ -11,7 +11,7 @@ from handful.features import FeatureTable
 from handful.label.labelling import label_items
 from handful.label.pile_report import run_of, write_report
 from handful.report import Item, Report, render
-from handful.report.page_texts import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, longest_text, page_texts
+from handful.report.html_page import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, longest_text, page_texts
 
 TOPICS = {
     "money": [

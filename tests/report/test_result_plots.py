@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import handful
 from handful.engines.share_statistics import TRIED_SHARES
@@ -18,6 +19,12 @@ def solved(**options):
     return handful.solve(task.support[0], names[task.labels[0]], task.query[0], **options)
 
 
+@pytest.fixture(scope="module")
+def result():
+    pytest.importorskip("matplotlib")
+    return solved()
+
+
 def panels(figure):
     return {axes.get_label(): axes for axes in figure.axes}
 
@@ -26,80 +33,85 @@ def lengths(axes):
     return [bar.get_width() for bar in axes.patches]
 
 
-def test_bars_are_as_long_as_the_counts():
-    pytest.importorskip("matplotlib")
-    result = solved()
-    axes = panels(result.plot())["counts"]
-    assert lengths(axes) == [(result.labels == name).sum() for name in [*result.classes, "unknown"]]
-    assert [label.get_text().replace("\\", "") for label in axes.get_yticklabels()] == [*result.classes, "unknown"]
+def test_panels_show_the_numbers_of_the_result(result):
+    result = result.at(0.37)
+    drawn = panels(result.plot())
+    classes = [*result.classes, "unknown"]
+    counts = [int((result.labels == name).sum()) for name in classes]
+    assert lengths(drawn["counts"]) == counts
+    assert [label.get_text().replace("\\", "") for label in drawn["counts"].get_yticklabels()] == classes
 
-
-def test_the_histogram_counts_every_item_and_the_line_is_at_the_threshold():
-    pytest.importorskip("matplotlib")
-    result = solved().at(0.37)
-    axes = panels(result.plot())["scores"]
-    known, unknown = axes.containers
+    known, unknown = drawn["scores"].containers
     assert sum(bar.get_height() for bar in known) == (~result.unknown).sum()
-    assert sum(bar.get_height() for bar in unknown) == result.unknown.sum()
     expected, _ = np.histogram(result.doubts[result.unknown], 40, (0, 1))
     assert [bar.get_height() for bar in unknown] == expected.tolist()
-    assert axes.lines[0].get_xdata()[0] == 0.37
+    assert drawn["scores"].lines[0].get_xdata()[0] == 0.37
 
-
-def test_the_density_of_the_share_holds_four_fifths_in_the_interval():
-    pytest.importorskip("matplotlib")
-    result = solved()
-    axes = panels(result.plot())["share"]
-    density, edges, _ = axes.patches[0].get_data()
+    density, edges, _ = drawn["share"].patches[0].get_data()
     assert np.sum(density * np.diff(edges)) == pytest.approx(1)
     below = np.interp(result.outlier_share_interval, edges, np.r_[0, np.cumsum(density * np.diff(edges))])
     np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)
-    assert axes.lines[0].get_xdata()[0] == pytest.approx(result.outlier_share)
+    assert drawn["share"].lines[0].get_xdata()[0] == pytest.approx(result.outlier_share)
+
+    dots = {collection.get_label(): len(collection.get_offsets()) for collection in drawn["map"].collections}
+    names = [str(name).replace("$", r"\$") for name in classes]
+    assert dots == dict(zip(names, counts, strict=True)) | {"examples": 20}
 
 
-def test_the_map_has_every_item_in_its_class_and_every_example():
-    pytest.importorskip("matplotlib")
-    result = solved()
-    axes = panels(result.plot())["map"]
-    dots = {collection.get_label(): len(collection.get_offsets()) for collection in axes.collections}
-    counts = {str(name).replace("$", r"\$"): (result.labels == name).sum() for name in [*result.classes, "unknown"]}
-    assert dots == counts | {"examples": 20}
+def test_groups_are_bars_and_pictures_are_put_beside_them_and_on_the_map(result, tmp_path):
+    from matplotlib.offsetbox import AnnotationBbox
 
-
-def test_pictures_are_put_on_the_map_and_beside_groups(tmp_path):
-    offsetbox = pytest.importorskip("matplotlib.offsetbox")
-    result = solved()
-    figure = result.plot(pictures=np.zeros((len(result), 8, 8)))
-    assert any(isinstance(artist, offsetbox.AnnotationBbox) for artist in panels(figure)["map"].artists)
-    figure = result.groups.plot(pictures=np.zeros((len(result), 8, 8)))
-    typical = panels(figure)["pictures"].artists
-    assert len(typical) == sum(min(group.size, 8) for group in result.groups)
-    figure.savefig(tmp_path / "groups.png")
-
-
-def test_bars_of_groups_are_their_sizes():
-    pytest.importorskip("matplotlib")
-    result = solved()
     assert lengths(panels(result.groups.plot())["groups"]) == [group.size for group in result.groups]
     assert lengths(panels(solved(threshold=2.0).groups.plot())["groups"]) == []
+    blank = np.zeros((60, 90, 3), np.uint8)
+    Image.fromarray(blank).save(tmp_path / "blank.png")
+    kinds = {
+        "array": np.zeros((len(result), 8, 8)),
+        "paths": [tmp_path / "blank.png"] * len(result),
+        "Pillow": [Image.fromarray(blank)] * len(result),
+        "damaged": [__file__] * len(result),
+        "too large": [Image.new("1", (100_000, 100_000))] * len(result),
+    }
+    for kind, pictures in kinds.items():
+        boxes = [box for box in panels(result.plot(pictures))["map"].artists if isinstance(box, AnnotationBbox)]
+        assert (len(boxes) > 10) == (kind not in ("damaged", "too large")), kind
+    typical = panels(result.groups.plot(kinds["array"]))["pictures"].artists
+    assert len(typical) == sum(min(group.size, 8) for group in result.groups)
 
 
-def test_a_share_that_was_given_and_a_pile_on_disk_have_fewer_panels(tmp_path):
-    pytest.importorskip("matplotlib")
+def test_wrong_pictures_are_named(result):
+    with pytest.raises(ValueError, match=r"there are 2 pictures for 140 items"):
+        result.plot(pictures=["a.jpg", "b.jpg"])
+    with pytest.raises(ValueError, match="give one path, image or array for each item"):
+        result.plot(pictures="folder")
+    with pytest.raises(ValueError, match="whole pile"):
+        result.groups.plot(pictures=["a.jpg"])
+    with pytest.raises(ValueError, match=r"shape \[3, 8, 8\]"):
+        result.plot(pictures=np.zeros((len(result), 3, 8, 8)))
+
+
+def test_scores_that_are_not_finite_and_a_threshold_far_away(result):
+    ranks = solved(method="knn")
+    ranks.outlier_scores = np.r_[np.inf, -np.inf, np.nan, ranks.outlier_scores[3:]]
+    axes = panels(ranks.at(1e9).plot())["scores"]
+    assert sum(bar.get_height() for bar in axes.patches) == len(ranks)
+    assert not axes.lines  # the threshold is beyond
+
+
+def test_a_share_that_was_given_and_a_pile_on_disk_have_fewer_panels(result, tmp_path):
     assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores", "map"]
     task = EPISODE.task[0]
     np.save(tmp_path / "pile.npy", task.query[0])
-    options = {"method": "eol", "outlier_share": 0.3, "streaming": handful.streaming.Streaming(out=tmp_path / "out")}
+    options = {"method": "eol", "outlier_share": 0.3, "streaming": handful.Streaming(out=tmp_path / "out")}
     result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), **options)
     assert list(panels(result.plot())) == ["counts", "scores"]
 
 
-def test_pyplot_is_left_alone_and_a_cell_shows_the_figure():
-    pytest.importorskip("matplotlib")
+def test_pyplot_is_left_alone_and_a_cell_shows_the_figure(result):
     from matplotlib import pyplot
 
     before = pyplot.get_fignums()
-    assert solved().plot()._repr_png_().startswith(b"\x89PNG")
+    assert result.plot()._repr_png_().startswith(b"\x89PNG")
     assert pyplot.get_fignums() == before
 
 
@@ -110,29 +122,26 @@ def test_without_matplotlib_the_install_command_is_named(monkeypatch):
         result.plot()
     with pytest.raises(ImportError, match=r'pip install "handful\[plots\]"'):
         result.groups.plot()
-    assert "Outlier scores" in result._repr_html_()  # needs none
+    assert "should be right" in result._repr_html_()  # needs none
 
 
 # ---- what the picture of the share is drawn from
 
 
-@pytest.mark.parametrize("method", ["eol_kdo", "kdo", "eol", "knn", "simpleshot+knn"])
-def test_results_keep_the_posterior_that_their_interval_is_of(method):
-    tasks = draw(*digits(), Protocol(), seed=2, tasks=3).task
-    batch = handful.solve_task(tasks, method=method)
-    assert batch.outlier_share_posterior.shape == (3, len(TRIED_SHARES))
-    for i in range(3):
-        above = batch[i].outlier_share_posterior
-        np.testing.assert_array_equal(above, batch.outlier_share_posterior[i])
-        below = np.interp(batch[i].outlier_share_interval, [0, *TRIED_SHARES, 1], [0, *(1 - above), 1])
-        np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["eol", "kdo", "knn"])
-def test_a_pile_in_pieces_keeps_it_too(method, tmp_path):
-    task = EPISODE.task[0]
-    streaming = handful.streaming.Streaming(out=tmp_path / "out")
-    pile = handful.streaming.Pile(task.query[0])
-    result = handful.solve(task.support[0], task.labels[0], pile, method=method, streaming=streaming)
-    assert result.outlier_share_posterior.shape == (len(TRIED_SHARES),)
-    assert (np.diff(result.outlier_share_posterior) <= 0).all()
+def test_results_keep_the_posterior_that_their_interval_is_of(tmp_path):
+    tasks, task = draw(*digits(), Protocol(), seed=2, tasks=3).task, EPISODE.task[0]
+    for method in ("eol_kdo", "eol", "knn", "simpleshot+knn"):
+        batch = handful.solve_task(tasks, method=method)
+        assert batch.outlier_share_posterior.shape == (3, len(TRIED_SHARES))
+        for i in range(3):
+            above = batch[i].outlier_share_posterior
+            np.testing.assert_array_equal(above, batch.outlier_share_posterior[i])
+            below = np.interp(batch[i].outlier_share_interval, [0, *TRIED_SHARES, 1], [0, *(1 - above), 1])
+            np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)
+    for method in ("eol", "knn"):
+        streaming = handful.Streaming(out=tmp_path / method)
+        in_pieces = handful.solve(
+            task.support[0], task.labels[0], handful.Pile(task.query[0]), method=method, streaming=streaming
+        )
+        assert in_pieces.outlier_share_posterior.shape == (len(TRIED_SHARES),)
+        assert (np.diff(in_pieces.outlier_share_posterior) <= 0).all()

@@ -1,27 +1,22 @@
 """Training of network and head together: the loss against an independent computation, and the whole through kills."""
 
 import json
-import os
-import random
-import signal
-import subprocess
-import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
-from test_train import SMALL, command, learner, one_thread, picture_folder, shapes, wait_for  # noqa: F401 - a fixture
+from test_train import SMALL, learner, one_thread, shapes  # noqa: F401 - a fixture
 
 from handful.core.base import read_base
-from handful.training.heads.learned_base import learn_base
-from handful.training.heads.table import HEADS
+from handful.training.heads.learned_base import HEADS, learn_base
 
 with suppress(ImportError):  # where torch is absent, the marker skips all of this
     import torch
 
-    from handful.training import checkpoint, joint_training, pretraining
+    from handful.training import joint_training, pretraining
+    from handful.training.heads import trainer
     from handful.training.joint_training import TASKS_PER_STEP, JointTraining
     from handful.training.pretraining import pretrain, split
     from handful.training.settings import Settings
@@ -33,9 +28,11 @@ TOGETHER = SMALL | {"epochs": 1, "together": "feat", "together_tasks": 8, "toget
 
 @pytest.fixture(autouse=True)
 def few_tasks(monkeypatch):
-    """Heads learn on fixed features from few tasks."""
+    """Heads learn on fixed features from few tasks, and few tasks validate."""
     for module in (joint_training, pretraining):
         monkeypatch.setattr(module, "learn_base", partial(learn_base, episodes=64))
+    for module in (trainer, pretraining):
+        monkeypatch.setattr(module, "VALIDATION_TASKS", 10)
 
 
 def joint(head="feat", held_out=True, **changes):
@@ -68,14 +65,14 @@ def test_the_loss_is_that_of_prototypes_of_centred_features_of_length_one(one_th
     with torch.no_grad():
         for name, array in training._arrays().items():
             array.copy_(torch.full_like(array, {"gain": 1.0, "log_temperature": np.log(0.2)}.get(name, 0.0)))
-    drawn = training.drawer.draw(np.random.default_rng(5), 1, 2)
+    drawn = training.sampler.draw(np.random.default_rng(5), 1, 2)
     mean = training.learner.mean_feature().astype(float)
 
     def prepared(rows):
         z = training.learner.embed(training.learning.pixels[rows]).astype(float) - mean
         return z / np.linalg.norm(z, axis=1, keepdims=True)
 
-    prototypes = prepared(drawn.support[0]).reshape(training.school.ways, 2, -1).mean(1)
+    prototypes = prepared(drawn.support[0]).reshape(training.trainer.ways, 2, -1).mean(1)
     losses = []
     for row, own in zip(prepared(drawn.query[0][: drawn.known]), drawn.truth[0], strict=False):
         arrays = {name: array.detach().double().numpy() for name, array in training._arrays().items()}
@@ -85,80 +82,76 @@ def test_the_loss_is_that_of_prototypes_of_centred_features_of_length_one(one_th
     assert loss.item() == pytest.approx(np.mean(losses), rel=1e-4)
 
 
-@pytest.mark.parametrize("head", [name for name, head in HEADS.items() if head.loss is not None])
-def test_the_gradient_reaches_network_and_head_but_no_statistic_of_a_batch_norm(head, one_thread):  # noqa: F811
-    training = joint(head)
-    network = training.learner.network
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    arrays = {name: value.detach().clone() for name, value in training._arrays().items()}
-    for _ in range(3):
-        training.step()
-    parameters = {name for name, _ in network.named_parameters()}
-    for name, value in network.state_dict().items():
-        assert torch.equal(value, before[name]) == (name not in parameters), name
-    assert any(not torch.equal(value, arrays[name]) for name, value in training._arrays().items())
+def test_the_gradient_reaches_network_and_head_but_no_statistic_of_a_batch_norm(one_thread):  # noqa: F811
+    for head in ("feat", "flowr", "ood_maml"):  # the base of each kind: prototypes, densities, an inner descent
+        training = joint(head)
+        network = training.learner.network
+        before = {name: value.clone() for name, value in network.state_dict().items()}
+        arrays = {name: value.detach().clone() for name, value in training._arrays().items()}
+        for _ in range(3):
+            training.step()
+        parameters = {name for name, _ in network.named_parameters()}
+        for name, value in network.state_dict().items():
+            assert torch.equal(value, before[name]) == (name not in parameters), name
+        assert any(not torch.equal(value, arrays[name]) for name, value in training._arrays().items())
 
 
-def test_a_step_of_the_network_is_that_of_adam(one_thread):  # noqa: F811
+def test_a_step_of_the_network_is_that_of_adam_and_steps_teach(one_thread):  # noqa: F811
     """The first step of Adam moves each weight by the learning rate, against the sign of its gradient."""
-    training = joint(together_rate=1e-3)
+    training = joint("peeler", together_rate=3e-3)
     network = training.learner.network
     before = {name: value.detach().clone() for name, value in network.named_parameters()}
-    training.step()
+    losses = [training.step()]
     for name, value in network.named_parameters():
         moved, clear = value.detach() - before[name], value.grad.abs() > 1e-5
-        assert torch.allclose(moved[clear], -1e-3 * value.grad[clear].sign(), rtol=0.01, atol=1e-6), name
-
-
-def test_training_together_teaches(one_thread):  # noqa: F811
-    training = joint("peeler", together_rate=3e-3)
-    losses = [training.step() for _ in range(40)]
+        assert torch.allclose(moved[clear], -3e-3 * value.grad[clear].sign(), rtol=0.01, atol=1e-6), name
+    losses += [training.step() for _ in range(39)]
     assert np.mean(losses[-8:]) < 0.9 * np.mean(losses[:8])
 
 
-def test_classes_of_exams_are_never_learned_from():
+def test_classes_of_validation_are_never_learned_from():
     for held_out in (True, False):
         training = joint(held_out=held_out)
         rng = np.random.default_rng(0)
-        drawn = training.drawer.draw(rng, 50, 1)
+        drawn = training.sampler.draw(rng, 50, 1)
         learned = set(training.learning.labels[np.r_[drawn.support.ravel(), drawn.query.ravel()]].tolist())
         if held_out:
-            assert training.exam_rows.min() >= len(training.learning)
-            examined = set(training.held_out.labels[training.exam_rows - len(training.learning)].tolist())
+            assert training.validation_rows.min() >= len(training.learning)
+            validated = set(training.held_out.labels[training.validation_rows - len(training.learning)].tolist())
         else:
-            examined = set(training.learning.labels[training.exam_rows].tolist())
-        assert not learned & examined
+            validated = set(training.learning.labels[training.validation_rows].tolist())
+        assert not learned & validated
 
 
-def test_an_exam_uses_the_features_of_the_network_as_it_is(one_thread):  # noqa: F811
-    """The school of `learn_base` on the features of the moved network gives the same figures."""
+def test_validation_uses_the_features_of_the_network_as_it_is(one_thread):  # noqa: F811
+    """The trainer of `learn_base` on the features of the moved network gives the same figures."""
     training = joint(together_rate=1e-2)
     for _ in range(3):
         training.step()
-    result = training._examine()
+    result = training._validate()
     made = training.learner
     tables = [
         joint_training.FeatureTable(made.embed(p.pixels), p.labels) for p in (training.learning, training.held_out)
     ]
-    school = joint_training.School(*tables, made.mean_feature(), 5, (1, 5), 0)
+    again = joint_training.HeadTrainer(*tables, made.mean_feature(), 5, (1, 5), 0)
     arrays = {name: value.detach().numpy() for name, value in training._arrays().items()}
-    assert result == pytest.approx(school.examine(training.head, arrays), abs=1e-3)
+    assert result == pytest.approx(again.validate(training.head, arrays), abs=1e-3)
 
 
 def test_a_restored_joint_training_goes_on_as_if_nothing_had_been(one_thread):  # noqa: F811
     training = joint(together_tasks=6 * TASKS_PER_STEP)
     for _ in range(3):
         training.step()
-    training.exam()
-    standing, state = joint_training.asdict(training.standing), training.state()
+    training.validate()
+    progress, state = joint_training.asdict(training.progress), training.state()
     for _ in range(3):
         training.step()
     wanted = training.state()
     again = JointTraining(training.learner, training.learning, training.held_out, training.weights)
-    again.restore(standing, state)
+    again.restore(progress, state)
     for _ in range(3):
         again.step()
-    assert again.standing == training.standing
+    assert again.progress == training.progress
     for name, value in again.state().items():
         assert torch.equal(value, wanted[name]), name
 
@@ -183,10 +176,10 @@ def test_a_base_is_learned_from_the_arrays_of_a_start_which_stay_if_nothing_is_b
 
 
 def test_a_gain_is_kept_and_reported_before_and_after(tmp_path, monkeypatch):
-    """Exams are replaced by ones that find every step better than the one before."""
-    monkeypatch.setattr(joint_training, "TASKS_PER_EXAM", TASKS_PER_STEP)
+    """Validation is replaced by one that finds every step better than the one before."""
+    monkeypatch.setattr(joint_training, "TASKS_PER_VALIDATION", TASKS_PER_STEP)
     results = iter([{"heat": 1.0, "accuracy": 50.0 + i, "auroc": 60.0 + i} for i in range(3)])
-    monkeypatch.setattr(JointTraining, "_examine", lambda self: self_with_mean(self, next(results)))
+    monkeypatch.setattr(JointTraining, "_validate", lambda self: self_with_mean(self, next(results)))
     plain, _ = run(tmp_path / "plain", together="none", heads=("feat",))
     done, rows = run(tmp_path / "tuned")
     assert (done.together["before"]["accuracy"], done.together["after"]["auroc"]) == (50.0, 62.0)
@@ -220,11 +213,6 @@ def test_the_backbone_keeps_its_bytes_if_nothing_is_gained(tmp_path, monkeypatch
 
 def test_a_finished_training_may_get_the_stage_later_but_one_that_has_begun_may_not_change(tmp_path):
     run(tmp_path, together="none")
-    at = checkpoint.read(tmp_path)
-    for name in ("together", "together_tasks", "together_rate"):
-        del at.made_from["settings"][name]  # as an older handful wrote it
-    checkpoint.write(at, tmp_path)
-    run(tmp_path, together="none")
     done, rows = run(tmp_path)
     assert done.together["tasks"] == 8
     assert [row.get("tasks") for row in rows] == [8]  # nothing else was trained again
@@ -254,55 +242,3 @@ def test_a_loss_that_is_not_finite_is_an_error_with_advice(one_thread):  # noqa:
         training._arrays()["gain"].fill_(float("nan"))
     with pytest.raises(ValueError, match="give a smaller rate than.*--together-rate"):
         training.step()
-
-
-# From the command line, through kill -9
-
-
-TASKS = 200  # seconds, of which the stops take half a second each at most
-FEW_TASKS = """
-import runpy
-from functools import partial
-from handful.training import joint_training, pretraining
-for module in (joint_training, pretraining):
-    module.learn_base = partial(module.learn_base, episodes=64)
-runpy.run_module("handful", run_name="__main__", alter_sys=True)
-"""  # the command, whose heads learn on fixed features from few tasks
-
-
-def together_command(folder, out):
-    more = ["--epochs", 1, "--together", "peeler", "--together-tasks", TASKS, "--together-rate", "1e-3"]
-    python, _, _, *words = command(folder, out, *more)
-    return [python, "-c", FEW_TASKS, *words]
-
-
-def test_killed_in_the_joint_training_and_resumed_it_ends_with_the_same_bytes(tmp_path):
-    folder = picture_folder(tmp_path / "pictures", classes=24)
-    environment = os.environ | {"HANDFUL_CACHE": str(tmp_path / "cache"), "HANDFUL_BACKEND": "array"}
-    words = together_command(folder, tmp_path / "whole")
-    whole = subprocess.run(words, env=environment, capture_output=True, text=True)
-    assert whole.returncode == 0, whole.stderr
-    assert f"Network and head peeler trained together on {TASKS:,} tasks" in whole.stdout.replace("\n", " ")
-    moments, steps = random.Random(), []
-    for stop, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (None, 0)):
-        process = subprocess.Popen(
-            together_command(folder, tmp_path / "stopped"), env=environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        if stop is not None:
-            file = tmp_path / "stopped" / checkpoint.NAME
-            wait_for(file, process)
-            while process.poll() is None and not checkpoint.read(file.parent).together:
-                time.sleep(0.02)  # until the joint training has begun
-            time.sleep(moments.uniform(0, 0.5))
-            process.send_signal(stop)
-        said = process.communicate()[0].decode()
-        assert process.returncode == code, said
-        steps.append(checkpoint.read(tmp_path / "stopped").together["step"])
-    assert steps[0] <= steps[1] < steps[2] == TASKS // TASKS_PER_STEP  # else it was stopped when all was done
-    for name in ("weights.safetensors", "model.onnx", "model.base.safetensors", "history.jsonl"):
-        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    stopped, wanted = (checkpoint.read(tmp_path / name) for name in ("stopped", "whole"))
-    assert stopped.together == wanted.together
-    for name, value in wanted.together_state.items():  # also of the last step, which may not be the best one
-        assert torch.equal(value, stopped.together_state[name]), name

@@ -248,7 +248,7 @@ def parse_names(text: str) -> list[str]:
 
 def parse_heads(text: str) -> list[str]:
     """Names of heads with commas between them; "all" is every head, "none" is no head."""
-    from handful.training.heads.table import HEADS
+    from handful.training.heads.learned_base import HEADS
 
     return list(HEADS) if text.strip() == ALL_HEADS else parse_names(text)
 

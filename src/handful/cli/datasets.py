@@ -93,7 +93,7 @@ def _describe(info: DatasetInfo, as_json: bool) -> None:
 
 
 def _check(name: str | None, path: Path, as_json: bool) -> None:
-    from handful.training.datasets.copy_check import check_copy
+    from handful.training.datasets.reading import check_copy
 
     with progress_bars(console_for(as_json), "pictures") as progress:
         report = check_copy(path, name, progress=lambda done, total: progress("reading", done, total))

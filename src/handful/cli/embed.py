@@ -287,7 +287,7 @@ def _embed_on_cluster(
 def _embed_data_set(path: Path, dataset: str, split: str | None, work: Work) -> Any:
     from handful.features import write
     from handful.training.datasets import read_pictures
-    from handful.training.datasets.embedding import embed_set
+    from handful.training.datasets.picture_set import embed_set
 
     data = read_pictures(
         path, None if dataset == "auto" else dataset, splits=None if split is None else [split],

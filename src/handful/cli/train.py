@@ -161,14 +161,10 @@ def train(
         )  # fmt: skip
     skipped = [(one.path, one.reason) for one in picture_set.skipped]
     print_skipped(console, skipped)
-    augment = learning.augment
-    if augment == "auto":
-        augment = "pictures" if picture_set.pixels.shape[-1] == 3 else "drawings"
-    settings = Settings(
-        model.network, options, learning.epochs, learning.batch, learning.learning_rate, learning.weight_decay,
-        learning.label_smoothing, learning.drop, augment, learning.rotations, machine.precision, data.held_out,
-        learning.patience, learning.seed, learning.together, learning.together_tasks, learning.together_rate,
-    )  # fmt: skip
+    suited = "pictures" if picture_set.pixels.shape[-1] == 3 else "drawings"
+    augment = suited if learning.augment == "auto" else learning.augment
+    own = {"augment": augment, "precision": machine.precision, "held_out": data.held_out}
+    settings = Settings(model.network, options, **vars(learning) | own)
     with stoppable(console, f"The same command continues from {output}."), progress_bars(console, "steps") as progress:
         trained = pretrain(
             picture_set, output, settings, threads=machine.threads, device=machine.device,
@@ -192,7 +188,7 @@ def train(
 
 
 def _row_in_words(row: dict[str, Any]) -> str:
-    """One epoch, or one exam of the joint training, in one line."""
+    """One epoch, or one validation of the joint training, in one line."""
     if "tasks" in row:
         both = f"accuracy {row['accuracy']:.1f}, AUROC {row['auroc']:.1f}"
         return f"together, {row['tasks']:,} tasks: loss {row['loss']:.3f}; {both}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from handful.label.sitting import Sitting
-from handful.report.measured import write_measured
+from handful.report import write_measured
 from handful.solving.check import WRONG, Checked, check_answers, draw_sample
 
 CHECKED_FILE, REPORT_FILE = "checked.json", "report.html"

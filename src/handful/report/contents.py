@@ -1,14 +1,22 @@
-"""What a report holds: items with their answers, groups of unknowns, tables of figures, and sentences."""
+"""What a report holds, and how it is made of answers: items, groups of unknowns, tables of figures, and sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from handful.core.answers import ExpectedLabels
+import numpy as np
+
+from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
+
+MAX_REPORT_ITEMS = 5000
+MAX_CENTRAL_ITEMS = 40  # of each group, whatever their confidence
+Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
+Place = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -242,3 +250,229 @@ class Report:
             for place in (*group.items, *(place for _, part in group.parts for place in part)):
                 if not 0 <= place < len(self.items) or self.items[place].label != UNKNOWN_NAME:
                     raise ValueError(f"group {group.name!r}: item {place} is not an unknown item of the report")
+
+
+class GroupOfUnknowns(Protocol):
+    """A group as `handful.solving` makes it."""
+
+    @property
+    def number(self) -> int:
+        """1 is the largest."""
+
+    @property
+    def name(self) -> str:
+        """What the page calls it."""
+
+    @property
+    def size(self) -> int:
+        """How many items it has."""
+
+    @property
+    def items(self) -> Any:
+        """Their places in the pile, an array [size], the most central first."""
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """If it looks like several kinds: the items of each."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Where items are texts: the words that speak for it."""
+
+    @property
+    def part_words(self) -> Sequence[Sequence[str]]:
+        """For each kind the words that tell it from the other kinds."""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The names and pictures of some items, or their texts.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One name for each item.
+    thumbnail : callable
+        Gives the picture of the i-th item, a small JPEG or PNG; or None.
+    labels : sequence of str
+        For examples: the class of each; "unknown" for an example of none of the classes.
+    file : callable
+        Gives the address of the i-th item's file, relative to the page; or "".
+    text : callable
+        Gives the text of the i-th item; or "".
+    """
+
+    names: Sequence[str]
+    thumbnail: Callable[[int], bytes | None] = lambda i: None
+    labels: Sequence[str] = ()
+    file: Callable[[int], str] = lambda i: ""
+    text: Callable[[int], str] = lambda i: ""
+
+
+def make_report(
+    answers: Answers,
+    pile: Gallery,
+    *,
+    title: str,
+    sentences: Sequence[str],
+    examples: Gallery | None = None,
+    places: Callable[[Sequence[int]], Sequence[Place]] | None = None,
+    nearest: np.ndarray[Any, Any] | None = None,
+    groups: Sequence[GroupOfUnknowns] = (),
+    skipped: Sequence[tuple[str, str]] = (),
+    made_by: Mapping[str, object] | None = None,
+    tables: Sequence[Figures] = (),
+    can_promote: bool = True,
+    expected: Expected | None = None,
+    run: Run | None = None,
+    words: Mapping[str, Sequence[str]] | None = None,
+    chances: str = "",
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """The report of a labelled pile.
+
+    A pile of more than 5,000 items is too large for one page: then the report has the items with the lowest confidence
+    and the most central items of each group.
+
+    Parameters
+    ----------
+    answers : Answers
+        The answers for the n items of the pile.
+    pile : Gallery
+        The names and pictures of these items.
+    title : str
+        The heading of the page.
+    sentences : sequence of str
+        What happened, in words.
+    examples : Gallery, optional
+        The examples with their labels.
+    places : callable, optional
+        For some items of the pile, given by their numbers, the places on the map of these items and then of all
+        examples. Without it there is no map.
+    nearest : array [n, k], optional
+        For each item the numbers of the k examples most like it.
+    groups : sequence
+        The unknown items in groups that look alike.
+    skipped : sequence of (str, str)
+        Files that gave no item, and why.
+    made_by : mapping, optional
+        How the answers were made.
+    tables : sequence of Figures
+        Figures to show above the items.
+    can_promote : bool
+        Whether `handful promote` can make classes of the groups, and `handful label` take corrections: the page then
+        says how.
+    expected : Expected, optional
+        How many labels should be right.
+    run : Run, optional
+        The run that made the answers, and the commands that go on from it.
+    words : mapping of sequence of str, optional
+        Where items are texts: by class the words that speak for it.
+    chances : str
+        What the probabilities of being unknown say of this pile, in words.
+    progress : callable
+        Called with "report", how many items are done, and of how many.
+
+    Returns
+    -------
+    Report
+        What `write` makes a page of.
+
+    Examples
+    --------
+    >>> answers = Answers(np.array([[0.6, 0.2], [0.1, 0.1]]), np.array([0.2, 0.8]), np.array(["cat", "hen"]), 0.5,
+    ...                   is_probability=True)
+    >>> report = make_report(answers, Gallery(["a.jpg", "b.jpg"]), title="Pets", sentences=["Two pictures."])
+    >>> [(item.name, item.label) for item in report.items]
+    [('a.jpg', 'cat'), ('b.jpg', 'unknown')]
+    """
+    rows = _choose_rows(answers, groups)
+    example_count = 0 if examples is None else len(examples.labels)
+    on_map = [(math.nan, math.nan)] * (len(rows) + example_count) if places is None else places(rows)
+    example_names = [] if examples is None else examples.names
+    items = _pile_items(answers, pile, rows, on_map, example_names, nearest, progress)
+    items += _example_items(examples, on_map[len(rows) :])
+    sentences = list(sentences)
+    if len(rows) < len(answers):
+        sentences.append(f"The report shows {len(rows):,} of them, the least sure ones; the tables hold all.")
+    place_of = {row: n for n, row in enumerate(rows)}
+    return Report(
+        title,
+        sentences,
+        items,
+        [str(name) for name in answers.classes.tolist()],
+        float(answers.threshold),
+        answers.is_probability,
+        skipped,
+        dict(made_by or {}),
+        [_group(group, place_of) for group in groups],
+        tables,
+        can_promote,
+        expected or Expected(),
+        run or Run(),
+        words or {},
+        chances,
+    )
+
+
+def _group(group: GroupOfUnknowns, place_of: Mapping[int, int]) -> Group:
+    def places(items: Any) -> list[int]:
+        return [place_of[i] for i in items.tolist() if i in place_of]
+
+    parts = [(len(part), places(part)) for part in group.parts]
+    return Group(group.name, group.size, places(group.items), parts, group.words, group.part_words)
+
+
+def _choose_rows(answers: Answers, groups: Sequence[GroupOfUnknowns]) -> list[int]:
+    if len(answers) <= MAX_REPORT_ITEMS:
+        return list(range(len(answers)))
+    central = [i for group in groups for i in group.items[:MAX_CENTRAL_ITEMS].tolist()]
+    least_sure = np.argsort(answers.confidence, kind="stable").tolist()
+    rows = dict.fromkeys([*central[: MAX_REPORT_ITEMS // 2], *least_sure])
+    return sorted(list(rows)[:MAX_REPORT_ITEMS])
+
+
+def _pile_items(
+    answers: Answers,
+    pile: Gallery,
+    rows: Sequence[int],
+    on_map: Sequence[Place],
+    example_names: Sequence[str],
+    nearest: np.ndarray[Any, Any] | None,
+    progress: Progress,
+) -> list[Item]:
+    closest, unknown, doubts = answers.closest, np.asarray(answers.unknown), answers.doubts
+    confidence, alternative, p_unknown = answers.confidence, answers.alternative_confidence, answers.p_unknown
+    items = []
+    for done, i in enumerate(rows):
+        progress("report", done, len(rows))
+        items.append(
+            Item(
+                pile.names[i],
+                pile.thumbnail(i),
+                UNKNOWN_NAME if unknown[i] else str(closest[i]),
+                str(closest[i]),
+                float(confidence[i]),
+                float(doubts[i]),
+                on_map[done],
+                () if nearest is None else [example_names[k] for k in nearest[i]],
+                alternative_confidence=float(alternative[i]),
+                p_unknown=math.nan if p_unknown is None else float(p_unknown[i]),
+                file=pile.file(i),
+                text=pile.text(i),
+            )
+        )
+    progress("report", len(rows), len(rows))
+    return items
+
+
+def _example_items(examples: Gallery | None, on_map: Sequence[Place]) -> list[Item]:
+    if examples is None:
+        return []
+    return [
+        Item(
+            examples.names[k], examples.thumbnail(k), label, label, 1.0, 0.0, on_map[k], example=True,
+            file=examples.file(k), text=examples.text(k),
+        )
+        for k, label in enumerate(examples.labels)
+    ]  # fmt: skip

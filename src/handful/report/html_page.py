@@ -9,23 +9,26 @@ a card only when it comes near the window: a page with twenty thousand pictures 
 
 from __future__ import annotations
 
+import html
+import json
 import math
 import os
+import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
-from handful.report.contents import Group, Item, Report
-from handful.report.html_text import DOUBTFUL_MARK, escape, facts, paragraphs, printable, safe_json, table
-from handful.report.page_texts import page_texts
-from handful.utils.files import write_whole
-from handful.utils.shares_in_words import is_low, percent
+from handful.report.contents import Figures, Group, Item, Report
+from handful.utils.files import in_brief, write_whole
+from handful.utils.shares_in_words import is_low, percent, span
 from handful.utils.version import __version__
 
 # One style sheet and one script, made of these files in this order.
@@ -37,6 +40,13 @@ SCRIPTS = (
 WORDS_IN_NAME = 3  # of a kind in a group
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
+DOUBTFUL_ROW = ' class="doubtful"'
+DOUBTFUL_MARK = ' <span class="doubt">doubtful</span>'  # a word beside the colour
+MAX_TEXT_CHARACTERS = 20_000  # of one text
+MAX_PAGE_CHARACTERS = 8_000_000  # of all texts: at most 48 MB of JSON, and mostly a fifth of it
+MADE_BY_HANDFUL = b'<meta name="generator" content="handful">'
+# Nothing that a report shows can look like this block: html is escaped, and there is no "<" in JSON.
+BLOCK = re.compile(rb'(<script type="application/json" id="measured">)([^<]*)(</script>)')
 
 
 def render(report: Report) -> str:
@@ -107,6 +117,79 @@ def write(path: str | os.PathLike[str], report: Report) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, page)
     return path
+
+
+def write_measured(path: Path, document: Mapping[str, Any]) -> None:
+    """Put what a check measured into a report: the page shows it instead of what was expected.
+
+    Parameters
+    ----------
+    path : Path
+        The report.html. An earlier page stays complete if writing fails.
+    document : mapping
+        What was measured: "answers" and "items" (how many answers were given, about how many items), "sentences" (in
+        words, the first says how many labels are right), "precision", "share" and "missed" and for each class an entry
+        in "by_class", each with "value", "low" and "high" as fractions; and "made", when it was.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a report of this version of handful, or if the document is not of this form.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from handful.report import Item, Report, write
+    >>> cat = Item("a.jpg", None, "cat", "cat", confidence=0.9, score=0.1)
+    >>> path = write(Path(mkdtemp()) / "report.html", Report("Pets", ["One cat."], [cat], ["cat"], 0.5, True))
+    >>> measured = {"answers": 1, "items": 1, "precision": {"value": 1.0, "low": 0.4, "high": 1.0}, "by_class": {},
+    ...             "sentences": ["Checked 1 of 1: all are right."]}
+    >>> write_measured(path, measured)
+    >>> "Checked 1 of 1" in path.read_text()
+    True
+    """
+    block = safe_json(_shown(document)).encode("ascii")
+    page = path.read_bytes()
+    if MADE_BY_HANDFUL not in page[:4096] or len(BLOCK.findall(page)) != 1:
+        raise ValueError(
+            f"{in_brief(path)} is not a report that this version of handful wrote: label the pile again with "
+            "`handful label`"
+        )
+    write_whole(path, BLOCK.sub(lambda match: match[1] + block + match[3], page))
+
+
+def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page reads: the document, and in words how many labels are right and which of them are doubtful."""
+    try:
+        sentences = [str(sentence) for sentence in document["sentences"]]
+        estimates = {
+            printable(str(name)): estimate
+            for name, entry in document["by_class"].items()
+            if (estimate := _estimate(entry)) is not None
+        }
+        totals = {name: _estimate(document.get(name)) for name in ("precision", "share", "missed")}
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"what was measured is not complete ({error!r}): check the labels again") from None
+    words = {name: f"{percent(value)} are right{span(value, ends)}" for name, (value, *ends) in estimates.items()}
+    precision = totals["precision"]
+    return {
+        **{name: document.get(name) for name in ("answers", "items", "made")},
+        **totals,
+        "sentences": sentences,
+        "is_low": precision is not None and is_low(1, precision[0]),
+        "by_class": {name: [words[name], is_low(1, estimate[0])] for name, estimate in estimates.items()},
+    }
+
+
+def _estimate(entry: Mapping[str, Any] | None) -> tuple[float, float, float] | None:
+    """Value, low and high; None if nothing was measured."""
+    if entry is None:
+        return None
+    value, low, high = (float(entry[name]) for name in ("value", "low", "high"))
+    return (value, low, high) if all(map(math.isfinite, (value, low, high))) else None
+
+
+# ---- what the script reads
 
 
 def _file(name: str) -> str:
@@ -211,3 +294,89 @@ def _number(value: float) -> float | str | None:
 
 def _hash(code: str) -> str:
     return f"sha256-{b64encode(sha256(code.encode()).digest()).decode()}"
+
+
+def page_texts(texts: Sequence[str]) -> tuple[list[str], dict[int, int]]:
+    """The texts as the page shows them, and the whole lengths of those that are cut, by their places.
+
+    If all texts together are too long for one page, the longest ones are cut shorter.
+
+    Examples
+    --------
+    >>> texts, lengths = page_texts(["short", "long " * 10_000])
+    >>> texts[0], len(texts[1]), lengths
+    ('short', 20000, {1: 50000})
+    """
+    limit = longest_text([len(text) for text in texts])
+    lengths = {n: len(text) for n, text in enumerate(texts) if len(text) > limit}
+    return [printable(text[:limit]) for text in texts], lengths
+
+
+def longest_text(lengths: Sequence[int], max_total: int = MAX_PAGE_CHARACTERS) -> int:
+    """The length to which texts are cut, so that all together have at most `max_total` characters.
+
+    Examples
+    --------
+    >>> longest_text([10, 100, 1000]), longest_text([10, 100, 1000], 210)
+    (20000, 100)
+    """
+    ordered = np.sort(np.asarray(lengths, np.int64))
+    if np.minimum(ordered, MAX_TEXT_CHARACTERS).sum() <= max_total:
+        return MAX_TEXT_CHARACTERS
+    rest = len(ordered) - np.arange(len(ordered))  # texts that are at least as long as this one
+    shorter = np.cumsum(ordered) - ordered  # characters of all shorter texts
+    limits = (max_total - shorter) // rest
+    return int(min(MAX_TEXT_CHARACTERS, limits[np.argmax(limits <= ordered)]))
+
+
+# ---- text and small tables as html
+
+
+def escape(value: object) -> str:
+    """Text that is safe in html, in elements and attributes; bytes of a file name that are not text become '?'."""
+    return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
+
+
+def printable(name: str) -> str:
+    """As in the tables: bytes of a file name that are not text are written as escapes."""
+    return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def in_words(value: object) -> str:
+    """A setting as text: a mapping becomes 'name value, name value'."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
+    return str(value)
+
+
+def facts(made_by: Mapping[str, object]) -> str:
+    """The rows of a definition list."""
+    return "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(in_words(value))}</dd>" for name, value in made_by.items())
+
+
+def paragraphs(sentences: Sequence[str]) -> str:
+    """One paragraph for each sentence."""
+    return "\n".join(f'<p dir="auto">{escape(line)}</p>' for line in sentences)
+
+
+def table(figures: Figures) -> str:
+    """A table that scrolls sideways if the window is narrow."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in figures.columns)
+    rows = "\n".join(
+        f'<tr{DOUBTFUL_ROW * (n in figures.doubtful)}><th scope="row">{escape(first)}'
+        f"{DOUBTFUL_MARK * (n in figures.doubtful)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>"
+        for n, (first, *rest) in enumerate(figures.rows)
+    )
+    note = f'<p class="note" dir="auto">{escape(figures.note)}</p>' if figures.note else ""
+    own_id = f' id="{escape(figures.id)}"' if figures.id else ""
+    return f"""<div{own_id} class="figures" role="region" aria-label="{escape(figures.title)}" tabindex="0">
+<table><caption dir="auto">{escape(figures.title)}</caption>
+<thead><tr>{head}</tr></thead>
+<tbody>{rows}</tbody></table>{note}
+</div>"""
+
+
+def safe_json(value: object) -> str:
+    """Plain ASCII without <, > and &: nothing in it can end the block that it is in."""
+    plain = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

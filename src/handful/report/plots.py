@@ -1,22 +1,22 @@
 """The charts of a result, drawn with matplotlib if it is installed.
 
 Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. A notebook shows
-the figure that a cell ends with.
+the figure that a cell ends with. Counts and the histogram are of all items; the map of a large pile is of a sample.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from handful.core.answers import Answers
+from handful.core.arrays import to_numpy
 from handful.core.checks import UNKNOWN_NAME
-from handful.report.overview import UNKNOWN_CODE, Histogram, Overview, ShareOfUnknowns
-from handful.report.plane import far_apart
-from handful.report.svg_charts import KNOWN_COLOUR, UNKNOWN_COLOUR, colour_of
-from handful.report.thumbnails import Thumbnails
+from handful.report.plane import on_plane
+from handful.report.thumbnails import check_pictures, small_image
 from handful.utils.extras import PLOTS, need
 from handful.utils.shares_in_words import percent
 
@@ -25,48 +25,79 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110
-MAX_POINTS = 5000  # items on the map
+# After Okabe and Ito, which colour-blind readers can distinguish.
+CLASS_COLOURS = ("#2f80c0", "#d9622b", "#199c76", "#d49a12", "#bf6fa0", "#5fb4e3", "#8c7bd1", "#8a9a2e")
+KNOWN_COLOUR, UNKNOWN_COLOUR = "#2f80c0", "#8f969e"
+UNKNOWN_CODE = -1  # of an unknown item, beside the numbers of the classes
+BINS = 40
+FAR = 3.0  # a threshold farther away than so many times the range of the scores is beyond the histogram
+MAX_POINTS, MAX_EXAMPLES = 5000, 2500  # on the map
 MAX_BARS = 24  # classes or groups that are shown one by one
 MAP_PICTURES, MAP_PICTURE = 60, 21  # pictures on the map at most, and their size in points
 MAP_DISTANCE = 0.11  # of pictures on the map, whose sides are 1
 STRIP, STRIP_PIXELS = 8, 64  # pictures beside a group, and their size
 
 
-def draw_result(overview: Overview, pictures: Any = None) -> Figure:
-    """Draw counts, outlier scores, the share of unknowns if it was estimated, and the map if there is one.
+def draw_result(
+    answers: Answers,
+    method: str,
+    *,
+    share_interval: Any = None,
+    share_posterior: tuple[Any, Any] | None = None,
+    groups: Sequence[Any] = (),
+    features: Callable[[np.ndarray], Any] | None = None,
+    examples: tuple[Any, Any] | None = None,
+    pictures: Any = None,
+) -> Figure:
+    """Draw counts, outlier scores, the share of unknowns if it was estimated, and the map if there are features.
 
     Parameters
     ----------
-    overview : Overview
-        What to draw.
+    answers : Answers
+        The answers for the n items of one task.
+    method : str
+        What made them.
+    share_interval : array [2], optional
+        The interval of the share of unknowns, if it was estimated.
+    share_posterior : (array [G], array [G]), optional
+        Shares, ascending, and P(share > g) for each.
+    groups : sequence, optional
+        The groups of unknowns, for the map.
+    features : callable, optional
+        Gives the features [m, D] of some items; without it there is no map.
+    examples : (array [S, D], array [S] of int), optional
+        The features of the examples, and their classes by number.
     pictures : sequence or array, optional
-        The pictures of the items, for the map: see `Thumbnails`.
+        The pictures of the items, for the map: for each its path, an image of Pillow or an array.
 
     Returns
     -------
     matplotlib.figure.Figure
         With a panel for each, whose labels are "counts", "scores", "share" and "map".
     """
-    thumbnails = None if pictures is None else Thumbnails(pictures, len(overview.codes))
-    names = ["counts", "scores"] + ["share"] * (overview.share is not None) + ["map"] * (overview.items is not None)
-    rows = (len(names) + 1) // 2
+    pictures = None if pictures is None else check_pictures(pictures, len(answers))
+    n, unknown = len(answers), to_numpy(answers.unknown)
+    codes = np.where(unknown, UNKNOWN_CODE, to_numpy(answers.probabilities).argmax(axis=-1))
+    names = [_plain(str(name)) for name in answers.classes.tolist()]
+    draw: dict[str, Callable[[Axes], None]] = {
+        "counts": lambda axes: _counts(axes, names, codes),
+        "scores": lambda axes: _scores(axes, answers, unknown),
+    }
+    if share_interval is not None:
+        share = float(answers.outlier_share)
+        draw["share"] = lambda axes: _share(axes, share, share_interval, share_posterior)
+    if features is not None and n:
+        draw["map"] = lambda axes: _map(axes, names, codes, features, examples, groups, pictures)
+    rows = (len(draw) + 1) // 2
     figure = _figure((9.5, 3.6 * rows))
-    n = len(overview.codes)
-    title = f"{n:,} items: {n - overview.unknown:,} labelled, {overview.unknown:,} unknown, by {overview.method}"
-    figure.suptitle(_plain(title), fontsize=11)
-    for k, name in enumerate(names):
-        last_alone = k == len(names) - 1 and len(names) % 2
-        axes = figure.add_subplot(rows, 2, (k + 1, k + 2) if last_alone else k + 1, label=name)
+    title = f"{n:,} items: {n - unknown.sum():,} labelled, {unknown.sum():,} unknown, by {method}"
+    figure.suptitle(_plain(title, len(title)), fontsize=11)
+    for k, (label, draw_panel) in enumerate(draw.items()):
+        last_alone = k == len(draw) - 1 and len(draw) % 2
+        axes = figure.add_subplot(rows, 2, (k + 1, k + 2) if last_alone else k + 1, label=label)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=8)
-        if name == "counts":
-            _counts(axes, overview)
-        elif name == "scores":
-            _scores(axes, overview.histogram)
-        elif name == "share" and overview.share is not None:
-            _share(axes, overview.share)
-        else:
-            _map(axes, overview, thumbnails)
+        draw_panel(axes)
     return figure
 
 
@@ -87,121 +118,161 @@ def draw_groups(groups: Sequence[Any], pictures: Any = None, count: int = 0) -> 
     matplotlib.figure.Figure
         With the panel "groups" and, if there are pictures, the panel "pictures".
     """
+    pictures = None if pictures is None else check_pictures(pictures, count)
+    columns = 1 if pictures is None else 2
     shown = groups[:MAX_BARS]
-    thumbnails = None if pictures is None else Thumbnails(pictures, count)
-    figure = _figure((9.5 if thumbnails else 6, 1.2 + 0.55 * max(len(shown), 1)))
-    axes = figure.add_subplot(1, 2 if thumbnails else 1, 1, label="groups")
+    figure = _figure((6 if columns == 1 else 9.5, 1.2 + 0.55 * max(len(shown), 1)))
+    axes = figure.add_subplot(1, columns, 1, label="groups")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
-    sizes = [group.size for group in shown]
-    places = np.arange(len(shown))
-    bars = axes.barh(places, sizes, color=UNKNOWN_COLOUR)
-    axes.bar_label(bars, [f"{size:,}" for size in sizes], padding=3, fontsize=8)
-    axes.set_yticks(places, [_plain(group.name) for group in shown])
-    axes.set(xlabel="items", ylim=(len(shown) - 0.5, -0.5) if shown else (0, 1))
-    axes.margins(x=0.12)
+    _bars(axes, [_plain(group.name) for group in shown], [group.size for group in shown])
     left = len(groups) - len(shown)
     more = f", {left:,} smaller ones not shown" * (left > 0)
     axes.set_title(f"{len(groups):,} groups of unknowns{more}" if shown else "No groups of unknowns", fontsize=10)
-    if thumbnails:
+    if pictures is not None:
         strip = figure.add_subplot(1, 2, 2, sharey=axes, label="pictures")
         strip.set_axis_off()
         strip.set_title("most typical items", fontsize=10)
         strip.set_xlim(-0.5, STRIP - 0.5)
         for k, group in enumerate(shown):
             for j, row in enumerate(group.items[:STRIP].tolist()):
-                _put(strip, thumbnails, row, (j, k), 28, UNKNOWN_COLOUR)
+                _put(strip, pictures[row], (j, k), 28, UNKNOWN_COLOUR)
     return figure
 
 
 # ---- panels
 
 
-def _counts(axes: Axes, overview: Overview) -> None:
-    order = np.arange(len(overview.classes))
-    if len(order) > MAX_BARS:
-        order = np.sort(np.argsort(-overview.counts, kind="stable")[:MAX_BARS])
-    names = [_plain(overview.classes[code]) for code in order.tolist()] + [UNKNOWN_NAME]
-    counts = [*overview.counts[order].tolist(), overview.unknown]
-    colours = [*map(colour_of, order.tolist()), UNKNOWN_COLOUR]
-    places = np.arange(len(names))
-    bars = axes.barh(places, counts, color=colours)
-    axes.bar_label(bars, [f"{count:,}" for count in counts], padding=3, fontsize=8)
-    axes.set_yticks(places, names)
-    axes.set(ylim=(len(names) - 0.5, -0.5), xlabel="items")
-    axes.margins(x=0.12)
-    left = len(overview.classes) - len(order)
+def _counts(axes: Axes, names: Sequence[str], codes: np.ndarray) -> None:
+    counts = np.bincount(codes[codes != UNKNOWN_CODE], minlength=len(names))
+    order = np.sort(np.argsort(-counts, kind="stable")[:MAX_BARS])
+    sizes = [*counts[order].tolist(), int((codes == UNKNOWN_CODE).sum())]
+    colours = [*map(_colour, order.tolist()), UNKNOWN_COLOUR]
+    _bars(axes, [*(names[code] for code in order), UNKNOWN_NAME], sizes, colours)
+    left = len(names) - len(order)
     axes.set_title("Labels" + f" ({left:,} more classes not shown)" * (left > 0), fontsize=10)
 
 
-def _scores(axes: Axes, histogram: Histogram) -> None:
-    edges, widths = histogram.edges, np.diff(histogram.edges)
-    axes.bar(edges[:-1], histogram.known, widths, align="edge", color=KNOWN_COLOUR, label="labelled")
-    axes.bar(
-        edges[:-1], histogram.unknown, widths, bottom=histogram.known, align="edge", color=UNKNOWN_COLOUR,
-        label="unknown",
-    )  # fmt: skip
-    if edges[0] <= histogram.threshold <= edges[-1]:
-        axes.axvline(histogram.threshold, color="black", linestyle="--", linewidth=1, label="threshold")
-    axes.set(xlabel="outlier score", ylabel="items", xlim=(edges[0], edges[-1]))
-    axes.set_title(f"Outlier scores, threshold {histogram.threshold:.3g}", fontsize=10)
+def _bars(axes: Axes, names: Sequence[str], sizes: Sequence[int], colours: Any = UNKNOWN_COLOUR) -> None:
+    places = np.arange(len(names))
+    bars = axes.barh(places, sizes, color=colours)
+    axes.bar_label(bars, [f"{size:,}" for size in sizes], padding=3, fontsize=8)
+    axes.set_yticks(places, names)
+    axes.set(xlabel="items", ylim=(len(names) - 0.5, -0.5) if names else (0, 1))
+    axes.margins(x=0.12)
+
+
+def _scores(axes: Axes, answers: Answers, unknown: np.ndarray) -> None:
+    """A histogram of the outlier scores of all items; a score that is not finite counts in the bin at its end."""
+    scores, threshold = to_numpy(answers.doubts).astype(np.float64), float(answers.threshold)
+    finite = scores[np.isfinite(scores)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    if answers.is_probability:
+        low, high = min(low, 0.0), max(high, 1.0)
+    elif np.isfinite(threshold) and low - FAR * (high - low) < threshold < high + FAR * (high - low):
+        low, high = min(low, threshold), max(high, threshold)
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, BINS + 1)
+    inside = np.clip(np.nan_to_num(scores, nan=high, posinf=high, neginf=low), low, high)
+    bottom = np.zeros(BINS)
+    for mask, colour, label in ((~unknown, KNOWN_COLOUR, "labelled"), (unknown, UNKNOWN_COLOUR, "unknown")):
+        heights, _ = np.histogram(inside[mask], edges)
+        axes.bar(edges[:-1], heights, np.diff(edges), bottom=bottom, align="edge", color=colour, label=label)
+        bottom = bottom + heights
+    if low <= threshold <= high:
+        axes.axvline(threshold, color="black", linestyle="--", linewidth=1, label="threshold")
+    axes.set(xlabel="outlier score", ylabel="items", xlim=(low, high))
+    axes.set_title(f"Outlier scores, threshold {threshold:.3g}", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
 
 
-def _share(axes: Axes, share: ShareOfUnknowns) -> None:
-    low, high = share.interval
-    if len(share.density):
-        axes.stairs(share.density, share.edges, fill=True, color=KNOWN_COLOUR, alpha=0.5)
+def _share(axes: Axes, share: float, interval: Any, posterior: tuple[Any, Any] | None) -> None:
+    """The posterior density of the share of unknowns, its interval as a band, and the estimate as a line."""
+    low, high = map(float, interval)
+    if posterior is not None:
+        edges = np.array([0.0, *posterior[0], 1.0])
+        above = np.array([1.0, *to_numpy(posterior[1]), 0.0])
+        density = np.maximum(-np.diff(above), 0.0) / np.diff(edges)
+        axes.stairs(density, edges, fill=True, color=KNOWN_COLOUR, alpha=0.5)
     axes.axvspan(low, high, color=KNOWN_COLOUR, alpha=0.15, linewidth=0, label="four times in five")
-    axes.axvline(
-        share.estimate, color="black", linestyle="--", linewidth=1, label=f"estimate {percent(share.estimate)}"
-    )
+    axes.axvline(share, color="black", linestyle="--", linewidth=1, label=f"estimate {percent(share)}")
     axes.set(xlabel="share of unknowns", ylabel="density", xlim=(0, 1))
     axes.set_ylim(bottom=0)
     axes.set_title("Share of unknowns", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
 
 
-def _map(axes: Axes, overview: Overview, thumbnails: Thumbnails | None) -> None:
-    items = overview.items
-    assert items is not None
-    for code in [UNKNOWN_CODE, *range(len(overview.classes))]:
-        is_own = items.codes == code
-        name = UNKNOWN_NAME if code == UNKNOWN_CODE else _plain(overview.classes[code])
-        x, y = items.places[is_own].T
-        axes.scatter(x, y, s=14, color=colour_of(code), alpha=0.75, linewidths=0, label=name)
-    if thumbnails is not None:
-        for k in far_apart(items.places, MAP_DISTANCE, MAP_PICTURES):
-            colour = colour_of(int(items.codes[k]))
-            _put(axes, thumbnails, int(items.rows[k]), tuple(items.places[k]), MAP_PICTURE, colour)
-    colours = [colour_of(code) for code in items.example_codes.tolist()]
-    x, y = items.example_places.T
-    axes.scatter(
-        x, y, s=34, marker="D", c=colours, edgecolors="black", linewidths=0.8, label="examples",
-        zorder=5,
-    )  # fmt: skip
-    for group in overview.groups or ():
-        is_member = np.isin(items.rows, group.items)
+def _map(
+    axes: Axes,
+    names: Sequence[str],
+    codes: np.ndarray,
+    features: Callable[[np.ndarray], Any],
+    examples: tuple[Any, Any] | None,
+    groups: Sequence[Any],
+    pictures: Any,
+) -> None:
+    """Items and examples along the two directions in which they differ most."""
+    rows, parts, example_codes = _sample(len(codes), MAX_POINTS), [], np.empty(0, int)
+    parts.append(to_numpy(features(rows)))
+    if examples is not None:
+        some = _sample(len(examples[1]), MAX_EXAMPLES)
+        parts.append(to_numpy(examples[0])[some])
+        example_codes = np.asarray(examples[1])[some]
+    places = on_plane(np.concatenate(parts))
+    places = places - places.min(axis=0)
+    places /= max(float(places.max()), 1e-12)  # one scale for both directions
+    places += (1 - places.max(axis=0)) / 2
+    places, example_places, row_codes = places[: len(rows)], places[len(rows) :], codes[rows]
+    for code in [UNKNOWN_CODE, *range(len(names))]:
+        x, y = places[row_codes == code].T
+        name = UNKNOWN_NAME if code == UNKNOWN_CODE else names[code]
+        axes.scatter(x, y, s=14, color=_colour(code), alpha=0.75, linewidths=0, label=name)
+    if pictures is not None:
+        for k in far_apart(places, MAP_DISTANCE, MAP_PICTURES):
+            _put(axes, pictures[rows[k]], tuple(places[k]), MAP_PICTURE, _colour(int(row_codes[k])))
+    colours, (x, y) = [_colour(code) for code in example_codes.tolist()], example_places.T
+    axes.scatter(x, y, s=34, marker="D", c=colours, edgecolors="black", linewidths=0.8, label="examples", zorder=5)
+    for group in groups:
+        is_member = np.isin(rows, group.items)
         if is_member.any():
-            x, y = np.median(items.places[is_member], axis=0)
+            x, y = np.median(places[is_member], axis=0)
             box = {"boxstyle": "circle,pad=0.25", "facecolor": "#454b52", "edgecolor": "white"}
             axes.text(x, y, str(group.number), color="white", fontsize=8, ha="center", va="center", bbox=box, zorder=6)
     axes.spines[:].set_visible(False)
     axes.set(xticks=[], yticks=[], xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
-    some = f"{len(items.rows):,} of {len(overview.codes):,} items" if len(items.rows) < len(overview.codes) else "items"
-    axes.set_title(f"Map of {some}", fontsize=10)
+    some_items = f"{len(rows):,} of {len(codes):,} items" if len(rows) < len(codes) else "items"
+    axes.set_title(f"Map of {some_items}", fontsize=10)
 
 
-def _put(axes: Axes, thumbnails: Thumbnails, row: int, place: Any, points: float, colour: str) -> None:
-    """Put the picture of an item at a place, `points` wide; nothing if it cannot be opened."""
+def far_apart(places: np.ndarray, distance: float, most: int) -> list[int]:
+    """Some of the points [n, 2], at most so many, no two of them closer than `distance` in both directions.
+
+    >>> far_apart(np.array([[0.0, 0.0], [0.1, 0.1], [2.0, 0.0]]), 1.0, 9)
+    [2, 0]
+    """
+    chosen: list[int] = []
+    for k in np.random.default_rng(0).permutation(len(places)).tolist():
+        if len(chosen) < most and (np.abs(places[chosen] - places[k]).max(axis=1) >= distance).all():
+            chosen.append(k)
+    return chosen
+
+
+def _sample(n: int, most: int) -> np.ndarray:
+    """Numbers below n, ascending: all, or a random sample that is always the same."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def _put(axes: Axes, picture: Any, place: Any, points: float, colour: str) -> None:
+    """Put a picture at a place, `points` wide; nothing if it cannot be opened."""
     from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
-    image = thumbnails.image(row, STRIP_PIXELS)
+    image = small_image(picture, STRIP_PIXELS)
     if image is not None:
         pixels = np.asarray(image)
-        picture = OffsetImage(pixels, zoom=points / max(pixels.shape[:2]))
+        box = OffsetImage(pixels, zoom=points / max(pixels.shape[:2]))
         frame = {"edgecolor": colour, "linewidth": 1.2}
-        axes.add_artist(AnnotationBbox(picture, place, pad=0.1, bboxprops=frame))
+        axes.add_artist(AnnotationBbox(box, place, pad=0.1, bboxprops=frame))
 
 
 def _figure(size: tuple[float, float]) -> Figure:
@@ -221,6 +292,11 @@ def _figure(size: tuple[float, float]) -> Figure:
     return figure
 
 
+def _colour(code: int) -> str:
+    """The colour of a class by its number; grey for the unknown."""
+    return UNKNOWN_COLOUR if code == UNKNOWN_CODE else CLASS_COLOURS[code % len(CLASS_COLOURS)]
+
+
 def _plain(text: str, most: int = 32) -> str:
     """A name as it is written: matplotlib reads a text with two dollar signs as an equation."""
-    return (text if len(text) <= most or " items: " in text else text[: most - 1] + "…").replace("$", r"\$")
+    return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")

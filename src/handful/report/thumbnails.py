@@ -4,62 +4,57 @@ from __future__ import annotations
 
 import io
 import os
-from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from handful.report.pictures import png
-
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-TINY = 40  # pixels; a picture with shorter sides is enlarged as it is, without blur
 
-
-class Thumbnails:
-    """Small pictures of the items of a pile, made when they are asked for.
+def png(array: Any) -> bytes:
+    r"""An array as a PNG.
 
     Parameters
     ----------
-    pictures : sequence or array
-        For each of the items the path of its file, the bytes of the file, an image of Pillow, or an array [H, W] or
-        [H, W, 3]. Or all of them as one array [n, H, W] or [n, H, W, 3].
-    count : int
-        How many items there are.
+    array : array [H, W] or [H, W, 3]
+        A grey or colour picture. Bytes (uint8) are taken as they are; other numbers are stretched, so that the lowest
+        becomes 0 and the highest 255.
 
-    Raises
-    ------
-    ValueError
-        If there is not one picture for each item.
+    Returns
+    -------
+    bytes
+        The content of a .png file.
 
     Examples
     --------
-    >>> Thumbnails(np.zeros((2, 8, 8)), 2).address(0, 32)[:22]
-    'data:image/png;base64,'
+    >>> png([[0.0, 1.0], [1.0, 0.0]])[:4]
+    b'\x89PNG'
     """
+    from PIL import Image
 
-    def __init__(self, pictures: Any, count: int) -> None:
-        if isinstance(pictures, str | bytes | os.PathLike) or not hasattr(pictures, "__len__"):
-            raise ValueError("pictures is not a sequence: give one path, image or array for each item, in their order")
-        if len(pictures) != count:
-            raise ValueError(f"there are {len(pictures):,} pictures for {count:,} items: give one for each item")
-        self.pictures = (
-            pictures.tolist()
-            if getattr(getattr(pictures, "dtype", None), "kind", "") in ("O", "U", "S", "T")
-            else pictures
-        )
-        self._made: dict[tuple[int, int], str] = {}
+    pixels = np.asarray(array)
+    if pixels.size == 0 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
+        raise ValueError(f"a picture is a [H, W] or [H, W, 3] array, this one has shape {list(pixels.shape)}")
+    if pixels.dtype != np.uint8:
+        pixels = pixels.astype(np.float64)
+        finite = np.isfinite(pixels)
+        low, high = pixels.min(where=finite, initial=np.inf), pixels.max(where=finite, initial=-np.inf)
+        stretch = 255 / (high - low) if high > low else 0.0
+        pixels = np.rint(np.where(finite, pixels - low, 0.0) * stretch).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
-    def address(self, row: int, size: int) -> str:
-        """The picture of an item as a data: address, no side longer than `size` pixels; "" if it cannot be opened."""
-        if (row, size) not in self._made:
-            self._made[row, size] = _address(self.pictures[row], size)
-        return self._made[row, size]
 
-    def image(self, row: int, size: int) -> Image | None:
-        """The same as an image of Pillow; None if it cannot be opened."""
-        return small_image(self.pictures[row], size)
+def check_pictures(pictures: Any, count: int) -> Any:
+    """Pictures as something that can be indexed; ValueError if there is not one for each of the `count` items."""
+    if isinstance(pictures, str | bytes | os.PathLike) or not hasattr(pictures, "__len__"):
+        raise ValueError("pictures is not a sequence: give one path, image or array for each item, in their order")
+    if len(pictures) != count:
+        raise ValueError(f"there are {len(pictures):,} pictures for {count:,} items: give one for each item")
+    is_listed = getattr(getattr(pictures, "dtype", None), "kind", "") in ("O", "U", "S", "T")
+    return pictures.tolist() if is_listed else pictures
 
 
 def small_image(picture: Any, size: int) -> Image | None:
@@ -87,19 +82,5 @@ def small_image(picture: Any, size: int) -> Image | None:
         return None
     if max(image.size) > size:
         image.thumbnail((size, size), Image.Resampling.LANCZOS)
-    image.info = {}
-    shown: Image.Image = image
-    return shown
-
-
-def _address(picture: Any, size: int) -> str:
-    image = small_image(picture, size)
-    if image is None:
-        return ""
-    file = io.BytesIO()
-    if max(image.size) < TINY:
-        image.save(file, "PNG", optimize=True)
-    else:
-        image.save(file, "JPEG", quality=78, optimize=True)
-    kind = "png" if max(image.size) < TINY else "jpeg"
-    return f"data:image/{kind};base64,{b64encode(file.getvalue()).decode()}"
+    small: Image.Image = image
+    return small

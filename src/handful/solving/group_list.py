@@ -12,14 +12,13 @@ from handful.solving.telling_words import telling_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from handful.report.view import View
     from handful.solving.groups import Group
 
 MAX_WORDS = 12  # that speak for a group
 
 
 class Groups(list["Group"]):
-    """The groups of unknowns, the largest first: a list of `Group` that notebooks show as strips of typical items.
+    """The groups of unknowns, the largest first: a list of `Group` that a notebook shows as a table.
 
     Examples
     --------
@@ -30,35 +29,13 @@ class Groups(list["Group"]):
     (2, 4, True)
     """
 
-    def view(self, pictures: Any = None, texts: Sequence[str] | None = None) -> View:
-        """The groups as strips of their most typical items.
-
-        Parameters
-        ----------
-        pictures : sequence or array, optional
-            The pictures of the whole pile: see `handful.Result.view`.
-        texts : sequence of str, optional
-            The texts of the whole pile. Groups are then named by the words that speak for them.
-
-        Returns
-        -------
-        View
-            A notebook shows it; `save(path)` writes it as a page.
-        """
-        from handful.report.notebook import Pieces, groups_html, groups_title
-        from handful.report.view import View
-
-        pieces = Pieces(_length(self, pictures, texts), pictures, texts)
-        groups = self if pieces.texts is None else with_words(self, pieces.texts)
-        return View(groups_html(groups, pieces), groups_title(groups))
-
     def plot(self, pictures: Any = None) -> Figure:
         """Draw the sizes of the groups with matplotlib; needs the extra `plots`.
 
         Parameters
         ----------
         pictures : sequence or array, optional
-            The pictures of the whole pile, for a row of typical items beside each group.
+            The pictures of the whole pile, for a row of typical items beside each group: see `handful.Result.plot`.
 
         Returns
         -------
@@ -67,10 +44,19 @@ class Groups(list["Group"]):
         """
         from handful.report.plots import draw_groups
 
-        return draw_groups(self, pictures, _length(self, pictures, None))
+        highest = max((int(group.items.max()) + 1 for group in self), default=0)
+        count = len(pictures) if hasattr(pictures, "__len__") and not isinstance(pictures, str) else highest
+        if count < highest:
+            raise ValueError(
+                f"the groups hold item {highest - 1:,} and there are {count:,} pictures: give those of the whole pile, "
+                "one for each item"
+            )
+        return draw_groups(self, pictures, count)
 
     def _repr_html_(self) -> str:
-        return self.view()._repr_html_()
+        from handful.report.table import groups_table
+
+        return groups_table(self)
 
 
 def with_words(groups: Sequence[Group], texts: Sequence[str]) -> Groups:
@@ -97,16 +83,3 @@ def _of_one_list(lists: Sequence[Sequence[str]]) -> list[list[str]]:
     """The words of each list that no other list has."""
     counts = Counter(word for words in lists for word in words)
     return [[word for word in words if counts[word] == 1] for words in lists]
-
-
-def _length(groups: Sequence[Group], pictures: Any, texts: Any) -> int:
-    """How many items the pile has, as far as it is known: the groups hold only the numbers of theirs."""
-    highest = max((int(group.items.max()) + 1 for group in groups), default=0)
-    lengths = [len(given) for given in (pictures, texts) if hasattr(given, "__len__") and not isinstance(given, str)]
-    short = [n for n in lengths if n < highest]
-    if short:
-        raise ValueError(
-            f"the groups hold item {highest - 1:,} and there are {short[0]:,} pictures or texts: give those of the "
-            "whole pile, one for each item"
-        )
-    return max(lengths, default=highest)

@@ -12,17 +12,16 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
 from handful.core.task import LargePile, Task
+from handful.engines.share_statistics import TRIED_SHARES
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
-from handful.solving.group_list import Groups, with_words
+from handful.solving.group_list import Groups
 from handful.solving.groups import Group, group_unknowns, joined_classes
 from handful.solving.promotion import Promoted, promote
 from handful.utils.extras import PARQUET, need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from handful.report.view import View
 
 MAX_GROUPED_UNASKED = 1000  # unknown items that a notebook groups by itself; more take longer than a cell should
 
@@ -281,49 +280,14 @@ class Result(Answers):
         columns |= {f"p_{name}": probabilities[:, j] for j, name in enumerate(self.classes)}
         return {name: np.asarray(values) for name, values in columns.items()}
 
-    def view(self, pictures: Any = None, texts: Sequence[str] | None = None) -> View:
-        """The result as charts, with the pictures or texts of typical items. Of one task.
-
-        A notebook shows the same without pictures when a cell ends with the result.
+    def plot(self, pictures: Any = None) -> Figure:
+        """Draw the result with matplotlib; needs the extra `plots`. Of one task.
 
         Parameters
         ----------
         pictures : sequence or array, optional
             For each item of the pile, in their order, the path of its picture, an image of Pillow, or an array [H, W]
-            or [H, W, 3]; or all of them as one array [n, H, W] or [n, H, W, 3].
-        texts : sequence of str, optional
-            For each item its text. Groups are then named by the words that speak for them.
-
-        Returns
-        -------
-        View
-            A notebook shows it; `save(path)` writes it as a page that opens from disk.
-
-        Examples
-        --------
-        >>> import handful
-        >>> result = handful.solve(np.eye(4)[:2], ["cat", "dog"], np.eye(4)[[0, 0, 1, 2, 3]], method="simpleshot")
-        >>> "5 items" in result.view(texts=["tom", "felix", "rex", "pebble", "cloud"])._repr_html_()
-        True
-        """
-        from handful.report.notebook import Pieces, result_html
-        from handful.report.view import View
-        from handful.solving.result_overview import overview_of
-
-        self._one_task("a view")
-        pieces = Pieces(len(self), pictures, texts)
-        groups = None if isinstance(self.task.query, LargePile) else self.groups
-        if groups is not None and pieces.texts is not None:
-            groups = with_words(groups, pieces.texts)
-        return View(result_html(overview_of(self, groups), pieces), repr(self).strip("<>"))
-
-    def plot(self, pictures: Any = None) -> Figure:
-        """Draw the same charts with matplotlib; needs the extra `plots`. Of one task.
-
-        Parameters
-        ----------
-        pictures : sequence or array, optional
-            The pictures of the items, for the map: as in `view`.
+            or [H, W, 3]; or all of them as one array [n, H, W] or [n, H, W, 3]. The map shows some of them.
 
         Returns
         -------
@@ -331,19 +295,28 @@ class Result(Answers):
             Panels for the counts, the outlier scores, the share of unknowns (if it was estimated) and the map. Save it
             with `savefig`, or change it.
         """
-        from handful.report.plots import MAX_POINTS, draw_result
-        from handful.solving.result_overview import overview_of
+        from handful.report.plots import draw_result
 
-        self._one_task("a plot")
-        return draw_result(overview_of(self, self._groups_at_hand(), MAX_POINTS), pictures)
+        task, posterior = self._one_task("a plot"), self.outlier_share_posterior
+        is_in_memory = not isinstance(task.query, LargePile)
+        return draw_result(
+            self,
+            str(self.made_by["method"]),
+            share_interval=self.outlier_share_interval,
+            share_posterior=None if posterior is None else (TRIED_SHARES, posterior),
+            groups=self._groups_at_hand() or (),
+            features=(lambda rows: task.query[0][rows]) if is_in_memory else None,
+            examples=(task.support[0], task.labels[0]),
+            pictures=pictures,
+        )
 
     def _repr_html_(self) -> str:
-        from handful.report.notebook import Pieces, batch_html, result_html
-        from handful.solving.result_overview import batch_lines, overview_of
+        from handful.report.table import batch_table, result_table
 
+        method = str(self.made_by["method"])
         if self.outlier_scores.ndim == 2:
-            return batch_html(str(self.made_by["method"]), *batch_lines(self))
-        return result_html(overview_of(self, self._groups_at_hand()), Pieces(len(self)))
+            return batch_table(self, method, self.outlier_share_interval)
+        return result_table(self, method, self.outlier_share_interval, self._groups_at_hand())
 
     def _groups_at_hand(self) -> Groups | None:
         """The groups, if somebody has asked for them already or if finding them is quick."""

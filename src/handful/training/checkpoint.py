@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import handful
-from handful.utils.files import in_brief, locked, write_whole
+from handful.utils.files import locked, write_whole
 from handful.utils.tensor_file import read_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 2  # 2: with the joint training of network and head
+FORMAT = 2
 NAME = "checkpoint.safetensors"
 LOCK = ".lock"
 MADE_FROM: dict[str, Any] = {"settings": {}, "pictures": "", "validation": ""}  # with its digests
@@ -52,7 +51,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
     from safetensors.torch import save
 
     names = ("made_from", "step", "history", "losses", "best", "seconds", "together")
-    about = {"format": FORMAT, "handful": handful.__version__} | {name: getattr(checkpoint, name) for name in names}
+    about = {"format": FORMAT} | {name: getattr(checkpoint, name) for name in names}
     tensors = {f"state.{name}": value for name, value in checkpoint.state.items()}
     tensors |= {f"best.{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"together.{name}": value for name, value in checkpoint.together_state.items()}
@@ -66,14 +65,13 @@ def read(folder: Path) -> Checkpoint | None:
         return None
     try:
         about, tensors = read_tensors(path, "handful", "not a checkpoint", framework="pt")
-        version, writer = about.pop("format"), about.pop("handful")
-        if version <= FORMAT:
+        if about.pop("format") == FORMAT:
             return _checked(about, tensors)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged, or not a checkpoint of handful: remove it to start again ({error})"
         ) from None
-    raise ValueError(f"{path} was written by handful {in_brief(str(writer))}, which is newer: upgrade, or remove it")
+    raise ValueError(f"{path} was written by another version of handful: use that one, or remove the file")
 
 
 def _checked(about: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:

@@ -4,11 +4,11 @@
 
 f is the network. Its batch normalisations keep their statistics (evaluation mode), and nothing is dropped, so that f is
 the function that is exported later. Pictures are not augmented, which is faster; a short trial on Omniglot showed no
-clear difference. m is the mean feature of base pictures; it is measured again at each exam.
+clear difference. m is the mean feature of base pictures; it is measured again at each validation.
 
 The start is the network of the best epoch, with a head that has already learned on its fixed features. So a gain is
-what the head cannot learn alone. Exams on held-out classes choose the best step. The start is one of the choices: if
-nothing is gained, the network stays as it was.
+what the head cannot learn alone. Validation on held-out classes chooses the best step. The start is one of the choices:
+if nothing is gained, the network stays as it was.
 
 All random numbers of a step depend only on the seed and the number of the step. Parameters, Adam's moments and the mean
 are the whole state: a training that was interrupted ends with the same weights.
@@ -32,17 +32,15 @@ from handful.features import FeatureTable
 from handful.training import checkpoint
 from handful.training.checkpoint import Checkpoint
 from handful.training.datasets import PictureSet
-from handful.training.heads.head import Arrays
-from handful.training.heads.learned_base import learn_base
-from handful.training.heads.school import OUTLIER_WAYS, School, heated, is_better
-from handful.training.heads.table import HEADS
+from handful.training.heads.head import Arrays, TaskSampler
+from handful.training.heads.learned_base import HEADS, learn_base
+from handful.training.heads.trainer import OUTLIER_WAYS, HeadTrainer, heated, is_better
 from handful.training.learner import Learner
-from handful.training.task_rows import Drawer
 
 WAYS, SHOTS = 5, (1, 5)  # of the tasks, if there are enough classes
 QUERIES = 5  # of each class; the pictures of one task are in memory at the same time
 TASKS_PER_STEP = 4
-TASKS_PER_EXAM = 200
+TASKS_PER_VALIDATION = 200
 HEAD_RATE_SHARE = 0.1  # of the head's learning rate on fixed features, where it has already learned
 HEAD_FILE = "together.safetensors"  # the state while the head learns on fixed features
 STREAM = 5  # of random numbers
@@ -51,15 +49,15 @@ NETWORK, HEAD = "network.", "head."  # prefixes of the names of parameters
 
 
 @dataclass
-class Standing:
+class JointState:
     """How far a joint training is, as plain data for the checkpoint."""
 
     step: int = 0  # steps that were made
     best_step: int = 0  # 0: the start is the best
     before: dict[str, float] = field(default_factory=dict)  # figures of the start, on held-out classes
     best: dict[str, float] = field(default_factory=dict)  # figures of the best step
-    losses: list[float] = field(default_factory=list)  # since the last exam
-    rows: list[dict[str, float]] = field(default_factory=list)  # one for each exam
+    losses: list[float] = field(default_factory=list)  # since the last validation
+    rows: list[dict[str, float]] = field(default_factory=list)  # one for each validation
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class JointTraining:
     learning : PictureSet
         The pictures of the base classes, which are those of the learner.
     held_out : PictureSet or None
-        Pictures of other classes for exams. None: a quarter of the base classes is not learned from.
+        Pictures of other classes for validation. None: a quarter of the base classes is not learned from.
     weights : dict of str to Tensor
         The weights from which the network starts.
     """
@@ -97,19 +95,21 @@ class JointTraining:
         self.steps = math.ceil(self.settings.together_tasks / TASKS_PER_STEP)
         learner.network.load_state_dict(weights)
         validation = None if held_out is None else _labels_alone(held_out)
-        self.school = School(_labels_alone(learning), validation, np.zeros(1), WAYS, SHOTS, self.settings.seed)
-        items = self.school.items
-        self.drawer = Drawer(items.codes, items.classes, self.school.ways, OUTLIER_WAYS, QUERIES)
-        self.exam_rows = np.unique(
-            np.concatenate([rows.ravel() for tasks in self.school.exams for rows in (tasks.support, tasks.query)])
+        self.trainer = HeadTrainer(_labels_alone(learning), validation, np.zeros(1), WAYS, SHOTS, self.settings.seed)
+        items = self.trainer.items
+        self.sampler = TaskSampler(items.codes, items.classes, self.trainer.ways, OUTLIER_WAYS, QUERIES)
+        self.validation_rows = np.unique(
+            np.concatenate(
+                [rows.ravel() for tasks in self.trainer.validation_tasks for rows in (tasks.support, tasks.query)]
+            )
         )
-        self.standing = Standing()
+        self.progress = JointState()
         self.parameters: dict[str, Tensor] = {}  # of network and head; empty before the start
         self.best: dict[str, Tensor] = {}  # parameters of the best step; empty if that is the start
         self.mean = torch.empty(0)  # [D]
 
     def start(self, file: Path | None, progress: Callable[[int, int], object]) -> None:
-        """Let the head learn on the fixed features of the network, and take the first exam."""
+        """Let the head learn on the fixed features of the network, and validate it for the first time."""
         name = self.settings.together
         features, others = (
             None if part is None else FeatureTable(self.learner.embed(part.pixels), part.labels, name=part.name)
@@ -122,16 +122,16 @@ class JointTraining:
         )  # fmt: skip
         heat = base.about["heads"][name]["after"]["heat"]
         self._prepare(heated(self.head, base.heads[name], 1 / heat))  # the temperature at which the loss was learned
-        self.standing.before = self.standing.best = self._examine()
+        self.progress.before = self.progress.best = self._validate()
 
     def step(self) -> float:
         """Learn from a few tasks; return the loss before the step."""
-        s, number = self.settings, self.standing.step
+        s, number = self.settings, self.progress.step
         rng = np.random.default_rng([s.seed, STREAM, number])
         pace = (1 + math.cos(math.pi * number / self.steps)) / 2
         for group in self.adam.param_groups:
             group["lr"] = group["highest"] * pace
-        tasks = self.drawer.draw(rng, TASKS_PER_STEP, int(rng.choice(SHOTS)))
+        tasks = self.sampler.draw(rng, TASKS_PER_STEP, int(rng.choice(SHOTS)))
         self.adam.zero_grad()
         value = 0.0
         for i in range(TASKS_PER_STEP):  # one after the other, because the maps of all pictures need much memory
@@ -144,8 +144,8 @@ class JointTraining:
                 f"{s.together_rate:g} (--together-rate)"
             )
         self.adam.step()
-        self.standing.step += 1
-        self.standing.losses.append(value)
+        self.progress.step += 1
+        self.progress.losses.append(value)
         return value
 
     def _loss(self, support: np.ndarray, labels: np.ndarray, query: np.ndarray, known: int, truth: np.ndarray) -> Any:
@@ -158,36 +158,36 @@ class JointTraining:
         return self.head.loss(scores, known, truth[None])
 
     @property
-    def is_exam_due(self) -> bool:
-        """Whether an exam follows the last step."""
-        step = self.standing.step
-        return step * TASKS_PER_STEP % TASKS_PER_EXAM == 0 or step == self.steps
+    def is_validation_due(self) -> bool:
+        """Whether a validation follows the last step."""
+        step = self.progress.step
+        return step * TASKS_PER_STEP % TASKS_PER_VALIDATION == 0 or step == self.steps
 
-    def exam(self) -> dict[str, float]:
-        """Take an exam, keep the parameters if they are the best, and return a row of figures."""
-        standing, result = self.standing, self._examine()
-        if is_better(result, standing.best, standing.before):
-            standing.best, standing.best_step = result, standing.step
+    def validate(self) -> dict[str, float]:
+        """Validate, keep the parameters if they are the best, and return a row of figures."""
+        progress, result = self.progress, self._validate()
+        if is_better(result, progress.best, progress.before):
+            progress.best, progress.best_step = result, progress.step
             self.best = {
                 name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
                 for name, value in self.parameters.items()
             }
-        row = {"tasks": standing.step * TASKS_PER_STEP, "loss": float(np.mean(standing.losses))}
+        row = {"tasks": progress.step * TASKS_PER_STEP, "loss": float(np.mean(progress.losses))}
         row |= {name: result[name] for name in ("accuracy", "auroc")}
-        standing.rows.append(row)
-        standing.losses = []
+        progress.rows.append(row)
+        progress.losses = []
         return row
 
-    def _examine(self) -> dict[str, float]:
+    def _validate(self) -> dict[str, float]:
         """Measure the mean feature again, and return the head's figures on held-out classes."""
         mean = self.learner.mean_feature()
         self.mean = torch.from_numpy(mean)
         source, first = (self.learning, 0) if self.held_out is None else (self.held_out, len(self.learning))
-        features = self.learner.embed(source.pixels[self.exam_rows - first])
-        table = np.zeros((len(self.school.items.codes), features.shape[1]), np.float32)
-        table[self.exam_rows] = unit(features - mean)
+        features = self.learner.embed(source.pixels[self.validation_rows - first])
+        table = np.zeros((len(self.trainer.items.codes), features.shape[1]), np.float32)
+        table[self.validation_rows] = unit(features - mean)
         arrays = {name: array.detach().numpy() for name, array in self._arrays().items()}
-        return self.school.examine(self.head, arrays, table)
+        return self.trainer.validate(self.head, arrays, table)
 
     def _prepare(self, arrays: Arrays) -> None:
         """Set the head to these arrays, and make the optimiser."""
@@ -217,9 +217,9 @@ class JointTraining:
             name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
         }
 
-    def restore(self, standing: dict[str, Any], state: dict[str, Tensor]) -> None:
+    def restore(self, progress: dict[str, Any], state: dict[str, Tensor]) -> None:
         """Continue from a checkpoint."""
-        self.standing = Standing(**standing)
+        self.progress = JointState(**progress)
         now = _of(state, "now.")
         self._prepare({name: array.numpy() for name, array in _of(now, HEAD).items()})
         moments = {moment: _of(state, f"{moment}.") for moment in MOMENTS}
@@ -227,19 +227,19 @@ class JointTraining:
             for name, parameter in self.parameters.items():
                 parameter.copy_(now[name])
                 if name in moments[MOMENTS[0]]:
-                    self.adam.state[parameter] = {"step": torch.tensor(float(self.standing.step))} | {
+                    self.adam.state[parameter] = {"step": torch.tensor(float(self.progress.step))} | {
                         moment: torch.empty_like(parameter).copy_(moments[moment][name]) for moment in MOMENTS
                     }  # in the parameter's own layout
         self.best, self.mean = _of(state, "best."), state["mean"]
 
     def result(self) -> Joint:
         """Return the best weights and arrays, and how they were found."""
-        s = self.standing
+        s = self.progress
         weights = self.weights | _of(self.best, NETWORK)
         arrays = {name: array.numpy() for name, array in _of(self.best, HEAD).items()}
         report = {
             "head": self.settings.together, "tasks": s.step * TASKS_PER_STEP, "best": s.best_step * TASKS_PER_STEP,
-            "gained": s.best_step > 0, "held_out": self.school.held_out, "before": s.before, "after": s.best,
+            "gained": s.best_step > 0, "held_out": self.trainer.held_out, "before": s.before, "after": s.best,
         }  # fmt: skip
         return Joint(weights, arrays, report)
 
@@ -252,7 +252,7 @@ def train_together(
     folder: Path,
     save_every: float,
     progress: Callable[[str, int, int], object] = lambda name, done, total: None,
-    on_exam: Callable[[dict[str, float]], object] = lambda row: None,
+    on_validation: Callable[[dict[str, float]], object] = lambda row: None,
 ) -> Joint:
     """Train the network of the best epoch together with a head, with a checkpoint every `save_every` seconds.
 
@@ -263,15 +263,15 @@ def train_together(
     at : Checkpoint
         A finished pretraining, perhaps with a joint training that has begun.
     learning, held_out : PictureSet, PictureSet or None
-        The pictures of base classes, and of classes for exams.
+        The pictures of base classes, and of classes for validation.
     folder : Path
         The folder of the checkpoint.
     save_every : float
         Seconds between two checkpoints.
     progress : callable
         Called with the name of the part, the number of tasks learned from, and the number of all tasks.
-    on_exam : callable
-        Called with a row of figures after each exam.
+    on_validation : callable
+        Called with a row of figures after each validation.
 
     Returns
     -------
@@ -282,7 +282,7 @@ def train_together(
     saved = begun
 
     def save() -> None:
-        at.together, at.together_state = asdict(training.standing), training.state()
+        at.together, at.together_state = asdict(training.progress), training.state()
         at.seconds = before + time.monotonic() - begun
         checkpoint.write(at, folder)
 
@@ -292,14 +292,14 @@ def train_together(
         training.start(folder / HEAD_FILE, lambda done, total: progress("head", done, total))
         save()
     (folder / HEAD_FILE).unlink(missing_ok=True)
-    standing, total = training.standing, training.steps * TASKS_PER_STEP
-    progress("together", standing.step * TASKS_PER_STEP, total)
-    while standing.step < training.steps:
+    reached, total = training.progress, training.steps * TASKS_PER_STEP
+    progress("together", reached.step * TASKS_PER_STEP, total)
+    while reached.step < training.steps:
         training.step()
-        if training.is_exam_due:
-            on_exam(training.exam())
-        progress("together", standing.step * TASKS_PER_STEP, total)
-        if standing.step == training.steps or time.monotonic() - saved >= save_every:
+        if training.is_validation_due:
+            on_validation(training.validate())
+        progress("together", reached.step * TASKS_PER_STEP, total)
+        if reached.step == training.steps or time.monotonic() - saved >= save_every:
             save()
             saved = time.monotonic()
     result = training.result()

@@ -3,7 +3,7 @@
 If the settings name a head, it is trained together with the network after the best epoch (`joint_training`).
 
 checkpoint.safetensors      the state of the training; the same call continues from it
-history.jsonl               a row for each epoch, and for each exam of the joint training
+history.jsonl               a row for each epoch, and for each validation of the joint training
 weights.safetensors         the weights of the network, with the names of torch
 model.onnx, model.json      the backbone: pictures to features without torch
 model.base.safetensors      the mean of the base classes, and the heads of methods that learn from them
@@ -13,11 +13,14 @@ card.md                     what it is and how to make it again
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -26,17 +29,16 @@ import numpy as np
 
 import handful
 from handful.backbones.preprocessing import Preprocessing
-from handful.features import FeatureTable
+from handful.core.metrics import figures
+from handful.features import FeatureTable, Protocol, draw
+from handful.solving import solve_task
 from handful.training import checkpoint
 from handful.training.checkpoint import Checkpoint
 from handful.training.datasets import PictureSet
-from handful.training.heads.learned_base import DEFAULT_HEADS, learn_base
-from handful.training.heads.school import check_classes
-from handful.training.heads.table import check_heads
+from handful.training.heads.learned_base import DEFAULT_HEADS, check_heads, learn_base
+from handful.training.heads.trainer import check_classes
 from handful.training.model_card import write_card
 from handful.training.settings import AUTO, BFLOAT16, FLOAT32, NONE, Settings
-from handful.training.tracking import tracker
-from handful.training.validation import validate
 from handful.utils.extras import TORCH, need
 from handful.utils.files import write_whole
 from handful.utils.threads import available_threads
@@ -49,6 +51,9 @@ MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknow
 CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
 SAVE_EVERY_S = 60.0
 TOGETHER = "together"  # the settings of the joint training begin with it
+VALIDATION_TASKS = 200
+SHOTS = 1, 5
+TRACKERS = ("tensorboard", "mlflow")
 HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, which is the last part of a training
 
 
@@ -108,8 +113,8 @@ def pretrain(
     progress : callable
         Called with the name of the stage, the steps done and the number of steps.
     on_epoch : callable
-        Called with a row of figures after each epoch, and after each exam of the joint training; only the latter has
-        "tasks", the number of tasks learned from.
+        Called with a row of figures after each epoch, and after each validation of the joint training; only the latter
+        has "tasks", the number of tasks learned from.
 
     Returns
     -------
@@ -155,13 +160,13 @@ def pretrain(
             joint = None
             if settings.together != NONE:
 
-                def on_exam(row: dict[str, float]) -> None:
+                def on_validation(row: dict[str, float]) -> None:
                     tracked({f"together/{name}": value for name, value in row.items()}, int(row["tasks"]))
                     on_epoch(row)
 
                 if not at.together:  # heads that were learned on other features
                     (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
-                joint = train_together(learner, at, learning, held_out, folder, save_every, progress, on_exam)
+                joint = train_together(learner, at, learning, held_out, folder, save_every, progress, on_validation)
                 _write_history(at, folder)
         return _finish(learner, at, joint, pictures, learning, held_out, folder, heads, command, progress)
 
@@ -331,15 +336,14 @@ def digest(pictures: PictureSet | None) -> str:
 def _check_same(at: Checkpoint, now: dict[str, Any], folder: Path) -> None:
     """Raise ValueError if the checkpoint is of other settings or pictures.
 
-    A setting that an older handful did not have has its default there. The joint training is the last stage: before it
-    begins, any other one may be chosen.
+    The joint training is the last stage: before it begins, any other one may be chosen.
     """
     before = at.made_from
-    settings = Settings().plain() | before["settings"]
+    settings = before["settings"]
     differences = [
-        f"{name} {settings[name]} there and {value} here"
+        f"{name} {settings.get(name)} there and {value} here"
         for name, value in now["settings"].items()
-        if settings[name] != value and (at.together or not name.startswith(TOGETHER))
+        if settings.get(name) != value and (at.together or not name.startswith(TOGETHER))
     ]
     differences += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
     if differences:
@@ -367,3 +371,81 @@ def _reproducibly(threads: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])
+
+
+# ---- validation
+
+
+def fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
+    """Return the protocol closest to the paper's (5 ways, 5 outlier classes, 15 queries) that these classes allow.
+
+    None if they allow no task at all.
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    ways = min(5, len(counts) // 2) if len(counts) < 10 else 5
+    queries = min(15, int(counts.min()) - shots)
+    return Protocol(ways, shots, queries, min(5, len(counts) - ways), queries) if ways >= 2 and queries >= 1 else None
+
+
+def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[str, float]:
+    """Return accuracy and AUROC of SimpleShot in percent, and `figure`, their mean, which early stopping uses.
+
+    The tasks are the same at every call, so that epochs can be compared.
+    """
+    means: dict[str, float] = {}
+    for shots in SHOTS:
+        if (protocol := fitting_protocol(features.need_labels(), shots)) is None:
+            continue
+        episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=VALIDATION_TASKS)
+        result = solve_task(episodes.task, method="simpleshot", base_mean=base_mean)
+        values = figures(result.probabilities, result.outlier_scores, episodes.truth)
+        means[f"accuracy_{shots}"], means[f"auroc_{shots}"] = (
+            100 * float(np.mean(values[k])) for k in ("accuracy", "auroc")
+        )
+    return means | ({"figure": float(np.mean(list(means.values())))} if means else {})
+
+
+# ---- curves in TensorBoard or MLflow
+
+
+@contextmanager
+def tracker(which: str, folder: Path, about: Mapping[str, Any]) -> Iterator[Callable[[Mapping[str, Any], int], None]]:
+    """Yield the function that records rows of figures.
+
+    "auto" means TensorBoard if it is installed, otherwise MLflow if MLFLOW_TRACKING_URI is set, otherwise nothing.
+    """
+    if which not in (AUTO, NONE, *TRACKERS):
+        raise ValueError(f"there is no tracker {which!r}: choose from {', '.join((AUTO, NONE, *TRACKERS))}")
+    if which == AUTO:
+        which = "tensorboard" if find_spec("tensorboard") else NONE
+        if which == NONE and find_spec("mlflow") and "MLFLOW_TRACKING_URI" in os.environ:
+            which = "mlflow"
+    if which == "tensorboard":
+        need("tensorboard", "--track tensorboard", "tensorboard")
+        from torch.utils.tensorboard import SummaryWriter
+
+        with SummaryWriter(str(folder / "tensorboard")) as writer:
+
+            def to_board(row: Mapping[str, Any], step: int) -> None:
+                for name, value in _numbers(row).items():
+                    writer.add_scalar(name, value, step)
+
+            yield to_board
+    elif which == "mlflow":
+        mlflow = need("mlflow", "--track mlflow", "mlflow")
+        with mlflow.start_run(run_name=folder.name):
+            mlflow.log_params({name: str(value) for name, value in about.items()})
+
+            def to_server(row: Mapping[str, Any], step: int) -> None:
+                try:
+                    mlflow.log_metrics(_numbers(row), step=step)
+                except mlflow.exceptions.MlflowException as error:  # a missing server must not stop a training
+                    warnings.warn(f"MLflow did not accept the figures of epoch {step}: {error}", stacklevel=2)
+
+            yield to_server
+    else:
+        yield lambda row, step: None
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in row.items() if isinstance(value, int | float)}

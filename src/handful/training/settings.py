@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from handful.core.parameters import Number, OneOf, Rule, check
-from handful.training.heads.table import HEADS
+from handful.training.heads.learned_base import HEADS
 
 PICTURES, DRAWINGS, NONE = "pictures", "drawings", "none"
 CLASSES, PREDICT = "classes", "predict"

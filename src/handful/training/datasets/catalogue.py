@@ -42,16 +42,16 @@ class DatasetInfo:
     title: str
     paper: str
     about: str
-    classes: dict[str, int]  # by split, if the numbers are fixed
+    classes: dict[str, int]
     pictures: dict[str, int]
-    size: int  # usual side of the pictures, in pixels
+    size: int
     channels: int
-    preparation: str  # how a picture of another size is resized
+    preparation: str
     licence: str
     url: str
-    archives: dict[str, str]  # name of a published file -> its MD5
-    layouts: list[str]  # possible contents of its folder
-    example: str  # an example name of that folder
+    archives: dict[str, str]
+    layouts: list[str]
+    example: str
 
 
 @lru_cache

@@ -12,16 +12,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import BadPicture, decode, read
 from handful.training.datasets.picture_set import PictureSet
-from handful.training.datasets.preparation import Preparation
 from handful.utils.cache_folder import cache_folder
 from handful.utils.files import scratch, write_whole
 from handful.utils.threads import available_threads
@@ -48,8 +48,60 @@ class Part:
     encoded: bool = True  # else they are pixels
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """Crop the middle and resize to `size` x `size`, as `Preprocessing` does. Pictures of that size do not change."""
+
+    size: int
+    crop: float | None = None  # the share of the largest middle square; None: the whole picture, resized
+    ink: bool = False  # black drawings on white: one channel, resized without overshooting
+
+    def __post_init__(self) -> None:
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 1 <= self.size <= 1024:
+            raise ValueError(f"size is {self.size!r}: a whole number of pixels between 1 and 1024 is needed")
+
+    @property
+    def channels(self) -> int:
+        """The number of colour channels: one for ink, three for pictures."""
+        return 1 if self.ink else 3
+
+    def picture(self, image: Image.Image) -> np.ndarray:
+        """Return an RGB picture as uint8 [size, size, C]."""
+        if self.ink:
+            image = image.convert("L")
+        if image.size != (self.size, self.size):
+            how = Image.Resampling[self.interpolation.upper()]
+            image = image.resize((self.size, self.size), how, box=self._window(*image.size), reducing_gap=3.0)
+        return np.asarray(image).reshape(self.size, self.size, self.channels)
+
+    def array(self, pixels: np.ndarray) -> np.ndarray:
+        """Return pictures of an array, [n, H, W, 3], resized but not cropped: they were cropped before."""
+        if pixels.shape[1:3] == (self.size, self.size):
+            return pixels
+        small = np.empty((len(pixels), self.size, self.size, 3), np.uint8)
+        for i, picture in enumerate(pixels):
+            image = Image.fromarray(np.ascontiguousarray(picture))
+            small[i] = np.asarray(image.resize((self.size, self.size), Image.Resampling.BICUBIC))
+        return small
+
+    @property
+    def interpolation(self) -> str:
+        """The name of the interpolation in `Preprocessing`."""
+        return "bilinear" if self.ink else "bicubic"
+
+    def describe(self) -> str:
+        """Return a text that identifies the preparation."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def _window(self, width: int, height: int) -> tuple[float, float, float, float]:
+        if self.crop is None:
+            return 0, 0, width, height
+        w = h = self.crop * min(width, height)
+        return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
+
+
 def gather(
-    name: str, parts: Sequence[Part], how: Preparation, skipped: Sequence[Skipped], progress: Progress | None
+    name: str, parts: Sequence[Part], how: Preparation, skipped: Sequence[Skipped], progress: Progress
 ) -> PictureSet:
     """Join the parts in order. Pictures that cannot be read are skipped and listed in the result."""
     labels = np.array([label for part in parts for label in part.labels], dtype=str)
@@ -60,16 +112,16 @@ def gather(
     looks = how.interpolation, how.crop
     encoded = any(part.encoded for part in parts)
     if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= MAX_MEMORY_BYTES):
-        blocks = [how.array(np.asanyarray(_loaded(part))) for part in parts]
-        return PictureSet(
-            name, blocks[0] if len(blocks) == 1 else np.concatenate(blocks), labels, splits, skipped, *looks
-        )
+        arrays = [how.array(np.asanyarray(_loaded(part))) for part in parts]
+        pixels = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return PictureSet(name, pixels, labels, splits, skipped, *looks)
     bad: dict[int, Skipped] = {}  # by row
-    blocks_of = _Blocks(parts, how, bad, progress, len(labels))
+    blocks = _blocks(parts, how, bad, progress)
     if encoded and len(labels) <= MIN_CACHED_PICTURES:
-        pixels = np.concatenate(list(blocks_of))
+        pixels = np.concatenate(list(blocks))
     else:
-        pixels = _cached_pixels(f"{name}-{_key(parts, how)}", blocks_of, shape, bad)
+        pixels = _cached_pixels(f"{name}-{_key(parts, how)}", blocks, shape, bad)
+        progress(len(labels), len(labels))
     good = np.ones(len(labels), bool)
     good[list(bad)] = False
     if not good.any():
@@ -77,49 +129,43 @@ def gather(
     return PictureSet(name, pixels, labels[good], splits[good], [*skipped, *bad.values()], *looks)
 
 
-class _Blocks:
-    """Blocks of prepared pictures, [k, size, size, C]. Pictures that cannot be read are added to `bad`."""
+def _blocks(
+    parts: Sequence[Part], how: Preparation, bad: dict[int, Skipped], progress: Progress
+) -> Iterator[np.ndarray]:
+    """Yield blocks of prepared pictures, [k, size, size, C]. Pictures that cannot be read are added to `bad`."""
 
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        how: Preparation,
-        bad: dict[int, Skipped],
-        progress: Progress | None,
-        total: int,
-    ) -> None:
-        self.parts, self.how, self.bad, self.total = parts, how, bad, total
-        self.progress = progress or (lambda done, total: None)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        done = 0
-        with ThreadPoolExecutor(min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures") as pool:
-            for part in self.parts:
-                pictures = _loaded(part)
-                for start in range(0, len(pictures), BLOCK_PICTURES):
-                    block: Any = pictures[start : start + BLOCK_PICTURES]
-                    if isinstance(block, np.ndarray):
-                        yield self.how.array(block)
-                    else:
-                        names = [_name(picture, part, start + i) for i, picture in enumerate(block)]
-                        rows = list(pool.map(self._decoded, block, names))
-                        for i, row in enumerate(rows):
-                            if isinstance(row, BadPicture):
-                                self.bad[done + i] = Skipped(row.path, row.reason)
-                        whole = [row for row in rows if not isinstance(row, BadPicture)]
-                        yield np.stack(whole) if whole else np.empty((0, *[self.how.size] * 2, self.how.channels), "u1")
-                    done += len(block)
-                    self.progress(done, self.total)
-                del pictures
-
-    def _decoded(self, picture: str | bytes, name: str) -> np.ndarray | BadPicture:
+    def decoded(picture: str | bytes, name: str) -> np.ndarray | BadPicture:
         try:
             data = picture if isinstance(picture, bytes) else read(picture)[0]
-            return self.how.picture(decode(data, name, at_least=DECODE_SCALE * self.how.size))
+            return how.picture(decode(data, name, at_least=DECODE_SCALE * how.size))
         except BadPicture as error:
             return error
         except MemoryError:
             return BadPicture(name, "does not fit into memory: make it smaller")
+
+    done, total = 0, sum(len(part.labels) for part in parts)
+    with ThreadPoolExecutor(min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures") as pool:
+        for part in parts:
+            pictures = _loaded(part)
+            for start in range(0, len(pictures), BLOCK_PICTURES):
+                block: Any = pictures[start : start + BLOCK_PICTURES]
+                if isinstance(block, np.ndarray):
+                    yield how.array(block)
+                else:
+                    names = [_name(picture, part, start + i) for i, picture in enumerate(block)]
+                    rows = list(pool.map(decoded, block, names))
+                    bad.update(
+                        {
+                            done + i: Skipped(row.path, row.reason)
+                            for i, row in enumerate(rows)
+                            if isinstance(row, BadPicture)
+                        }
+                    )
+                    good = [row for row in rows if not isinstance(row, BadPicture)]
+                    yield np.stack(good) if good else np.empty((0, how.size, how.size, how.channels), np.uint8)
+                done += len(block)
+                progress(done, total)
+            del pictures
 
 
 def _name(picture: str | bytes, part: Part, row: int) -> str:
@@ -150,7 +196,9 @@ def _key(parts: Sequence[Part], how: Preparation) -> str:
     return digest.hexdigest()
 
 
-def _cached_pixels(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict[int, Skipped]) -> np.ndarray:
+def _cached_pixels(
+    name: str, blocks: Iterator[np.ndarray], shape: tuple[int, ...], bad: dict[int, Skipped]
+) -> np.ndarray:
     """Return the pixels from the cache, memory-mapped; write them first if needed. In memory if writing fails."""
     folder = cache_folder() / "pictures"
     path = folder / f"{name}.npy"
@@ -160,7 +208,6 @@ def _cached_pixels(name: str, blocks: _Blocks, shape: tuple[int, ...], bad: dict
         pixels: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
         if pixels.shape == (shape[0] - len(skipped), *shape[1:]) and pixels.dtype == np.uint8:
             bad.update(skipped)
-            blocks.progress(shape[0], shape[0])
             return pixels
     temporary = scratch(path)
     try:

@@ -16,9 +16,8 @@ from PIL import Image
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import find_pictures
 from handful.features.npy_files import names_of, open_npz, read_npz
-from handful.training.datasets.gathering import Part, from_files
+from handful.training.datasets.gathering import Part, Preparation, from_files
 from handful.training.datasets.picture_set import PictureSet
-from handful.training.datasets.preparation import Preparation
 
 SIDE = 105
 PACKED = ("packed", "labels", "split")  # arrays of the .npz

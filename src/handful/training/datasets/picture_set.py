@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 
 from handful.backbones.folders import Skipped
+from handful.features import FeatureTable
+from handful.utils.threads import available_threads
+
+if TYPE_CHECKING:
+    from handful.backbones.backbone import Backbone
 
 SPLITS = ("base", "val", "novel")
+EMBEDDING_BATCH = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +43,12 @@ class PictureSet:
     """
 
     name: str
-    pixels: np.ndarray  # uint8 [n, H, W, C], C = 1 or 3; perhaps memory-mapped
-    labels: np.ndarray  # [n] str, names of classes
-    splits: np.ndarray  # [n] str: "base", "val" or "novel"
-    skipped: Sequence[Skipped] = field(default=(), repr=False)  # files that could not be read
-    interpolation: str = "bicubic"  # this and `crop`: how the pictures were resized, as in `Preprocessing`;
-    crop: float | None = None  # a network that learns from them needs other pictures prepared in the same way
+    pixels: np.ndarray
+    labels: np.ndarray
+    splits: np.ndarray
+    skipped: Sequence[Skipped] = field(default=(), repr=False)
+    interpolation: str = "bicubic"
+    crop: float | None = None
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape
@@ -125,3 +133,22 @@ class PictureSet:
             "channels": self.pixels.shape[3],
             "skipped": len(self.skipped),
         }
+
+
+def embed_set(
+    pictures: PictureSet, backbone: Backbone, progress: Callable[[int, int], object] = lambda done, total: None
+) -> FeatureTable:
+    """Return the features of all pictures, with their classes and splits, by the same steps as for a folder."""
+    n = len(pictures)
+    features = np.empty((n, backbone.dimension), np.float32)
+
+    def ready(pixels: np.ndarray) -> np.ndarray:
+        return backbone.prepare(Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0]).convert("RGB"))
+
+    progress(0, n)
+    with ThreadPoolExecutor(available_threads(), thread_name_prefix="handful-pictures") as pool:
+        for start in range(0, n, EMBEDDING_BATCH):
+            pixels = np.asarray(pictures.pixels[start : start + EMBEDDING_BATCH])
+            features[start : start + EMBEDDING_BATCH] = backbone.embed(np.stack(list(pool.map(ready, pixels))))
+            progress(min(start + EMBEDDING_BATCH, n), n)
+    return FeatureTable(features, pictures.labels, splits=pictures.splits, name=pictures.name)

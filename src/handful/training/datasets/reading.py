@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from handful.backbones.folders import Skipped
-from handful.training.datasets.catalogue import dataset_info
+from handful.training.datasets.catalogue import check_archives, dataset_info, list_datasets
 from handful.training.datasets.class_folders import (
     CUB_CLASS,
     WNID,
@@ -21,14 +21,15 @@ from handful.training.datasets.class_folders import (
     read_lists,
     split_lists,
 )
-from handful.training.datasets.gathering import Part, Pictures, Progress, gather
+from handful.training.datasets.gathering import Part, Pictures, Preparation, Progress, gather
 from handful.training.datasets.omniglot import halves, is_packed, read_omniglot, read_packed
 from handful.training.datasets.pickled import CIFAR_100, PATTERNS, files_of, read_cifar_100, read_files
 from handful.training.datasets.picture_set import SPLITS, PictureSet
-from handful.training.datasets.preparation import Preparation
 from handful.training.datasets.splits import published, read_split_file
 
 CROPS = {"cub": 84 / 96, "folder": 1.0}  # other sets are resized without cropping, as in their papers
+ARCHIVE_SUFFIXES = (".tgz", ".gz")
+MAX_LISTED_FILES = 20
 
 
 def read_pictures(
@@ -38,7 +39,7 @@ def read_pictures(
     size: int | None = None,
     splits: Sequence[str] | None = None,
     split_file: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> PictureSet:
     """Read a data set of pictures from the files or folders in which it is published; see `handful datasets`.
 
@@ -80,6 +81,46 @@ def read_pictures(
         return read_packed(path, how.size, split_names)
     parts, skipped = _parts(path, dataset, own_splits, split_names)
     return gather(dataset, _only(parts, split_names, path), how, skipped, progress)
+
+
+def check_copy(path: Path, name: str | None = None, *, progress: Callable[[int, int], None]) -> dict[str, Any]:
+    """Compare a copy of a data set with what was published.
+
+    Parameters
+    ----------
+    path : Path
+        The folder or file of the copy, or an archive of it as it was downloaded.
+    name : str, optional
+        The name of the data set. None: it is recognised by its files.
+    progress : callable
+        Called with the number of pictures read and the number of all pictures.
+
+    Returns
+    -------
+    dict
+        `archives`: for each archive in it, whether its MD5 is the published one. If the copy is unpacked: what
+        `PictureSet.describe` gives, skipped files as `passed_over`, and `as_published`: for each split, whether it has
+        as many classes and pictures as were published, or None where no such numbers are known.
+    """
+    infos = list_datasets() if name is None else [dataset_info(name)]
+    archives = {archive: good for info in infos for archive, good in check_archives(path, info).items()}
+    report: dict[str, Any] = {"archives": archives}
+    if path.is_file() and path.suffix in ARCHIVE_SUFFIXES:
+        if not archives:
+            raise ValueError(f"{path} is not an archive of a known data set: unpack it and give the folder")
+        return report
+    pictures = read_pictures(path, name, progress=progress)
+    report |= pictures.describe()
+    report["passed_over"] = [str(skipped) for skipped in pictures.skipped[:MAX_LISTED_FILES]]
+    report["as_published"] = None
+    published = dataset_info(pictures.name)
+    if published.classes:
+        report["as_published"] = {
+            split: counts["classes"] == published.classes.get(split)
+            and counts["pictures"] == published.pictures.get(split, counts["pictures"])
+            for split, counts in report["splits"].items()
+        }
+    return report
 
 
 def recognise(path: Path) -> str:

@@ -17,11 +17,11 @@ MIN_ITEMS_PER_CLASS = 20  # classes are left out, if there are many, so that eac
 
 def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
     """Return an equal number of items of each class, as they come: the method prepares them as the task is."""
-    codes, counts = np.unique(items.fresh[items.fresh >= 0], return_counts=True)
+    codes, counts = np.unique(items.unseen[items.unseen >= 0], return_counts=True)
     codes, counts = (x[counts >= min(MIN_ITEMS_PER_CLASS, np.median(counts))] for x in (codes, counts))
     picked = rng.permutation(len(codes))[: MAX_ITEMS // MIN_ITEMS_PER_CLASS]
     each = min(int(counts[picked].min()), MAX_ITEMS // len(picked))
-    rows = [rng.permutation(np.flatnonzero(items.fresh == code))[:each] for code in codes[picked]]
+    rows = [rng.permutation(np.flatnonzero(items.unseen == code))[:each] for code in codes[picked]]
     return {"items": items.raw[np.concatenate(rows)], "codes": np.repeat(np.arange(len(picked)), each)}
 
 

@@ -16,8 +16,7 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, as_like, logsumexp
 from handful.methods import flowr
-from handful.training.heads.head import Arrays, BaseItems, Head, Scores
-from handful.training.task_rows import Drawer
+from handful.training.heads.head import Arrays, BaseItems, Head, Scores, TaskSampler
 
 MAX_EMBEDDING = 256
 SHRINKAGE = 0.5  # weight of the mean variance in the covariance within classes that W whitens
@@ -69,10 +68,10 @@ def log_likelihoods(half: Half, arrays: Arrays, items: BaseItems, rng: np.random
     if len(classes) < 3:
         return np.zeros(len(TEMPERATURES))
     arrays = arrays | {"embedding": np.eye(half.embedded.shape[1]), "prior_mean": half.prior_mean}
-    drawer = Drawer(half.codes, classes, min(items.ways, len(classes) - 1), OUTLIER_WAYS, QUERIES)
+    sampler = TaskSampler(half.codes, classes, min(items.ways, len(classes) - 1), OUTLIER_WAYS, QUERIES)
     totals = np.zeros(len(TEMPERATURES))
     for shots in items.shots:
-        tasks = drawer.draw(rng, TASKS, shots)
+        tasks = sampler.draw(rng, TASKS, shots)
         support, query = half.embedded[tasks.support], half.embedded[tasks.query]
         for i, temperature in enumerate(TEMPERATURES):
             scores = score(arrays | {"log_temperature": np.log([temperature])}, support, tasks.labels, query)

@@ -10,8 +10,7 @@ import numpy as np
 from handful.core.arrays import logsumexp, unit
 from handful.methods import frob
 from handful.methods.ood_maml import same
-from handful.training.heads.head import Arrays, BaseItems, Head, Scores, cross_entropy
-from handful.training.heads.one_class import softplus
+from handful.training.heads.head import Arrays, BaseItems, Head, Scores, cross_entropy, softplus
 
 TEMPERATURE = 10.0  # initial tau
 SAMPLES = 16  # boundary samples of a class, M

@@ -1,17 +1,28 @@
-"""What a head is while it is learned: where it starts, how it scores queries, and the loss that it minimises."""
+"""What a head is while it is learned, the tasks that it learns from, and the losses that several heads use.
+
+A file in this folder defines one head: `start` gives its first arrays, `score` scores queries with the functions of the
+method itself, and `loss` is minimised. `HEAD` puts them together; `learned_base.HEADS` lists all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from handful.core.arrays import logsumexp
+from handful.core.arrays import as_like, logsumexp
+from handful.core.checks import UNKNOWN
+from handful.core.decide import shift_of
 
 Arrays = dict[str, np.ndarray]  # by name, as the base file has them
 Scores = tuple[Any, Any]  # class logits [B, Q, N], and outlier scores [B, Q] or None
+START_TASKS = 40  # tasks for each number of shots from which a start is computed
+START_QUERIES = 10  # of each class
+MANY_SHOTS = 1000  # `shift_of` then takes scores at their word
+TINY = 1e-9  # inside logarithms
 
 
 class BaseItems(NamedTuple):
@@ -23,7 +34,7 @@ class BaseItems(NamedTuple):
     shots: tuple[int, ...]  # the examples of each class in the tasks
     ways: int  # the known classes of the tasks
     raw: np.ndarray  # [n, D], as they come
-    fresh: np.ndarray  # [n], classes that the backbone did not learn: of the validation, or of all if there is none
+    unseen: np.ndarray  # [n], as `codes`, for classes that the backbone did not see: the validation set's, else all
 
     @property
     def dimension(self) -> int:
@@ -35,7 +46,7 @@ class BaseItems(NamedTuple):
 class Head:
     """How a head is learned.
 
-    `score` and `loss` get torch tensors while the head learns, and `score` gets NumPy arrays in exams.
+    `score` and `loss` get torch tensors while the head learns, and `score` gets NumPy arrays in validation.
 
     Parameters
     ----------
@@ -49,7 +60,7 @@ class Head:
         no torch is needed.
     learning_rate : callable
         `learning_rate(dimension)` gives the highest step size of Adam; it falls to 0 along a cosine.
-    cooler : tuple of str and int, optional
+    temperature : tuple of str and int, optional
         The array that holds the logarithm of a temperature, and the sign of its exponent. The temperature is raised
         after learning if that separates unknowns better.
     tasks_per_step : int
@@ -62,9 +73,58 @@ class Head:
     score: Callable[[Mapping[str, Any], Any, np.ndarray, Any], Scores]
     loss: Callable[[Scores, int, np.ndarray], Any] | None
     learning_rate: Callable[[int], float] = lambda dimension: 1e-3
-    cooler: tuple[str, int] | None = None
+    temperature: tuple[str, int] | None = None
     tasks_per_step: int = 32
     score_first_order: Callable[[Mapping[str, Any], Any, np.ndarray, Any], Scores] | None = None
+
+
+# ---- tasks
+
+
+class Tasks(NamedTuple):
+    """A batch of tasks: rows of items and their classes. The first `known` queries are of known classes."""
+
+    support: np.ndarray  # [B, S]
+    labels: np.ndarray  # [B, S]
+    query: np.ndarray  # [B, Q]
+    truth: np.ndarray  # [B, Q], -1 for the unknown
+    known: int
+
+
+class TaskSampler:
+    """Draws batches of random tasks from the items whose code is one of these classes.
+
+    `handful.features.draw` draws the tasks of the benchmark one by one, so that each is the same on every machine. Here
+    a batch of tasks takes a few array operations, because learning needs many.
+    """
+
+    def __init__(self, codes: np.ndarray, classes: np.ndarray, ways: int, outlier_ways: int, queries: int) -> None:
+        self.ways, self.outlier_ways, self.queries = ways, min(outlier_ways, len(classes) - ways), queries
+        members = [np.flatnonzero(codes == k) for k in classes]
+        self.counts = np.array([len(rows) for rows in members])
+        self.rows = np.stack([np.pad(rows, (0, self.counts.max() - len(rows))) for rows in members])  # [C, most]
+
+    def draw(self, rng: np.random.Generator, batch: int, shots: int) -> Tasks:
+        """Draw classes and items without replacement: no item is both an example and a query."""
+        ways, total = self.ways, self.ways + self.outlier_ways
+        queries = min(self.queries, int(self.counts.min()) - shots)
+        class_rows = rng.random((batch, len(self.rows))).argsort(axis=1)[:, :total]
+        order = rng.random((batch, total, self.rows.shape[1]))
+        order[np.arange(self.rows.shape[1]) >= self.counts[class_rows][..., None]] = np.inf  # padding is never drawn
+        picked = order.argsort(axis=-1)[..., : shots + queries]
+        rows = np.take_along_axis(self.rows[class_rows], picked, axis=-1)  # [B, classes, items]
+        known = ways * queries
+        truth = np.repeat(np.r_[np.arange(ways), np.full(self.outlier_ways, UNKNOWN)], queries)
+        return Tasks(
+            rows[:, :ways, :shots].reshape(batch, -1),
+            np.tile(np.repeat(np.arange(ways), shots), (batch, 1)),
+            rows[:, :, shots:].reshape(batch, -1),
+            np.tile(truth, (batch, 1)),
+            known,
+        )
+
+
+# ---- losses
 
 
 def cross_entropy(scores: Scores, known: int, truth: np.ndarray) -> Any:
@@ -73,3 +133,59 @@ def cross_entropy(scores: Scores, known: int, truth: np.ndarray) -> Any:
     log_p = logits - logsumexp(logits, axis=-1)
     picked = np.eye(logits.shape[-1], dtype=np.float32)[truth[:, :known]]
     return -(log_p * log_p.new_tensor(picked)).sum(-1).mean()
+
+
+def one_class_loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
+    """The binary cross-entropy of all pairs of a query and a class, plus that of the outlier scores.
+
+    `scores` are logits [B, Q, N] and outlier scores [B, Q]. Positives and negatives have equal weight in both terms.
+    """
+    logits, outlier_scores = scores
+    return pair_loss(logits, truth) + _balanced(
+        -_log(outlier_scores), -_log(1 - outlier_scores), as_like(truth < 0, logits)
+    )
+
+
+def pair_loss(logits: Any, truth: np.ndarray) -> Any:
+    """The binary cross-entropy of all pairs of a query and a class: logits [B, Q, N], truth [B, Q]."""
+    is_member = as_like(truth[..., None] == np.arange(logits.shape[-1]), logits)
+    return _balanced(softplus(-logits), softplus(logits), is_member)
+
+
+def start_tasks(items: BaseItems, rng: np.random.Generator) -> list[Tasks]:
+    """A batch of tasks of base classes for each number of shots."""
+    sampler = TaskSampler(items.codes, items.classes, items.ways, items.ways, START_QUERIES)
+    return [sampler.draw(rng, START_TASKS, shots) for shots in items.shots]
+
+
+def start_rejection(score: Callable[[Tasks], Scores], tasks: Iterable[Tasks]) -> np.ndarray:
+    """The threshold r [1] at which the outlier scores of these tasks have the mean that they should have.
+
+    `score(tasks)` gives the scores with r = 0. At this r the cross-entropy of the outlier scores has no slope.
+    """
+    scores, unknown = [], []
+    for batch in tasks:
+        outlier_scores, is_unknown = score(batch)[1], batch.truth < 0
+        count = min(is_unknown.sum(axis=1).min(), (~is_unknown).sum(axis=1).min())  # equally many known and unknown
+        scores += [outlier_scores[:, : batch.known][:, :count], outlier_scores[:, batch.known :][:, :count]]
+        unknown += [np.zeros(scores[-2].size), np.ones(scores[-1].size)]
+    everything = np.concatenate([s.ravel() for s in scores])
+    return shift_of(everything[None], np.concatenate(unknown).mean(), MANY_SHOTS)
+
+
+def _balanced(if_positive: Any, if_negative: Any, positive: Any) -> Any:
+    """The mean loss of the positives and that of the negatives, with equal weight."""
+    xp = array_namespace(positive)
+    negative = 1 - positive
+    means = [xp.sum(w * l) / xp.sum(w) for w, l in ((positive, if_positive), (negative, if_negative))]
+    return (means[0] + means[1]) / 2
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    xp = array_namespace(x)
+    return xp.log1p(xp.exp(-xp.abs(x))) + (x + xp.abs(x)) / 2
+
+
+def _log(p: Any) -> Any:
+    return array_namespace(p).log(p + TINY)

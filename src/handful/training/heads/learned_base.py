@@ -14,12 +14,21 @@ from handful.core.base import HEADS as AXES
 from handful.core.base import Base
 from handful.features import FeatureTable
 from handful.solving.solve import versions
-from handful.training.heads.learning_file import SAVE_EVERY_S, LearningFile
-from handful.training.heads.school import Progress, School
-from handful.training.heads.table import HEADS, check_heads
+from handful.training.heads import conformal, feat, flowr, frob, meta_bce, ood_maml, peeler
+from handful.training.heads.head import Head
+from handful.training.heads.trainer import SAVE_EVERY_S, HeadTrainer, LearningFile, Progress
 from handful.utils.extras import TORCH, need
 from handful.utils.tensor_file import check_arrays
 
+HEADS: dict[str, Head] = {
+    "feat": feat.HEAD,
+    "peeler": peeler.HEAD,
+    "flowr": flowr.HEAD,
+    "meta_bce": meta_bce.HEAD,
+    "ood_maml": ood_maml.HEAD,
+    "frob": frob.HEAD,
+    "conformal": conformal.HEAD,
+}  # by the name that `handful base --heads` takes
 DEFAULT_HEADS = tuple(HEADS)
 
 
@@ -92,8 +101,8 @@ def learn_base(
     if heads:
         if any(HEADS[name].loss is not None for name in heads):
             about["versions"]["torch"] = need("torch", "learning heads", TORCH).__version__
-        school = School(features, validation, mean, ways, shots, seed, order)
-        about |= {"held_out": school.held_out, "ways": school.ways}
+        trainer = HeadTrainer(features, validation, mean, ways, shots, seed, order)
+        about |= {"held_out": trainer.held_out, "ways": trainer.ways}
         digests = [None if table is None else _digest(table) for table in (features, validation)]
         made_from = {"features": digests, "order": order} | {k: about[k] for k in ("seed", "episodes", "ways", "shots")}
         if start:
@@ -103,11 +112,18 @@ def learn_base(
         for i, name in enumerate(names):
             if name not in file.finished:
                 report = partial(_report, progress, i, len(names), episodes)
-                file.finish(name, *school.learn(name, HEADS[name], episodes, file, report, start.get(name)))
+                file.finish(name, *trainer.train(name, HEADS[name], episodes, file, report, start.get(name)))
             learned[name], about["heads"][name] = file.finished[name]
     negative_rows = np.random.default_rng([seed, 1]).permutation(len(features))[: max(0, negatives)]
     sample = features.features[negative_rows].astype(np.float32) if len(negative_rows) else None
     return Base(mean, learned, sample, about)
+
+
+def check_heads(names: Sequence[str]) -> None:
+    """Raise ValueError listing the heads that can be learned if a name is not one of them."""
+    for name in names:
+        if name not in HEADS:
+            raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")
 
 
 def _report(progress: Progress | None, before: int, count: int, episodes: int, done: int, total: int) -> None:

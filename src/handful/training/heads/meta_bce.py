@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from handful.methods import meta_bce
-from handful.training.heads.head import Arrays, BaseItems, Head, Scores
-from handful.training.heads.one_class import one_class_loss, start_rejection, start_tasks
+from handful.training.heads.head import (
+    Arrays,
+    BaseItems,
+    Head,
+    Scores,
+    one_class_loss,
+    start_rejection,
+    start_tasks,
+)
 
 RANK = 32  # of the projection
 HIDDEN_UNITS = 8  # more of them overfit where base classes are few

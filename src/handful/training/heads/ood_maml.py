@@ -10,8 +10,16 @@ import numpy as np
 from handful.core.arrays import unit
 from handful.methods import ood_maml
 from handful.methods.meta_bce import rejection
-from handful.training.heads.head import Arrays, BaseItems, Head, Scores
-from handful.training.heads.one_class import one_class_loss, pair_loss, start_rejection, start_tasks
+from handful.training.heads.head import (
+    Arrays,
+    BaseItems,
+    Head,
+    Scores,
+    one_class_loss,
+    pair_loss,
+    start_rejection,
+    start_tasks,
+)
 
 RANK = 32  # of the projection
 FAKES = 3  # as in the published code

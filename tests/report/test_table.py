@@ -1,0 +1,152 @@
+"""A result in a notebook: the table shows what the result says, and a name in it is only a name."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import handful
+from handful.features import Protocol, digits, draw
+from handful.solving.group_list import Groups, with_words
+from handful.solving.groups import Group
+from handful.utils.shares_in_words import percent
+
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{title}", "日本 & co"]
+
+
+class Tables(HTMLParser):
+    """The cells of all rows, the tags and the attributes of a fragment."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.tags, self.attributes = [], set(), set()
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attributes)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def solved(names=("four", "one", "six", "two"), **options):
+    task = draw(*digits(), Protocol(ways=4, queries=20, outlier_queries=12), seed=1, tasks=[0]).task[0]
+    return handful.solve(task.support[0], np.array(names)[task.labels[0]], task.query[0], **options)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return solved()
+
+
+def test_the_table_says_what_the_result_says(result):
+    html = result._repr_html_()
+    labels = Tables(html).rows[1 : len(result.classes) + 2]
+    for name, row in zip([*result.classes, "unknown"], labels, strict=True):
+        count = int((result.labels == name).sum())
+        assert row[:3] == [name, str(count), percent(count / len(result))]
+    expected = result.expected_precision_by_class
+    assert [row[3] for row in labels[:-1]] == [percent(expected[str(name)].precision) for name in result.classes]
+    low, high = (round(100 * end) for end in result.outlier_share_interval)
+    assert f"Estimated share of unknowns: about {percent(result.outlier_share)} (between {low} and {high} %" in html
+    low, high = result.expected_precision_interval
+    ends = f"at least {100 * low:.0f} %" if high == 1 else f"between {100 * low:.0f} and {100 * high:.0f} %"
+    assert re.search(rf"labels .* should be right \({ends}\)\.", html)
+    rows = [cells for cells in Tables(html).rows if len(cells) == 3]
+    assert Tables(result.groups._repr_html_()).rows == rows
+    for group, (name, size, items) in zip(result.groups, rows[1:], strict=True):
+        assert (name, size.split(",")[0]) == (group.name, f"{group.size} items")
+        assert items.removesuffix(", …") == ", ".join(map(str, group.items[:5]))
+
+
+def test_names_are_only_names(episodes):
+    result = solved(HOSTILE)
+    for html in (result._repr_html_(), handful.solve_task(episodes.task)._repr_html_()):
+        assert Tables(html).tags <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "bdi"}
+        assert Tables(html).attributes == {"class"}
+    assert {row[0] for row in Tables(result._repr_html_()).rows} >= set(HOSTILE)
+
+
+def test_what_is_not_there_is_not_shown():
+    assert "Share of unknowns: 25 %." in solved(outlier_share=0.25)._repr_html_()
+    none = solved(threshold=2.0)._repr_html_()
+    assert ["unknown", "0", "0 %", ""] in Tables(none).rows
+    assert "roup" not in none
+    assert "No groups of unknowns" in Groups()._repr_html_()
+    empty = handful.solve_task(handful.Task.of_examples(np.eye(3), ["a", "b", "c"]), method="simpleshot")
+    assert "0 items: 0 labelled, 0 unknown" in empty._repr_html_()
+    ranks = solved(method="knn")._repr_html_()  # no probabilities: nothing is expected
+    assert "should be right" not in ranks
+    set_aside = solved().at_precision(0.99)
+    assert f"{set_aside.set_aside.sum()} of the unknown were set aside" in set_aside._repr_html_()
+
+
+def test_a_batch_is_a_row_for_each_task(episodes):
+    batch = handful.solve_task(episodes.task)
+    html = batch._repr_html_()
+    assert f"20 tasks, {batch.unknown.size:,} items" in html
+    expected = [[f"task {i}", str((~row).sum()), str(row.sum())] for i, row in enumerate(batch.unknown)]
+    assert [row[:3] for row in Tables(html).rows[1:]] == expected
+    many = handful.solve_task(draw(*digits(), Protocol(), seed=3, tasks=25).task, method="knn")
+    assert "5 more tasks" in many._repr_html_()
+    with pytest.raises(ValueError, match=r"a plot is of one task: take result\[i\]"):
+        batch.plot()
+
+
+def test_many_classes_and_many_items_give_a_short_table():
+    rng = np.random.default_rng(0)
+    support = rng.normal(size=(1000, 16))
+    pile = np.repeat(support, [5] * 10 + [1] * 990, axis=0)
+    names = [f"class {'x' * 500} {i:04}" for i in range(1000)]
+    result = handful.solve(support, names, pile, method="simpleshot", threshold=2.0)
+    html = result._repr_html_()
+    assert "988 more classes with 988 items" in html
+    assert len(html) < 10_000
+    pile = rng.normal(size=(5000, 16)).astype(np.float32)
+    result = handful.solve(support[:4].astype(np.float32), list("aabb"), pile, method="simpleshot")
+    assert "result.groups finds them" in result._repr_html_()  # grouping takes too long for the end of a cell
+    assert "groups" not in result.__dict__
+
+
+def test_a_pile_on_disk_has_no_groups(tmp_path):
+    task = draw(*digits(), Protocol(), seed=1, tasks=[0]).task[0]
+    np.save(tmp_path / "pile.npy", task.query[0])
+    streaming = handful.Streaming(out=tmp_path / "out")
+    result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), streaming=streaming)
+    assert f"{len(result)} items" in result._repr_html_()
+
+
+def test_groups_are_a_list_and_words_name_them(result):
+    assert isinstance(result.groups, list)
+    assert Groups() == []
+    assert result.groups == list(result.groups)
+    assert result.find_groups(detail=-2) != result.groups
+    texts = [*["send my parcel"] * 3, *["rain and wind tomorrow"] * 4]
+    group = Group(1, np.arange(3, 7), 0.9)
+    name = Tables(with_words([group], texts)._repr_html_()).rows[1][0]
+    assert re.match("group 1: (rain|wind|tomorrow)", name)
+
+
+@pytest.mark.slow
+def test_a_real_kernel_sends_html_and_png():
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("matplotlib")
+    solve = """import handful
+from handful.features import Protocol, digits, draw
+task = draw(*digits(), Protocol(), seed=0, tasks=[0]).task[0]
+result = handful.solve(task.support[0], task.labels[0], task.query[0])
+result"""
+    cells = [solve, "result.groups", "result.plot()"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=120).execute()
+    kinds = [[set(output.data) for output in cell.outputs] for cell in notebook.cells]
+    html, png = {"text/plain", "text/html"}, {"text/plain", "image/png"}
+    assert kinds == [[html], [html], [png]]  # once each
