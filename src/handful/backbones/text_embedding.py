@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from handful.backbones.backbone import TextBackbone
 from handful.backbones.cache import FeatureCache, content_hash
-from handful.backbones.text_backbone import TextBackbone
 from handful.features import FeatureTable
 from handful.utils.text import shortened
 
