@@ -37,7 +37,7 @@ from rich.console import Console
 import handful
 from handful.backbones import embed_pictures, find_pictures, load_backbone, open_picture
 from handful.backbones.efficientnet import LITE0, LITE1, LITE2, NETWORKS, Network, build_graph, weights_file
-from handful.backbones.onnx_runtime import open_session
+from handful.backbones.onnx_runtime import Session
 from handful.backbones.state_dict import read_state_dict
 from handful.core.metrics import accuracy, auroc, mean_and_half_width
 
@@ -140,7 +140,7 @@ def embedder(network: Network, view: str) -> Callable[[list[Image.Image]], np.nd
     """What embeds a batch of pictures with a view of them."""
     if view == "s224":
         network = network._replace(size=224)
-        session = open_session(build_graph(read_state_dict(weights_file(network)), network))
+        session = Session(build_graph(read_state_dict(weights_file(network)), network))
     else:
         session = load_backbone(network.name)
     prepare = replace(network.preprocessing, crop=1.0) if view == "square" else network.preprocessing

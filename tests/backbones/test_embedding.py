@@ -1,4 +1,4 @@
-"""Pictures to features: the order kept, nothing embedded twice, what was done kept, the cache never in the way."""
+"""Pictures and texts to features: in order, none embedded twice, what was done is kept, the cache never stops a run."""
 
 import multiprocessing
 import os
@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from handful.backbones import cache as cache_module
-from handful.backbones import embedding
+from handful.backbones import embedding, load_backbone
 from handful.backbones.backbone import Backbone
 from handful.backbones.cache import FeatureCache, content_hash
-from handful.backbones.embedding import embed_pictures, thumbnail
+from handful.backbones.embedding import embed_pictures, embed_texts, thumbnail
 from handful.backbones.pictures import BadPicture, find_pictures, open_picture
 from handful.backbones.preprocessing import Preprocessing
 
@@ -72,32 +72,42 @@ def never_read(monkeypatch):
 # ---- features
 
 
-@pytest.mark.parametrize(("batch", "threads"), [(1, 1), (3, 2), (7, 5), (32, 1), (100, 8)])
-def test_features_are_those_of_each_picture_alone_in_the_order_given(pile, batch, threads):
-    paths = pile[::-1]
-    found = embed_pictures(paths, Grid(), batch=batch, threads=threads)
-    np.testing.assert_array_equal(found.features, one_by_one(paths))
-    assert found.features.dtype == np.float32
-    assert found.names == [str(path) for path in paths]
-    assert found.hashes == [content_hash(path.read_bytes()) for path in paths]
-    assert (found.skipped, found.source["cached"]) == ([], 0)
-
-
-def test_no_pictures_give_no_features():
-    found = embed_pictures([], Grid())
-    assert found.features.shape == (0, 48)
-    assert (found.names, found.hashes, found.skipped, found.source["cached"]) == ([], [], [], 0)
-
-
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_the_same_content_is_embedded_once(tmp_path, pile, use_cache):
+def test_features_are_those_of_each_picture_alone_in_the_order_given(tmp_path, pile):
+    """Equal contents are embedded once."""
     (tmp_path / "twin.png").write_bytes(pile[3].read_bytes())
-    paths = [*pile, tmp_path / "twin.png", pile[0], pile[0]]
-    backbone = Grid()
-    found = embed_pictures(paths, backbone, batch=4, threads=3, cache=use_cache)
-    assert backbone.embedded == 20
-    assert found.source["cached"] == 0
-    np.testing.assert_array_equal(found.features, one_by_one(paths))
+    paths = [*pile[::-1], tmp_path / "twin.png", pile[0], pile[0]]
+    for batch, threads in ((1, 1), (3, 2), (7, 5), (32, 1), (100, 8)):
+        backbone = Grid()
+        table = embed_pictures(paths, backbone, batch=batch, threads=threads, cache=False)
+        np.testing.assert_array_equal(table.features, one_by_one(paths))
+        assert table.features.dtype == np.float32
+        assert table.names == [str(path) for path in paths]
+        assert table.hashes == [content_hash(path.read_bytes()) for path in paths]
+        assert (table.skipped, table.source["cached"], backbone.embedded) == ([], 0, 20)
+    assert not (tmp_path / "cache").exists()
+    empty = embed_pictures([], Grid())
+    assert empty.features.shape == (0, 48)
+    assert (empty.names, empty.hashes, empty.skipped, empty.source["cached"]) == ([], [], [], 0)
+
+
+def test_equal_texts_are_embedded_once_and_kept_in_the_cache(tmp_path):
+    asked, steps = [], []
+
+    def lengths(texts):
+        asked.extend(texts)
+        return [[len(text), text.count("a")] for text in texts]
+
+    texts = ["a hen", "an owl", "", "a hen", "half \ud800"]
+    for cached in (0, 5):
+        backbone = load_backbone(lengths)
+        backbone.fingerprint = "ff"  # that of a function is not known, so its features are not kept
+        asked.clear()
+        table = embed_texts(texts, backbone, batch=2, progress=lambda *step: steps.append(step))
+        assert sorted(asked) == (sorted(set(texts)) if not cached else [])
+        assert table.features.tolist() == [[len(text), text.count("a")] for text in texts]
+        assert (list(table.texts), table.source["cached"]) == (texts, cached)
+        assert table.hashes[0] == content_hash(b"a hen")
+    assert steps == [(0, 5), (3, 5), (5, 5), (5, 5)]
 
 
 def test_pictures_are_decoded_while_the_backbone_works(pile):
@@ -152,13 +162,6 @@ def test_progress_rises_to_the_total(tmp_path, pile):
         assert all(total == 22 for _, total in calls)
 
 
-def test_a_large_jpeg_is_decoded_smaller_and_gives_nearly_the_same(tmp_path):
-    smooth = Image.fromarray(np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8))
-    smooth.resize((1200, 900), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
-    found = embed_pictures([tmp_path / "a.jpg"], Grid())
-    assert np.abs(found.features - one_by_one([tmp_path / "a.jpg"])).mean() < 2 / 255
-
-
 # ---- pictures that cannot be used
 
 
@@ -170,18 +173,18 @@ class Sized(Grid):
         self.dimension, self.preprocessing = 3 * 224 * 224, Preprocessing((224, 224))
 
 
-@pytest.mark.parametrize(("height", "is_exact"), [(300, True), (800, True), (900, False), (3000, False)])
-def test_a_jpeg_is_decoded_smaller_only_down_to_twice_the_input(tmp_path, height, is_exact):
-    soft = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8))
-    soft = soft.resize((height * 4 // 3, height), Image.Resampling.BICUBIC)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # a quarter turn
-    soft.save(tmp_path / "a.jpg", quality=90, exif=exif)
+def test_a_jpeg_is_decoded_smaller_only_down_to_twice_the_input(tmp_path):
     backbone = Sized()
-    (row,) = embed_pictures([tmp_path / "a.jpg"], backbone, cache=False).features
-    exact = backbone.prepare(open_picture(tmp_path / "a.jpg")).ravel()
-    assert np.array_equal(row, exact) == is_exact
-    assert np.abs(row - exact).mean() < 0.01
+    for height, is_exact in ((300, True), (800, True), (900, False), (3000, False)):
+        soft = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8))
+        soft = soft.resize((height * 4 // 3, height), Image.Resampling.BICUBIC)
+        exif = Image.Exif()
+        exif[0x0112] = 6  # a quarter turn
+        soft.save(tmp_path / "a.jpg", quality=90, exif=exif)
+        (row,) = embed_pictures([tmp_path / "a.jpg"], backbone, cache=False).features
+        exact = backbone.prepare(open_picture(tmp_path / "a.jpg")).ravel()
+        assert np.array_equal(row, exact) == is_exact
+        assert np.abs(row - exact).mean() < 0.01
 
 
 def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
@@ -190,6 +193,7 @@ def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
     bad[2].write_bytes(b"text")
     found = embed_pictures([bad[0], *pile[:3], bad[1], *pile[3:], bad[2]], Grid(), batch=4)
     np.testing.assert_array_equal(found.features, one_by_one(pile))
+    assert embed_pictures(bad, Grid()).features.shape == (0, 48)
     assert [s.path for s in found.skipped] == [str(path) for path in bad]
     assert all(
         word in s.reason for word, s in zip(["empty", "cannot be read", "is not a JPEG"], found.skipped, strict=True)
@@ -203,13 +207,6 @@ def test_strict_raises_the_first_bad_picture_and_keeps_what_was_done(tmp_path, p
     with pytest.raises(BadPicture, match=r"b\.jpg is an empty file"):
         embed_pictures([*pile[:10], bad[0], bad[1], *pile[10:]], Grid(), batch=5, threads=4, strict=True)
     assert embed_pictures(pile, Grid()).source["cached"] == 10
-
-
-def test_only_bad_pictures(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(b"")
-    found = embed_pictures([tmp_path / "a.jpg"] * 3, Grid())
-    assert found.features.shape == (0, 48)
-    assert len(found.skipped) == 3
 
 
 def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
@@ -244,13 +241,10 @@ def test_errors_of_a_backbone_are_not_taken_for_bad_pictures(pile):
         embed_pictures(pile, Broken())
 
 
-@pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 2.5}, {"threads": 0}, {"threads": True}])
-def test_batch_and_threads_are_whole_numbers(pile, options):
-    with pytest.raises(ValueError, match="must be a whole number from 1"):
-        embed_pictures(pile, Grid(), **options)
-
-
-def test_a_single_path_is_no_list(pile):
+def test_arguments_are_checked(pile):
+    for options in ({"batch": 0}, {"batch": 2.5}, {"threads": 0}, {"threads": True}):
+        with pytest.raises(ValueError, match="must be a whole number from 1"):
+            embed_pictures(pile, Grid(), **options)
     with pytest.raises(TypeError, match="give a list of paths"):
         embed_pictures(str(pile[0]), Grid())
 
@@ -266,11 +260,6 @@ def test_a_second_run_reads_no_picture(pile, never_read):
     assert (backbone.embedded, second.source["cached"]) == (0, 20)
     np.testing.assert_array_equal(first.features, second.features)
     assert first.hashes == second.hashes
-
-
-def test_without_cache_nothing_is_written(tmp_path, pile):
-    embed_pictures(pile, Grid(), cache=False)
-    assert not (tmp_path / "cache").exists()
 
 
 def test_a_moved_picture_is_known_by_its_content(tmp_path, pile, never_read):
@@ -328,34 +317,21 @@ def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch
     assert backbone.embedded == 0
 
 
-@pytest.mark.parametrize("change", ["fingerprint", "loading"])
-def test_another_backbone_or_loading_embeds_again(pile, monkeypatch, change):
+def test_another_backbone_or_loading_embeds_again(pile, monkeypatch):
     embed_pictures(pile, Grid())
-    backbone = Grid("bb" if change == "fingerprint" else "aa")
-    with monkeypatch.context() as patch:
-        if change == "loading":
-            patch.setattr(embedding, "VERSION_OF_OTHERS", embedding.VERSION_OF_OTHERS + 1)  # the pile is of PNG files
-        assert embed_pictures(pile, backbone).source["cached"] == 0
-    assert backbone.embedded == 20
+    for print_, version in (("bb", embedding.LOADING_VERSION), ("aa", embedding.LOADING_VERSION + 1)):
+        backbone = Grid(print_)
+        with monkeypatch.context() as patch:
+            patch.setattr(embedding, "LOADING_VERSION", version)
+            assert embed_pictures(pile, backbone).source["cached"] == 0
+        assert backbone.embedded == 20
     assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
-
-
-def test_of_a_version_that_reads_jpeg_files_otherwise_only_their_features_are_computed_again(tmp_path):
-    for name in ("a.png", "b.jpg", "c.JPEG"):
-        Image.new("RGB", (40, 40), (40 * len(name), 0, 0)).save(tmp_path / name)
-    paths = sorted(tmp_path.iterdir())
-    kept = FeatureCache()
-    contents = [content_hash(path.read_bytes()) for path in paths]
-    kept.put(dict.fromkeys(contents, np.zeros(Grid().dimension, np.float32)), f"aa-{embedding.VERSION_OF_OTHERS}")
-    backbone = Grid()
-    assert embed_pictures(paths, backbone, cache=kept).source["cached"] == 1
-    assert backbone.embedded == 2
 
 
 def test_kept_features_of_another_length_are_not_used(pile):
     kept = FeatureCache()
     contents = [content_hash(path.read_bytes()) for path in pile]
-    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.VERSION_OF_OTHERS}")
+    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING_VERSION}")
     found = embed_pictures(pile, Grid(), cache=kept)
     assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(pile))

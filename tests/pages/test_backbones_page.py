@@ -7,8 +7,8 @@ import pytest
 
 from handful.backbones import list_backbones
 from handful.backbones.catalogue import LEVELS
-from handful.backbones.devices import DEVICES
-from handful.backbones.presets import PRESETS
+from handful.backbones.onnx_runtime import DEVICES
+from handful.backbones.preprocessing import PRESETS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "backbones.md"
 if not PAGE.exists():

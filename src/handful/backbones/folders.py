@@ -1,4 +1,4 @@
-"""The files below a folder: found, sorted and named; what is no item is said in a sentence.
+"""The files below a folder: found, sorted, named and opened; a sentence for each that cannot be used.
 
 A folder may hold anything, so nothing in it is trusted: links that lead in circles, pipes, folders that cannot be read.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from handful.utils.files import is_within
 
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
+Opener = Callable[[str], int]  # from a path to a descriptor of its file, opened for reading; raises OSError
 LEADS_OUT = "is a link that leads out of the folder: copy the {} itself there"
 
 
@@ -63,6 +66,40 @@ class Kind(NamedTuple):
     suffixes: Collection[str]
     formats: str  # for people, as in "JPEG, PNG or GIF"
     error: type[BadFile]
+    max_bytes: int
+    too_large: str = "make it smaller"  # what to do with a file that has more
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], kind: Kind, opener: Opener | None = None) -> Iterator[BinaryIO]:
+    """Open a regular file that is not too large. Whatever goes wrong is an error of the kind.
+
+    opener: opens exactly the file that is meant, even if its name changes meanwhile.
+    """
+
+    def check(status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            reason = f"is not a regular file (a folder, pipe or device): give the file of a {kind.noun}"
+            raise kind.error(path, reason)
+        if status.st_size > kind.max_bytes:
+            size, limit = status.st_size // 2**20, kind.max_bytes // 2**20
+            raise kind.error(path, f"has {size} MB, and at most {limit} MB are read: {kind.too_large}")
+
+    def open_regular(name: str) -> int:
+        check(os.stat(name))  # before opening, because opening a device can have effects, and again after it
+        return os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))  # a pipe waits
+
+    try:
+        with open((opener or open_regular)(os.fspath(path)), "rb") as file:
+            check(os.fstat(file.fileno()))
+            yield file
+    except BadFile:
+        raise
+    except OSError as error:
+        reason = f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
+        raise kind.error(path, reason) from None
+    except ValueError:  # a zero character
+        raise kind.error(path, "is not a valid file name: give another path") from None
 
 
 def find_files(
@@ -77,14 +114,14 @@ def find_files(
     if not os.path.isdir(top):
         problem = "is a file" if os.path.exists(top) else "does not exist"
         raise NotADirectoryError(f"{shown(top)} {problem}: give a folder of {kind.noun}s")
-    found: list[Path] = []
+    files: list[Path] = []
     skipped: list[Skipped] = []
     others: Counter[str] = Counter()
     for parts, reason in sorted(walk(top, kind.suffixes, within), key=lambda file: _as_a_person_sorts(file[0])):
         if reason is not None:
             skipped.append(Skipped(os.path.join(top, *parts), reason))
         elif suffix_of(parts[-1]) in kind.suffixes:
-            found.append(Path(top, *parts))
+            files.append(Path(top, *parts))
         else:
             others[suffix_of(parts[-1]) or "no suffix"] += 1
     if strict and skipped:
@@ -96,7 +133,7 @@ def find_files(
         what = f"file that is not a {kind.noun}" if count == 1 else f"files that are not {kind.noun}s"
         formats = f"{kind.noun}s are {kind.formats}"
         skipped.append(Skipped(top, f"holds {count} {what}, by the suffix: {counts}{more} ({formats})"))
-    return found, skipped
+    return files, skipped
 
 
 def walk(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable
@@ -13,13 +12,8 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
-from handful.backbones.devices import on_device
-from handful.backbones.folders import shown
-from handful.backbones.onnx_graph import MAX_NAME, check_model, weight_files
-from handful.backbones.onnx_runtime import Session, open_session
-from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size
-from handful.backbones.presets import PRESETS, preset_settings
-from handful.utils.extras import need
+from handful.backbones.onnx_runtime import Session, weights_hash
+from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings
 from handful.utils.limits import JSON_BYTES, check_bytes, in_units
 from handful.utils.text import shortened
 
@@ -41,7 +35,6 @@ class OnnxFile(Backbone):
         options: dict[str, Any],
         threads: int | None = None,
         name: str | None = None,
-        trusted: bool = False,
         device: str | None = None,
     ):
         if not path.is_file():
@@ -51,7 +44,7 @@ class OnnxFile(Backbone):
         settings = _read_sidecar(path) | options
         output, preset = settings.pop("output", None), settings.pop("preset", None)
         weights = weights_hash(path)
-        self._session = open_session(path, threads, name=self.name, trusted=trusted)
+        self._session = Session(path, threads, self.name)
         self._read_input(settings, {} if preset is None else _preset(preset, path))
         self._output = self._choose_output(output)
         try:
@@ -60,16 +53,12 @@ class OnnxFile(Backbone):
             raise ValueError(f"{path}: {error}") from None
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
         self.dimension = self._trial()
-        self._move(
-            device, lambda provider: open_session(path, threads, name=self.name, trusted=trusted, provider=provider)
-        )
-
-    def _move(self, device: str | None, reopen: Callable[[str], Session]) -> None:
-        """Move the network to the device. Its trial is a grey ramp: zeros would hide differences."""
+        # The trial is a grey ramp: zeros would hide differences.
         sides = (len(self.preprocessing.mean), *self.input_size)
         ramp = np.linspace(-1, 1, math.prod(sides), dtype=np.float32).reshape(1, *sides)
         trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
-        self._session, self.device = on_device(self._session, reopen, device, trial)
+        self._session = self._session.on_device(device, trial)
+        self.device = self._session.device
 
     def _read_input(self, settings: dict[str, Any], preset: dict[str, Any]) -> None:
         """Fill in the size and check the channels. Raise ValueError if something is missing."""
@@ -147,7 +136,7 @@ class OnnxFile(Backbone):
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
         (features,) = self._session.run([self._output], {self._input: batch})
-        what = f"the output {shown(self._output[:MAX_NAME])} of {self.name}"
+        what = f"the output {shortened(self._output, 100)} of {self.name}"
         if not isinstance(features, np.ndarray) or features.dtype.kind not in NUMBERS:
             kind = features.dtype if isinstance(features, np.ndarray) else type(features).__name__
             raise ValueError(f"{what} is of type {kind}: numbers are needed")
@@ -191,25 +180,3 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
         return {key: checked[key](value) if key in checked else value for key, value in settings.items()}
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
-
-
-def weights_hash(path: Path) -> str:
-    """Return a hash of the ONNX file and of the other files that hold its weights."""
-    digest = hashlib.sha256()
-    for file in (path, *other_weights(path)):
-        with file.open("rb") as stream:
-            while block := stream.read(2**20):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def other_weights(path: Path) -> list[Path]:
-    """Return the other files that hold weights of an ONNX file. Raise ValueError if it is none, or a bad one."""
-    onnx = need("onnx", "an ONNX backbone")
-    check_bytes(path.stat().st_size, str(path))
-    try:
-        model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:
-        raise ValueError(f"{path} cannot be read as an ONNX network: {shown(str(error)[:MAX_NAME])}") from None
-    check_model(model, path)
-    return weight_files(model, path)

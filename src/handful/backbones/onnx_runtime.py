@@ -1,12 +1,16 @@
-"""ONNX Runtime, with limits on time and memory, because the network may come from a stranger."""
+"""ONNX Runtime: what it needs of a file of weights, which device runs a network, and errors in one sentence.
+
+Features are kept in caches and in models, and are compared with features from other machines. So a device is used only
+if it gives the features of the CPU: both get the same trial input when the network is opened.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import re
-import time
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +18,32 @@ import numpy as np
 
 from handful.backbones.folders import shown
 from handful.utils.extras import need
-from handful.utils.interrupts import watched
+from handful.utils.limits import check_bytes
+from handful.utils.text import shortened
 
-TIMEOUT_S = 120.0  # to open a network, and for each batch; a slow network gets more time for a batch
-TIMEOUT_VARIABLE = "HANDFUL_ONNX_TIMEOUT_S"  # the environment variable that sets another timeout
-TIME_FACTOR = 4  # a batch of n pictures may take n times this factor times the time of one picture
-MEMORY_SHARE = 0.5  # of the machine's memory: the limit for the weights and maps of a network
+AUTO, CPU = "auto", "cpu"
+VARIABLE = "HANDFUL_DEVICE"  # the environment variable that replaces "auto"
+PROVIDERS = {  # ONNX Runtime's names, the fastest first
+    "cuda": "CUDAExecutionProvider",
+    "directml": "DmlExecutionProvider",
+    "coreml": "CoreMLExecutionProvider",
+    CPU: "CPUExecutionProvider",
+}
+PACKAGES = {  # each replaces onnxruntime
+    "cuda": "pip uninstall onnxruntime, then pip install onnxruntime-gpu (NVIDIA, Linux or Windows)",
+    "directml": "pip uninstall onnxruntime, then pip install onnxruntime-directml (Windows)",
+    "coreml": "pip install onnxruntime on a Mac",
+}
+DEVICES = (AUTO, CPU, *PACKAGES)
+TOLERANCE = 1e-2  # of the length of the features: half precision is near 1e-3, a broken driver far from it
 NOISE = r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S*onnxruntime\S* |\S*onnxruntime::\S*\(.*?\) "
-CPU_PROVIDER = "CPUExecutionProvider"
 MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime
+MAX_NAME = 100  # characters of a name in a message
+WIDEST_NUMBER_BYTES = 8
 
 
 class Session:
-    """An open network. `run` can be interrupted, and raises ValueError when it takes too long."""
-
-    def __init__(self, session: Any, runtime: Any, name: str) -> None:
-        self._session, self._runtime, self.name = session, runtime, name
-        self._seconds_a_picture = 0.0  # of the first run
-        self.inputs, self.outputs = session.get_inputs(), session.get_outputs()
-
-    def run(self, outputs: list[str] | None, inputs: dict[str, np.ndarray]) -> list[Any]:
-        """Return the outputs of these names (None: all outputs) for one batch of inputs."""
-        options = self._runtime.RunOptions()
-        options.log_severity_level = 4  # none: what is wrong is raised
-
-        def stop() -> None:
-            options.terminate = True
-
-        rows = max(1, *(len(batch) for batch in inputs.values()))
-        limit_s = max(timeout_s(), TIME_FACTOR * rows * self._seconds_a_picture)
-        begun = time.monotonic()
-        try:
-            results: list[Any] = watched(lambda: self._session.run(outputs, inputs, options), limit_s, stop)
-        except TimeoutError:
-            sentence = f"{self.name} took longer than {limit_s:g} seconds for a batch of {rows}"
-            raise ValueError(_too_long(sentence)) from None
-        except Exception as error:  # ONNX Runtime's own errors have no common class
-            raise ValueError(f"{self.name} fails on a batch of {rows}: {_message(error)}") from None
-        self._seconds_a_picture = self._seconds_a_picture or (time.monotonic() - begun) / rows
-        return results
-
-
-def open_session(
-    model: bytes | Path,
-    threads: int | None = None,
-    *,
-    name: str = "",
-    trusted: bool = True,
-    provider: str = CPU_PROVIDER,
-) -> Session:
-    """Open a network.
+    """An open network. `inputs` and `outputs` have names, types and shapes.
 
     Parameters
     ----------
@@ -73,88 +53,154 @@ def open_session(
         None: all cores.
     name : str
         The name of the network in error messages. Default: its path.
-    trusted : bool
-        Whether to compute constant parts of the graph when it is opened. With a file from a stranger this step can
-        take any time and cannot be stopped, so it is left to the first run, where it costs little.
-    provider : str
-        ONNX Runtime's name of what runs it. `devices.on_device` chooses one.
-
-    Returns
-    -------
-    Session
+    device : str
+        What runs it: a key of `PROVIDERS`.
 
     Raises
     ------
     ValueError
-        If the network cannot be opened, or not in time.
+        If the network cannot be opened.
     """
-    runtime = need("onnxruntime", "an ONNX backbone")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4  # none: what is wrong is raised
-    # Waiting threads sleep instead of spinning. This is slightly slower on an idle machine, but slightly faster while
-    # other threads decode pictures, which is the usual case, and it leaves more CPU to other programs.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if _bounded_memory(runtime):
-        options.add_session_config_entry("session.use_env_allocators", "1")
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    source, label = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
-    extra_options: dict[str, Any] = {} if trusted else {"disabled_optimizers": ["ConstantFolding"]}
-    providers = list(dict.fromkeys((provider, CPU_PROVIDER)))  # the CPU runs what the other cannot
-    try:
-        opened = watched(
-            lambda: runtime.InferenceSession(source, options, providers=providers, **extra_options), timeout_s()
+
+    def __init__(self, model: bytes | Path, threads: int | None = None, name: str = "", device: str = CPU) -> None:
+        self._runtime = runtime = need("onnxruntime", "an ONNX backbone")
+        self._arguments = (model, threads, name)
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4  # none: what is wrong is raised
+        # Waiting threads sleep instead of spinning. This is slightly slower on an idle machine, but slightly faster
+        # while other threads decode pictures, which is the usual case, and it leaves more CPU to other programs.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        source, self.name = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
+        provider = PROVIDERS[device]
+        providers = list(dict.fromkeys((provider, PROVIDERS[CPU])))  # the CPU runs what the other cannot
+        try:
+            session = runtime.InferenceSession(source, options, providers=providers)
+        except Exception as error:  # ONNX Runtime's own errors have no common class
+            raise ValueError(f"{self.name} cannot be read as an ONNX network: {_message(error)}") from None
+        if provider not in session.get_providers():  # ONNX Runtime only warns
+            raise ValueError(f"{self.name} cannot run with {provider}: its libraries or drivers are missing")
+        self._session, self.device = session, device
+        self.inputs, self.outputs = session.get_inputs(), session.get_outputs()
+
+    def run(self, outputs: list[str] | None, inputs: dict[str, np.ndarray]) -> list[Any]:
+        """Return the outputs of these names (None: all outputs) for one batch of inputs."""
+        options = self._runtime.RunOptions()
+        options.log_severity_level = 4
+        try:
+            results: list[Any] = self._session.run(outputs, inputs, options)
+        except Exception as error:
+            rows = max(len(batch) for batch in inputs.values())
+            raise ValueError(f"{self.name} fails on a batch of {rows}: {_message(error)}") from None
+        return results
+
+    def on_device(self, device: str | None, trial: dict[str, np.ndarray]) -> Session:
+        """Return this network on the best device that gives the features of the CPU for the inputs `trial`.
+
+        Raises ValueError if `device` names one that is missing, cannot open the network, or gives other features.
+        """
+        chosen = check_device(device)
+        if chosen == CPU:
+            return self
+        for name in candidates(chosen, self._runtime.get_available_providers()):
+            if name == CPU:
+                break
+            try:
+                session = Session(*self._arguments, device=name)
+                difference = _difference(self.run(None, trial), session.run(None, trial))
+                if difference <= TOLERANCE:  # NaN must not pass
+                    return session
+                problem = f"its features differ by {difference:.1%} from those of the CPU"
+            except ValueError as error:
+                problem = str(error)
+            if chosen != AUTO:
+                raise ValueError(f"{self.name} cannot run on {name!r}: {problem}; use the device 'cpu'") from None
+        return self
+
+
+def check_device(device: str | None) -> str:
+    """Return the device; None is $HANDFUL_DEVICE, or "auto". Raise ValueError if there is no such device."""
+    chosen = device if device is not None else os.environ.get(VARIABLE) or AUTO
+    if chosen not in DEVICES:
+        raise ValueError(f"there is no device {chosen!r}: choose from {', '.join(DEVICES)}")
+    return chosen
+
+
+def candidates(device: str, available: Sequence[str]) -> list[str]:
+    """Return the devices to try, in order, if ONNX Runtime has these providers. The CPU is always there.
+
+    >>> candidates("auto", ["CUDAExecutionProvider", "CPUExecutionProvider"])
+    ['cuda', 'cpu']
+    """
+    usable = [name for name, provider in PROVIDERS.items() if provider in available or name == CPU]
+    if device == AUTO:
+        return usable
+    if device not in usable:
+        raise ValueError(
+            f"the device {device!r} is not one that the installed ONNX Runtime can use ({', '.join(usable)}): "
+            f"{PACKAGES[device]}, or leave the device out"
         )
-    except TimeoutError:
-        raise ValueError(_too_long(f"{label} could not be opened in {timeout_s():g} seconds")) from None
-    except Exception as error:  # ONNX Runtime's own errors have no common class
-        raise ValueError(f"{label} cannot be read as an ONNX network: {_message(error)}") from None
-    if provider not in opened.get_providers():  # ONNX Runtime only warns
-        raise ValueError(f"{label} cannot run with {provider}: its libraries or drivers are missing")
-    return Session(opened, runtime, label)
+    return [device]
 
 
-def timeout_s() -> float:
-    """Return the seconds that a network may take: $HANDFUL_ONNX_TIMEOUT_S if it is set."""
-    text = os.environ.get(TIMEOUT_VARIABLE)
-    if text is None:
-        return TIMEOUT_S
+def weights_hash(path: Path) -> str:
+    """Return a hash of an ONNX file and of the other files that hold its weights."""
+    digest = hashlib.sha256()
+    for file in (path, *other_weights(path)):
+        with file.open("rb") as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def other_weights(path: Path) -> list[Path]:
+    """Return the other files that hold weights of an ONNX file, sorted by name.
+
+    Raises ValueError if it is no ONNX file, if one of the others is not in its folder, or if the weights would take too
+    much memory.
+    """
+    onnx = need("onnx", "an ONNX backbone")
+    check_bytes(path.stat().st_size, str(path))
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"{TIMEOUT_VARIABLE}={text!r}: give a number of seconds above 0")
-    return seconds
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read as an ONNX network: {shown(str(error)[:MAX_NAME])}") from None
+    names = set()
+    for tensor in _tensors(model, onnx.TensorProto):
+        check_bytes(math.prod(max(side, 0) for side in tensor.dims) * WIDEST_NUMBER_BYTES, f"a tensor of {path}")
+        names |= {entry.value for entry in tensor.external_data if entry.key == "location"}
+    files = [path.parent / name for name in sorted(names)]
+    for file, name in zip(files, sorted(names), strict=True):
+        try:
+            inside = file.resolve().is_relative_to(path.parent.resolve()) and file.is_file()
+        except (OSError, ValueError):  # not a valid file name
+            inside = False
+        if not inside:
+            raise ValueError(f"{path} keeps weights in {shown(name[:MAX_NAME])}, which is not a file in its folder")
+    check_bytes(sum(file.stat().st_size for file in files), f"the weights of {path}")
+    return files
 
 
-@lru_cache(1)
-def _bounded_memory(runtime: Any) -> bool:
-    """Register an allocator with a memory limit, once for the process. Return whether that worked."""
-    try:
-        arena = runtime.OrtArenaCfg({"max_mem": int(MEMORY_SHARE * _memory_bytes())})
-        kind, memory = runtime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, runtime.OrtMemType.DEFAULT
-        runtime.create_and_register_allocator(runtime.OrtMemoryInfo("Cpu", kind, 0, memory), arena)
-    except Exception:  # an older ONNX Runtime, another system, or the program has registered its own allocator
-        return False
-    return True
+def _tensors(message: Any, kind: type) -> Iterator[Any]:
+    """Yield all tensors in a message of protobuf, in functions, branches and attributes of nodes too."""
+    if isinstance(message, kind):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                yield from _tensors(inner, kind)
 
 
-def _memory_bytes() -> int:
-    """Return the memory of this machine, or the limit of the container in which this process runs."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # "max": no limit
-        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
-    return total
-
-
-def _too_long(sentence: str) -> str:
-    return f"{sentence}: if it is a large network on a slow machine, set {TIMEOUT_VARIABLE} to more"
+def _difference(a: list[Any], b: list[Any]) -> float:
+    """Return how far the outputs are apart, as a part of their length."""
+    return max(float(np.linalg.norm(x - y)) / (float(np.linalg.norm(x)) or 1.0) for x, y in zip(a, b, strict=True))
 
 
 def _message(error: Exception) -> str:
     """Return the message of ONNX Runtime without places in its source, shortened: names in a file can be long."""
-    if isinstance(error, MemoryError) or "bad_alloc" in str(error) or "requested bytes" in str(error):
+    if isinstance(error, MemoryError) or re.search("bad_alloc|requested bytes|allocate memory", str(error)):
         return "it needs more memory than there is"
     text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_MESSAGE_LENGTH]).split())
-    return shown(text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…")
+    return shortened(text, MAX_MESSAGE_LENGTH)

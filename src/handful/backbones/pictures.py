@@ -3,30 +3,85 @@
 A folder may hold anything, so nothing in it is trusted. Only regular files of a few formats are opened, and the size of
 a picture is read from its header before any pixel is decoded. Every problem with a picture is a `BadPicture`. Pillow's
 own limits apply as well: `Image.MAX_IMAGE_PIXELS` and its warnings belong to the calling program and are not changed.
+
+Pillow reads all formats but HEIC, which phones write and which pi-heif reads (extra `heic`). Its class is called here
+alone: it is not registered with Pillow, so that other code of the program opens pictures as before.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from struct import Struct
+from typing import Any, BinaryIO, TypeVar
+from zlib import crc32
 
-from PIL import Image
+import numpy as np
 
-from handful.backbones.colours import to_rgb
-from handful.backbones.folders import BadFile, Kind, Skipped, find_files, in_short
-from handful.backbones.picture_formats import HEIC, KINDS, KNOWN_SUFFIXES, Unreadable, identify
-from handful.backbones.picture_metadata import UPRIGHT, despite_metadata, orientation
+# Imported so that Pillow knows these formats. Otherwise it would import all of its fifty plugins to find TIFF.
+from PIL import (
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    UnidentifiedImageError,
+    WebPImagePlugin,
+    features,
+)  # fmt: skip
+
+from handful.backbones.folders import BadFile, Kind, Opener, Skipped, find_files, in_short, opened
+from handful.utils.extras import HEIC as HEIC_EXTRA
 
 MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow starts to warn; such a picture takes 360 MB in memory
 MAX_BYTES = 2**28  # the size of an uncompressed TIFF with that many pixels
 
-Opener = Callable[[str], int]  # from a path to a descriptor of its file, opened for reading; raises OSError
-WIDTH, HEIGHT = 256, 257  # tags of TIFF
+AVIF, HEIC = "AVIF", "HEIF"  # Pillow's and pi-heif's names
+SUFFIXES = {
+    JpegImagePlugin.JpegImageFile.format: (".jpg", ".jpeg", ".jpe", ".jfif"),
+    PngImagePlugin.PngImageFile.format: (".png",),
+    WebPImagePlugin.WebPImageFile.format: (".webp",),
+    GifImagePlugin.GifImageFile.format: (".gif",),
+    BmpImagePlugin.BmpImageFile.format: (".bmp",),
+    TiffImagePlugin.TiffImageFile.format: (".tif", ".tiff"),
+    AVIF: (".avif",),
+    HEIC: (".heic", ".heif", ".hif"),
+}
+HAS_AVIF = features.check("avif") is True  # from Pillow 11.3 on, where its wheel has the decoder
+if HAS_AVIF:
+    from PIL import AvifImagePlugin  # noqa: F401
+FORMATS = tuple(name for name in SUFFIXES if name != HEIC and (name != AVIF or HAS_AVIF))  # those of Pillow
+KNOWN_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+KINDS = "JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF or HEIC"
+HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"})
+AVIF_BRANDS = frozenset({b"avif", b"avis"})
+HEIF_MODULES = ("pi_heif", "pillow_heif")
+HEAD_BYTES = 512  # enough for all brands that a file names
+
+WIDTH, HEIGHT, ORIENTATION = 256, 257, 274  # tags of TIFF, the last one of EXIF too
+UPRIGHT = {  # what sets each orientation upright
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+PNG, PNG_HEAD = b"\x89PNG\r\n\x1a\n", Struct(">I4s")  # a chunk's length and kind
+JPEG, JPEG_HEAD = b"\xff\xd8", Struct(">2BH")  # a segment's 255 and marker, and its length
+APP1, APP14, SCAN, COMMENT = 0xE1, 0xEE, 0xDA, 0xFE  # markers of JPEG: EXIF, Adobe's colours, pixels, text
+APP = range(0xE0, 0xF0)
+ADOBE_LENGTH = 14
+EXIF = b"Exif\0"
+BITS, PHOTOMETRIC, WHITE_IS_ZERO = 258, 262, 0  # two TIFF tags, and a value of the second
+
+T = TypeVar("T")
 
 
 class BadPicture(BadFile):
@@ -41,7 +96,34 @@ class BadPicture(BadFile):
     """
 
 
-# ---- opening
+PICTURES = Kind("picture", KNOWN_SUFFIXES, KINDS, BadPicture, MAX_BYTES)
+
+
+def find_pictures(
+    folder: str | os.PathLike[str], *, strict: bool = False, within: str | os.PathLike[str] | None = None
+) -> tuple[list[Path], list[Skipped]]:
+    """Find the pictures in a folder and its subfolders.
+
+    A picture is a file with the suffix of a picture. Hidden files and files of the operating system are ignored. Links
+    are followed if they stay in the folder, and each folder is read once.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    strict : bool
+        Whether to raise the first folder or picture that cannot be used as `BadPicture`.
+    within : path, optional
+        A folder around `folder`, if links may lead to anywhere in that.
+
+    Returns
+    -------
+    list of Path
+        The pictures, sorted as people sort: 2.jpg before 10.jpg.
+    list of Skipped
+        The folders and pictures that cannot be used, and one entry with the number of files with other suffixes.
+    """
+    return find_files(folder, PICTURES, strict, within)
 
 
 def open_picture(
@@ -94,7 +176,7 @@ def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) 
     tuple of two int
         Width and height, in pixels.
     """
-    with _opened(path, opener) as file, _blaming(path, MAX_PIXELS):
+    with opened(path, PICTURES, opener) as file, _blaming(path, MAX_PIXELS):
         image, turn = despite_metadata(lambda file: _with_orientation(_identify(file, path, MAX_PIXELS)), file)
         # For a TIFF, newer versions of Pillow give the upright size, older ones the size in the file: read the tags.
         tags = getattr(image, "tag_v2", {})
@@ -104,7 +186,7 @@ def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) 
 
 def read(path: str | os.PathLike[str], opener: Opener | None = None) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a picture's file, and the status of the file after reading."""
-    with _opened(path, opener) as file:
+    with opened(path, PICTURES, opener) as file:
         data = file.read(os.fstat(file.fileno()).st_size + 1)
         return data, os.fstat(file.fileno())
 
@@ -138,39 +220,6 @@ def status_of(path: str, opener: Opener) -> os.stat_result:
         return os.fstat(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _open(path: str) -> int:
-    # Checked before opening, because opening a device can have effects, and again after it (`_opened`).
-    _check_regular(path, os.stat(path))
-    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str], opener: Opener | None = None) -> Iterator[BinaryIO]:
-    """Open a regular file that is not too large."""
-    try:
-        with open((opener or _open)(os.fspath(path)), "rb") as file:
-            _check_regular(path, os.fstat(file.fileno()))
-            yield file
-    except BadPicture:
-        raise
-    except OSError as error:
-        raise BadPicture(
-            path, f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
-        ) from None
-    except ValueError:  # a zero character
-        raise BadPicture(path, "is not a valid file name: give another path") from None
-
-
-def _check_regular(path: str | os.PathLike[str], status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise BadPicture(path, "is not a regular file (a folder, pipe or device): give the file of a picture")
-    if not status.st_size:
-        raise BadPicture(path, "is an empty file: copy it again or remove it")
-    if status.st_size > MAX_BYTES:
-        size, limit = status.st_size // 2**20, MAX_BYTES // 2**20
-        raise BadPicture(path, f"has {size} MB, and at most {limit} MB are read: make it smaller")
 
 
 def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> Image.Image:
@@ -212,31 +261,170 @@ def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
     return image, orientation(image)
 
 
-# ---- finding
+# ---- formats
 
 
-def find_pictures(
-    folder: str | os.PathLike[str], *, strict: bool = False, within: str | os.PathLike[str] | None = None
-) -> tuple[list[Path], list[Skipped]]:
-    """Find the pictures in a folder and its subfolders.
+class Unreadable(Exception):
+    """The file has none of the formats; the message says what it is, and what to do."""
 
-    A picture is a file with the suffix of a picture. Hidden files and files of the operating system are ignored. Links
-    are followed if they stay in the folder, and each folder is read once.
 
-    Parameters
-    ----------
-    folder : path
-        The folder.
-    strict : bool
-        Whether to raise the first folder or picture that cannot be used as `BadPicture`.
-    within : path, optional
-        A folder around `folder`, if links may lead to anywhere in that.
+def identify(file: BinaryIO) -> Image.Image:
+    """Open a picture and read only its header. Raise `Unreadable` if it is none."""
+    try:
+        return Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError:
+        file.seek(0)
+        head = file.read(HEAD_BYTES)
+        file.seek(0)
+    if brands_of(head) & HEIC_BRANDS:
+        picture: Image.Image = _heif().HeifImageFile(file)
+        return picture
+    raise Unreadable(_what_it_is(head))
 
-    Returns
-    -------
-    list of Path
-        The pictures, sorted as people sort: 2.jpg before 10.jpg.
-    list of Skipped
-        The folders and pictures that cannot be used, and one entry with the number of files with other suffixes.
+
+def brands_of(head: bytes) -> set[bytes]:
+    """Return the brands of a file of the ISO family (HEIC, AVIF, films): four letters each; an empty set for others."""
+    if head[4:8] != b"ftyp":
+        return set()
+    box = head[: min(int.from_bytes(head[:4], "big"), len(head))]
+    return {box[8:12], *(box[i : i + 4] for i in range(16, len(box) - 3, 4))}
+
+
+def _heif() -> Any:
+    """Return pi_heif, or pillow_heif, its larger sister that can also write."""
+    for name in HEIF_MODULES:
+        with suppress(Exception):  # missing, or its library does not fit the machine
+            return import_module(name)
+    raise Unreadable(f"is a HEIC picture: pip install {HEIC_EXTRA} to read it, or save it as JPEG or PNG")
+
+
+def _what_it_is(head: bytes) -> str:
+    if not head:
+        return "is an empty file: copy it again or remove it"
+    start = head.lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "is a web page, not a picture: download the picture again"
+    if start.startswith((b"<svg", b"<?xml")):
+        return f"is a vector drawing or a text, not a picture of pixels: save it as {KINDS}"
+    if (brands := brands_of(head)) & AVIF_BRANDS and not HAS_AVIF:
+        return "is an AVIF picture, which this Pillow cannot read: pip install -U pillow, or save it as JPEG or PNG"
+    if brands and not brands & AVIF_BRANDS:
+        return f"is a film, or a picture of a kind that cannot be read: save it as {KINDS}"
+    return f"is not a {KINDS} picture, or its file is damaged: save it again as one of these"
+
+
+# ---- metadata: cameras and programs write a lot of it into a file, and some of it is broken
+
+
+def orientation(image: Image.Image) -> int:
+    """Return the EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
+
+    The value must be a number; of several numbers the first counts. The text "6" is ignored, as in other programs.
     """
-    return find_files(folder, Kind("picture", KNOWN_SUFFIXES, KINDS, BadPicture), strict, within)
+    try:
+        value = image.getexif().get(ORIENTATION)
+        return next((number for number in UPRIGHT if number == value), 1)
+    except Exception:  # EXIF data is often damaged while the picture is whole
+        return 1
+
+
+def despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
+    """Return what `read` returns for a file. If it fails, try again with less and less metadata."""
+    try:
+        return read(file)
+    except MemoryError:
+        raise
+    except Exception as error:
+        first = error
+    file.seek(0)
+    data = file.read()
+    for with_orientation in (True, False):
+        less = _without_metadata(data, with_orientation)
+        if less is not None and len(less) < len(data):
+            with suppress(Exception):
+                return read(io.BytesIO(less))
+    raise first
+
+
+def _without_metadata(data: bytes, with_orientation: bool) -> bytes | None:
+    """Return the file without metadata; None if it is not a PNG or JPEG, or if its structure is broken."""
+    if data.startswith(PNG):
+        return PNG + b"".join(_chunks(data, with_orientation))
+    if data.startswith(JPEG):
+        parts = list(_segments(data, with_orientation))
+        return JPEG + b"".join(parts) if parts else None
+    return None
+
+
+def _chunks(data: bytes, with_orientation: bool) -> Iterator[bytes]:
+    at = len(PNG)
+    while at + PNG_HEAD.size <= len(data):
+        length, kind = PNG_HEAD.unpack_from(data, at)
+        end = at + PNG_HEAD.size + length + 4
+        needed = kind[:1].isupper() or kind == b"tRNS"  # a small first letter means: not needed to show the pixels
+        if kind == b"eXIf" and with_orientation:
+            needed = crc32(data[at + 4 : end - 4]).to_bytes(4, "big") == data[end - 4 : end]
+        if needed:
+            yield data[at:end]
+        at = end
+
+
+def _segments(data: bytes, with_orientation: bool) -> Iterator[bytes]:
+    """Yield the segments before the pixels, then the rest of the file."""
+    at = len(JPEG)
+    while at + JPEG_HEAD.size <= len(data):
+        start, marker, length = JPEG_HEAD.unpack_from(data, at)
+        if start != 0xFF or marker == SCAN or length < 2:
+            yield data[at:]
+            return
+        end = at + 2 + length
+        of_exif = marker == APP1 and with_orientation and data.startswith(EXIF, at + JPEG_HEAD.size)
+        of_colours = marker == APP14 and length >= ADOBE_LENGTH
+        if of_exif or of_colours or (marker not in APP and marker != COMMENT):
+            yield data[at:end]
+        at = end
+
+
+# ---- colours
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return a decoded picture as RGB. Transparent pixels become white."""
+    if image.mode.startswith("I;16"):
+        return _grey(_sixteen(image))
+    if image.mode in ("I", "F"):
+        return _grey(_unscaled(image))
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        # "La" and "RGBa" (colours multiplied by alpha) must be converted to "LA" and "RGBA" first.
+        plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode)
+        upon = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(upon, (image.convert(plain) if plain else image).convert("RGBA")).convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _grey(values: np.ndarray) -> Image.Image:
+    """Return values from 0 to 1, [H, W], as a grey RGB picture."""
+    return Image.fromarray(np.rint(values * 255).astype(np.uint8)).convert("RGB")
+
+
+def _sixteen(image: Image.Image) -> np.ndarray:
+    tags = getattr(image, "tag_v2", {})  # only TIFF has them
+    bits = max(tags.get(BITS, (16,)))  # microscopes write 12
+    values: np.ndarray = np.asarray(image).astype(np.float32) / (2**bits - 1)
+    return np.subtract(1, values) if tags.get(PHOTOMETRIC) == WHITE_IS_ZERO else values
+
+
+def _unscaled(image: Image.Image) -> np.ndarray:
+    """Scale 32-bit whole numbers or floats to 0..1. The file does not define white, so the largest value decides.
+
+    White is 1 (only for floats), 255 or 65535: the first that no value exceeds, otherwise the largest value. Black is
+    0, or the smallest value if it is negative.
+    """
+    values: np.ndarray = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
+    black, largest = min(values.min(), 0.0), values.max()
+    usual = [1.0, 255.0, 65535.0] if image.mode == "F" else [255.0, 65535.0]
+    if image.format == "PNG":  # Pillow 10 gives 16-bit PNGs as "I"
+        usual = [65535.0]
+    white = next((white for white in usual if largest <= white), largest)
+    scaled: np.ndarray = (values - black) / (white - black)
+    return scaled

@@ -7,10 +7,9 @@ problem with a file is a `BadText`.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
-from handful.backbones.folders import BadFile, Kind, Skipped, find_files, shown
+from handful.backbones.folders import BadFile, Kind, Skipped, find_files, opened
 from handful.utils.encodings import Decoded, decode
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".md"})
@@ -20,6 +19,9 @@ MAX_TEXT_BYTES = 2**24  # three thousand pages
 
 class BadText(BadFile):
     """A file that cannot be used as a text."""
+
+
+TEXTS = Kind("text", TEXT_SUFFIXES, TEXT_KINDS, BadText, MAX_TEXT_BYTES, "split it")
 
 
 def read_text(path: str | os.PathLike[str]) -> Decoded:
@@ -40,20 +42,8 @@ def read_text(path: str | os.PathLike[str]) -> Decoded:
     BadText
         If the file cannot be used.
     """
-    try:
-        _check(path, os.stat(path))  # before opening, because opening a device can have effects, and again after it
-        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait
-        with open(os.open(path, flags), "rb") as file:
-            status = os.fstat(file.fileno())
-            _check(path, status)
-            return decode(file.read(status.st_size + 1))
-    except OSError as error:
-        why = shown(error.strerror or type(error).__name__)
-        raise BadText(path, f"cannot be read ({why}): check that it exists and that you can read it") from None
-    except ValueError as error:
-        if isinstance(error, BadText):
-            raise
-        raise BadText(path, "is not a valid file name: give another path") from None  # a zero character
+    with opened(path, TEXTS) as file:
+        return decode(file.read(MAX_TEXT_BYTES + 1))
 
 
 def find_texts(
@@ -80,12 +70,4 @@ def find_texts(
     list of Skipped
         The folders and texts that cannot be used, and one entry with the number of files with other suffixes.
     """
-    return find_files(folder, Kind("text", TEXT_SUFFIXES, TEXT_KINDS, BadText), strict, within)
-
-
-def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise BadText(path, "is not a regular file (a folder, pipe or device): give the file of a text")
-    if status.st_size > MAX_TEXT_BYTES:
-        size, limit = status.st_size // 2**20, MAX_TEXT_BYTES // 2**20
-        raise BadText(path, f"has {size} MB, and at most {limit} MB are read: split it")
+    return find_files(folder, TEXTS, strict, within)

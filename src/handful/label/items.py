@@ -328,7 +328,7 @@ def kind_of(path: Path, options: TableOptions | None = None, text: str | None = 
     if not of_files(path):
         return "texts" if text is not None or is_text_table(path, options) or is_text_file(path) else "embeddings"
     from handful.backbones.folders import suffix_of, walk
-    from handful.backbones.picture_formats import KNOWN_SUFFIXES
+    from handful.backbones.pictures import KNOWN_SUFFIXES
     from handful.backbones.texts import TEXT_SUFFIXES
 
     has_texts = False

@@ -8,7 +8,7 @@ from typing import Any
 
 from handful.backbones import embed_pictures, find_pictures
 from handful.backbones.catalogue import UNNAMED, kind_of_backbone
-from handful.backbones.picture_formats import KNOWN_SUFFIXES
+from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.backbones.texts import find_texts
 from handful.estimators.classifier import FewShotClassifier
 from handful.features import FeatureTable

