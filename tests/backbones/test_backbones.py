@@ -157,12 +157,6 @@ def test_truncated_and_altered_files_are_refused(tmp_path):
         read_state_dict(written(tmp_path, whole + b"\0"))
 
 
-def test_keys_that_would_take_for_ever_to_hash_are_refused(tmp_path):
-    nested = b"\x80\x02)" + b"q\x00h\x00\x86" * 100 + b"\x85"  # a pair of itself, a hundred times over
-    with pytest.raises(ValueError, match="a tuple of tuples, or a long one, as a key"):
-        read_state_dict(written(tmp_path, old_file(b"\x80\x02}" + nested[2:] + b"Ns.")))
-
-
 @pytest.mark.parametrize("value", [[1, 2], {"w": 1}, {"w": {}}, {1: None}, "text", None])
 def test_anything_but_a_state_dict_is_refused(tmp_path, value):
     with pytest.raises(ValueError, match="weights.pth"):
