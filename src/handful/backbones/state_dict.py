@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.utils.unpickling import Budget, Refused, load_torch, quoted
+from handful.utils.unpickling import Refused, load_torch, quoted
 
 
 def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
@@ -19,12 +19,10 @@ def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
         content = load_torch(path)
         if not isinstance(content, dict):
             raise Refused(f"holds a {type(content).__name__}: a state dict {{parameter: tensor}} is needed")
-        budget = Budget(path.stat().st_size)
         state: dict[str, np.ndarray] = {}
         for name, value in content.items():
             if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
                 raise Refused(f"holds a {type(value).__name__} at {quoted(name)}: a state dict holds tensors by name")
-            budget.take(value.nbytes)  # thousands of names can share one storage
             state[name] = np.array(value, value.dtype.newbyteorder("="), order="C")
         return state
     except Refused as error:

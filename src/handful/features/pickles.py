@@ -14,19 +14,12 @@ from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
 from handful.features.file_checks import ColumnChoice
 from handful.features.table import FeatureTable
-from handful.utils.unpickling import ADVICE, Budget, Refused, load_plain, quoted
+from handful.utils.unpickling import ADVICE, load_plain, quoted
 
 
 def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Rows class by class, in the order of the file; the class is the label. There are no columns to choose."""
-    try:
-        return _table(load_plain(path), Budget(path.stat().st_size))
-    except Refused as error:
-        raise ValueError(f"the pickle {error}") from None
-
-
-def _table(content: Any, budget: Budget) -> FeatureTable:
-    """Memory of copies is counted: one array can be the rows of a thousand classes."""
+    content = load_plain(path)
     if not isinstance(content, dict):
         raise ValueError(
             f"the pickle holds a {type(content).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
@@ -39,22 +32,21 @@ def _table(content: Any, budget: Budget) -> FeatureTable:
     for name, value in content.items():
         if not isinstance(name, str | bytes | int):
             raise ValueError(f"the pickle has a class {quoted(name)}: names of classes are strings or integers")
-        rows = _rows(value, f"class {quoted(name)}", budget)
+        rows = _rows(value, f"class {quoted(name)}")
         if parts and rows.shape[1] != parts[0].shape[1]:
             raise ValueError(
                 f"class {quoted(name)} has {rows.shape[1]} features in a row, but class {quoted(labels[0])} has "
                 f"{parts[0].shape[1]}: embeddings of one backbone have one length"
             )
-        budget.take(len(rows) * 4 * (len(name) if isinstance(name, str | bytes) else 2))  # labels, as NumPy keeps text
         parts.append(rows)
         labels += [name] * len(rows)
     return FeatureTable(np.concatenate(parts), labels)
 
 
-def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
+def _rows(value: Any, where: str) -> np.ndarray:
     """One class as rows [n, D]."""
     if isinstance(value, list | tuple):
-        rows = [np.atleast_2d(_vector(v, f"row {i} of {where}", budget)) for i, v in enumerate(value)]
+        rows = [np.atleast_2d(_vector(v, f"row {i} of {where}")) for i, v in enumerate(value)]
         widths = [row.shape[-1] for row in rows]
         wrong = [i for i, width in enumerate(widths) if width != widths[0]]
         if wrong:
@@ -66,14 +58,12 @@ def _rows(value: Any, where: str, budget: Budget) -> np.ndarray:
     if not isinstance(value, np.ndarray) or value.ndim != 2:
         what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise ValueError(f"{where} is {what}: rows of features are needed, [items, features]")
-    budget.take(8 * value.size)
     if value.dtype.kind in "biuf":
         value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
     return to_numpy(as_features(value, where))
 
 
-def _vector(value: Any, where: str, budget: Budget) -> np.ndarray:
-    budget.take(8 * (value.size if isinstance(value, np.ndarray) else len(value) if hasattr(value, "__len__") else 1))
+def _vector(value: Any, where: str) -> np.ndarray:
     if isinstance(value, list | tuple) and all(issubclass(kind, int | float) for kind in {*map(type, value)}):
         value = np.asarray(value, np.float64)  # one level only: nested lists can expand to terabytes
     if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):

@@ -17,7 +17,7 @@ import numpy as np
 
 from handful.training.datasets.gathering import Part, Pictures
 from handful.training.datasets.splits import NAMES, published
-from handful.utils.unpickling import Budget, load_plain, quoted
+from handful.utils.unpickling import load_plain, quoted
 
 PATTERNS = {
     "miniimagenet": r"mini-imagenet-cache-(train|val|validation|test)\.pkl"
@@ -121,7 +121,6 @@ def _tiered(path: Path, split: str) -> Part:
 
     def load() -> Pictures:
         items = _listed(_unpickled(path), path)
-        _check_memory(path, sum(item.nbytes for item in items if isinstance(item, np.ndarray)))
         return [_bytes(item, path) for item in items]
 
     return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(labels_file)])
@@ -159,7 +158,6 @@ def read_cifar_100(path: Path, dataset: str, split_names: set[str] | None) -> li
 
 
 def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
-    _check_memory(path, 4 * len(labels) * max(map(len, labels), default=0))  # as NumPy keeps text
     return Part(labels, splits, lambda: pixels, [os.fspath(path)], encoded=False)
 
 
@@ -188,7 +186,6 @@ def _pixels(value: Any, path: Path) -> np.ndarray:
     if isinstance(value, list):
         if not value or any(not isinstance(a, np.ndarray) or a.shape != value[0].shape for a in value):
             raise ValueError(f"{path} holds a list that is not of pictures of one size")
-        _check_memory(path, sum(array.nbytes for array in value))
         value = np.stack(value)
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 4 or value.shape[3] != 3:
         what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
@@ -227,14 +224,6 @@ def _text(value: Any, path: Path) -> str:
 
 def _decoded(value: str | bytes | int) -> str:
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
-
-
-def _check_memory(path: Path, count: int) -> None:
-    """Raise ValueError if copies take more memory than in honest files: one array can occur many times."""
-    try:
-        Budget(path.stat().st_size).take(count)
-    except ValueError as error:
-        raise ValueError(f"{path} {error}") from None
 
 
 def _mapped(path: Path) -> np.ndarray:
