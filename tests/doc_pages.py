@@ -62,9 +62,9 @@ def run_page(page, folder, need=None, alone=False):
     """
     tools = folder / ".tools"
     tools.mkdir()
-    for name, module in (("python", ""), ("handful", "-m handful ")):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module}"$@"\n')
-        (tools / name).chmod(0o755)
+    (tools / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python").chmod(0o755)
+    forks.write_command(tools / "handful")
     blocks = [block for block in blocks_of(page) if block.runs and block.need in (None, need)]
     work = ([(block.kind, block.code, str(block)) for block in blocks], alone)
     here = str(Path(__file__).parent)

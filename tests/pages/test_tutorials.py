@@ -1,12 +1,10 @@
 """The tutorials run as they stand, print what they show, and what they say of their items is so."""
 
 import csv
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import pytest
 from doc_pages import DOCS, is_printed, outputs_on, run_page
 from piles import rows_of
@@ -78,7 +76,7 @@ def test_embeddings(own_cache, tmp_path_factory):
         same_row(by_id[shown["id"]], {name: shown[name] for name in names})
 
     words = re.search(r"`handful (label vectors\.parquet -o [\w-]+)`", text_of("embeddings"))[1].split()
-    done = subprocess.run([sys.executable, "-m", "handful", *words], cwd=folder, env=os.environ, capture_output=True)
+    done = forks.run(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     rows = rows_of(folder / words[-1] / "labels.csv")
     aside, count = map(int, re.search(r"sets (\d+) of (\d+) rows aside", text_of("embeddings")).groups())
