@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import slow_tests
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before NumPy: BLAS threads of several workers wait for one another
@@ -36,19 +37,15 @@ NEEDS = {  # by marker: whether it is there, what it is, how to get it
     "browser": (CHROMIUM and find_spec("playwright"), "Chromium", "apt-get install chromium"),
 }
 
-SLOW = {  # files that `make quick` leaves out: they start servers and many processes, or solve much
-    "test_bad_texts", "test_bench_faults", "test_bench_share", "test_figures", "test_growing",
-    "test_hostile_pickles", "test_label_faults", "test_label_parts", "test_omniglot", "test_paper_table_tutorial",
-    "test_pictures_tutorial",
-    "test_sorting", "test_strangers", "test_streaming", "test_workbench_attacks", "test_workbench_connections",
-    "test_workbench_disk", "test_workbench_faults", "test_workbench_links", "test_workbench_requests",
-    "test_workbench_trust",
-}  # fmt: skip
+# Files whose tests share no expensive fixture, or whose cases take long: each test goes to the next free process
+BY_TEST = {"test_benchmark_scripts", "test_blocks", "test_examples", "test_tutorials"}
 
 
 def pytest_addoption(parser):
     names = ", ".join(NEEDS)
     parser.addoption("--require", default="", help=f"fail instead of skipping where one of these is missing: {names}")
+    parser.addoption("--changed", action="store_true", help="leave out slow tests whose files have not changed")
+    parser.addoption("--record", action="store_true", help="write down which slow tests have passed")
 
 
 def pytest_configure(config):
@@ -60,17 +57,24 @@ def pytest_configure(config):
             raise pytest.UsageError(f"{what} is required and not installed: {how}")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    left_out = slow_tests.unchanged() if config.getoption("--changed") else []
+    if left_out:
+        deselected = [item for item in items if item.get_closest_marker("slow") and _file_of(item.nodeid) in left_out]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in deselected]
     for item in items:
         if "networks" in item.path.parts:  # examples in its docstrings
             item.add_marker("torch")
-        if item.path.stem in SLOW or "sandbox" in item.fixturenames:
-            item.add_marker("slow")
         for name, (there, what, _) in NEEDS.items():
             if name in item.fixturenames:
                 item.add_marker(name)
             if not there and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
+
+
+def _file_of(nodeid):
+    return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,7 +87,9 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            file = nodeid.partition("::")[0]
+            file = _file_of(nodeid)
+            if Path(file).stem in BY_TEST:
+                return nodeid
             return "cluster" if _uses_cluster(config.rootpath / file) else file
 
     config.option.loadscopereorder = False
@@ -95,13 +101,29 @@ def _uses_cluster(file):
     return file.suffix == ".py" and re.search(r"def test_\w+\([^)]*\bnodes\b", file.read_text("utf-8")) is not None
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_sessionfinish(session, exitstatus):
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.getoption("--changed"):
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
     skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     for there, what, how in NEEDS.values():
         if not there and (count := skipped[f"Skipped: needs {what}"]):
             terminalreporter.write_line(
                 f"{count} tests were skipped because {what} is not installed: {how}", yellow=True
             )
+    if config.getoption("--changed"):
+        files = ", ".join(slow_tests.unchanged()) or "none"
+        terminalreporter.write_line(f"slow tests left out, because nothing that they read has changed: {files}")
+    if config.getoption("--record") and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        outcomes = {}
+        for kind, reports in terminalreporter.stats.items():
+            for report in reports:
+                if kind in ("passed", "failed", "error", "skipped"):
+                    file = _file_of(report.nodeid)
+                    outcomes[file] = outcomes.get(file, True) and kind in ("passed", "skipped")
+        slow_tests.record(outcomes)
 
 
 @pytest.fixture(scope="session")
@@ -176,6 +198,16 @@ def sandbox(tmp_path_factory):
     sandbox = Sandbox(tmp_path_factory.mktemp("hostile"))
     yield sandbox
     sandbox.close()
+
+
+@pytest.fixture(scope="session")
+def service():
+    """`handful serve` for all tests that only ask it."""
+    from servers import Service
+
+    started = Service()
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")

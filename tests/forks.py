@@ -7,6 +7,7 @@ any Python process does. A test of how a command starts, or of Ctrl-C while it d
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import time
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 
 COMMAND = "from handful.cli import main; main()"
 MODULES = (
@@ -105,10 +106,7 @@ def _ask(request, descriptors=()):
 
 def fork_on_request(descriptor):
     """Answer requests until the connection ends; return from here in a process that was asked for, after its work."""
-    for name in MODULES:
-        with suppress(ImportError):  # of an extra that is not installed
-            import_module(name)
-    gc.freeze()  # else each process copies all that memory when it looks for garbage at its end
+    _import_modules()
     connection = socket.socket(fileno=descriptor)
     while True:
         message, descriptors, *_ = socket.recv_fds(connection, 2**20, 2)
@@ -124,7 +122,19 @@ def fork_on_request(descriptor):
             os.close(each)
         connection.send(json.dumps(answer).encode())
     connection.close()
-    for number, each in enumerate(descriptors, 1):
+    _work(request, zip(descriptors, (1, 2), strict=True))
+
+
+def _import_modules():
+    for name in MODULES:
+        with suppress(ImportError):  # of an extra that is not installed
+            import_module(name)
+    gc.freeze()  # else each process copies all that memory when it looks for garbage at its end
+
+
+def _work(request, descriptors):
+    """Run what was asked for in this process, with (open file, its number) as its input and output."""
+    for each, number in descriptors:
         os.dup2(each, number)
         os.close(each)
     os.chdir(request["cwd"])
@@ -132,3 +142,76 @@ def fork_on_request(descriptor):
     os.environ.update(request["env"])
     sys.argv = request["arguments"]
     exec(request["code"], vars(sys.modules["__main__"]))
+
+
+# ---- for shells: a script `handful` that asks for a forked process, and takes 20 ms instead of two seconds
+
+SCRIPT = """#!{python} -SI
+import json, os, socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect({path!r})
+request = {{"arguments": sys.argv, "code": {code!r}, "cwd": os.getcwd(), "env": dict(os.environ)}}
+socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
+sys.exit(int(connection.recv(100) or 1))
+"""
+
+
+def write_command(file):
+    """Write a script that is used as `handful` is. The process behind it ends if the script does."""
+    file.write_text(SCRIPT.format(python=sys.executable, path=_listener(), code=COMMAND))
+    file.chmod(0o755)
+
+
+@cache
+def _listener():
+    """The address of a process that forks for each connection; it ends with this process."""
+    folder = TemporaryDirectory(prefix="handful-tests-")
+    path, here = os.path.join(folder.name, "forker"), os.path.dirname(os.path.abspath(__file__))
+    code = f"import sys; sys.path.append({here!r}); import forks; forks.fork_on_connection({path!r})"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    listener = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+    _kept.extend((folder, listener))  # its input ends with this process
+    listener.stdout.readline()
+    return path
+
+
+_kept = []
+
+
+def fork_on_connection(path):
+    """Fork for each connection until the input ends; return from here in such a process, after its work."""
+    _import_modules()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    print("ready", flush=True)
+    while listening in select.select([listening, sys.stdin], [], [])[0]:
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listening.close()
+            _answer(connection)
+            return
+        connection.close()
+
+
+def _answer(connection):
+    """Fork once more, and send the exit code when that process has ended; end it if the connection ends."""
+    message, descriptors, *_ = socket.recv_fds(connection, 2**20, 3)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        _work(json.loads(message), zip(descriptors, (0, 1, 2), strict=True))
+        return
+    for each in descriptors:
+        os.close(each)
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if select.select([connection], [], [], 0.01)[0]:  # the script was killed
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+            os._exit(0)
+    connection.send(str(os.waitstatus_to_exitcode(ended[1]) % 256).encode())
+    os._exit(0)

@@ -80,7 +80,7 @@ def of_estimator(method, examples, pile):
 def of_server(examples, pile, method):
     """POST /solve, without the server around it."""
     pytest.importorskip("pydantic")
-    from handful.workbench.server.solve_request import answer_of
+    from handful.workbench.server.solve import answer_of
 
     body = {"support": examples.features.tolist(), "query": pile.features.tolist()}
     status, text = answer_of(

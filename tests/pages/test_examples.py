@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -106,7 +105,6 @@ def skip_if_missing(name):
         pytest.skip(f"{name} needs {', '.join(sorted(missing))}")
 
 
-@cache
 def executed(name):
     """The notebook with outputs, and the values of its figures."""
     notebook = read(name)
@@ -125,34 +123,28 @@ def check_limits(values, limits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_runs_and_shows_outputs_without_warnings(name):
+def test_a_notebook_runs_and_becomes_a_page(name):
+    """Without warnings, with its figures within their limits, and a picture wherever it has a text for one."""
+    pytest.importorskip("markdown", reason="needs Markdown, of the site")
     skip_if_missing(name)
     notebook, values = executed(name)
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    kinds = {output.output_type for output in outputs}
-    assert kinds == {"stream", "execute_result", "display_data"}, kinds
-    warnings = [output.text for output in outputs if output.get("name") == "stderr"]
-    assert not warnings, warnings
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    outputs = [output for cell in code for output in cell.outputs]
+    assert {output.output_type for output in outputs} == {"stream", "execute_result", "display_data"}
+    assert [output.text for output in outputs if output.get("name") == "stderr"] == []
     check_limits(values, FIGURES.get(name, {}))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_shows_a_picture_wherever_it_has_a_text_for_one(name):
-    skip_if_missing(name)
-    cells = [cell for cell in executed(name)[0].cells if cell.cell_type == "code"]
-    pictures = [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in cells]
+    pictures = [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in code]
     assert sum(pictures) > 0
-    for cell, count in zip(cells, pictures, strict=True):
+    for cell, count in zip(code, pictures, strict=True):
         assert count == ("alt" in cell.metadata), cell.source
+    check_page(notebook, name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_the_page_of_a_notebook_has_its_text_code_outputs_and_pictures(name):
-    markdown = pytest.importorskip("markdown", reason="needs Markdown, of the site")
-    skip_if_missing(name)
-    files = site.to_markdown(executed(name)[0], name)
+def check_page(notebook, name):
+    """The page of a notebook has its text, code, outputs and pictures, and its links lead somewhere."""
+    import markdown
+
+    files = site.to_markdown(notebook, name)
     stem = Path(name).stem
     page = files.pop(f"examples/{stem}.md")
     assert page.startswith("# ")
@@ -163,7 +155,7 @@ def test_the_page_of_a_notebook_has_its_text_code_outputs_and_pictures(name):
         assert content.startswith(b"\x89PNG")
         assert len(content) < 200_000
     html = markdown.markdown(page, extensions=["tables", "pymdownx.superfences", "md_in_html"])
-    outputs = [output for cell in executed(name)[0].cells for output in cell.get("outputs", ())]
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     for fragment in filter(None, (output.get("data", {}).get("text/html") for output in outputs)):
         assert site.html_block(fragment) in html, "Markdown has changed the HTML of an output"
     assert "&lt;t" not in re.sub(r"<pre.*?</pre>", "", html, flags=re.S), "a table is shown as text"
@@ -188,36 +180,34 @@ def test_a_script_runs_and_prints_what_it_promises(name, tmp_path):
             check_limits({pattern: float(found[1])}, {pattern: limits})
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_is_stored_without_outputs_and_without_what_changes(name):
-    notebook = read(name)
-    nbformat.validate(notebook)
-    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
-    assert notebook.metadata.keys() == {"kernelspec", "language_info"}
-    assert notebook.metadata.language_info == {"name": "python"}
-    for cell in notebook.cells:
-        assert cell.metadata.keys() <= {"alt"}
-        if cell.cell_type == "code":
-            assert not cell.outputs
-            assert cell.execution_count is None
-    ids = [cell.id for cell in notebook.cells]
-    assert len(set(ids)) == len(ids)
-    text = (EXAMPLES / name).read_text("utf-8")
-    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n", "as Jupyter writes it"
+def test_notebooks_are_stored_without_outputs_and_without_what_changes():
+    for name in NOTEBOOKS:
+        notebook = read(name)
+        nbformat.validate(notebook)
+        assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5), name
+        assert notebook.metadata.keys() == {"kernelspec", "language_info"}, name
+        assert notebook.metadata.language_info == {"name": "python"}, name
+        for cell in notebook.cells:
+            assert cell.metadata.keys() <= {"alt"}, name
+            assert cell.cell_type != "code" or not cell.outputs, name
+            assert cell.cell_type != "code" or cell.execution_count is None, name
+        ids = [cell.id for cell in notebook.cells]
+        assert len(set(ids)) == len(ids), name
+        text = (EXAMPLES / name).read_text("utf-8")
+        assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n", (
+            f"{name}: not as Jupyter writes"
+        )
 
 
-@pytest.mark.parametrize("name", [*NOTEBOOKS, *SCRIPTS])
-def test_the_list_of_examples_names_each_and_what_it_needs(name):
-    rows = [line for line in (EXAMPLES / "README.md").read_text("utf-8").splitlines() if f"[{name}]({name})" in line]
-    assert len(rows) == 1
-    assert extras_of(rows[0]) == extras_of(source_of(name)[0])
-
-
-@pytest.mark.parametrize("name", [*NOTEBOOKS, *SCRIPTS])
-def test_lines_of_examples_are_not_too_long(name):
-    text, code = source_of(name)
-    assert max(map(len, code.splitlines())) <= 120
-    assert max(map(len, text.splitlines())) <= 140
+def test_the_list_of_examples_names_each_and_what_it_needs_and_lines_are_short():
+    lines = (EXAMPLES / "README.md").read_text("utf-8").splitlines()
+    for name in (*NOTEBOOKS, *SCRIPTS):
+        text, code = source_of(name)
+        rows = [line for line in lines if f"[{name}]({name})" in line]
+        assert len(rows) == 1, name
+        assert extras_of(rows[0]) == extras_of(text), name
+        assert max(map(len, code.splitlines())) <= 120, name
+        assert max(map(len, text.splitlines())) <= 140, name
 
 
 def notebook_of(*sources):

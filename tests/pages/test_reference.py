@@ -218,14 +218,12 @@ def test_every_key_and_view_of_the_workbench_is_described():
 
 
 def test_the_limits_of_the_servers_are_those_of_the_code():
-    from handful.workbench.server import connections, events, guard, run_routes, solve_processes
+    from handful.workbench.server import app, guard, serve, solve, uploads
 
-    text = section("server", "Limits")
-    limits, kinds = connections.Limits(), guard.MAX_BYTES_OF["/api/v1/solve"]
-    megabytes = [
-        f"{size // guard.MEGABYTE} MB" for size in (*kinds.values(), guard.MAX_BYTES_OF["/api/v1/labels"][guard.JSON])
-    ]
-    seconds = [f"{value:g} s" for value in (limits.head_s, limits.body_s, limits.answer_s, limits.keep_alive_s)]
-    others = [f"| {connections.MAX_CONNECTIONS},", f"| {events.MAX_STREAMS} |", f"| {run_routes.MAX_PAGE_ITEMS:,};"]
-    others.append(f"{solve_processes.MAX_PROCESSES} are solved")
-    assert [part for part in (*megabytes, *seconds, *others) if part not in text] == []
+    text, solved = section("server", "Limits"), guard.MAX_BYTES_OF["/api/v1/solve"]
+    sizes = (*solved.values(), guard.MAX_BYTES_OF["/api/v1/labels"][guard.JSON], guard.MAX_BYTES[guard.JSON])
+    wanted = [f"{size // guard.MEGABYTE} MB" for size in sizes]
+    wanted += [f"| {serve.MAX_CONNECTIONS} |", f"| {serve.MAX_HEAD_BYTES // 1024} kB |", f"| {serve.KEEP_ALIVE_S} s"]
+    wanted += [f"1 is solved, {solve.MAX_REQUESTS - 1} more wait", f"{app.MAX_PAGE_ITEMS:,}; {app.MAX_REQUESTED_ITEMS}"]
+    wanted += [f"{uploads.MAX_FILES} files of {uploads.MAX_FILE_BYTES // guard.MEGABYTE} MB"]
+    assert [part for part in wanted if part not in text] == []

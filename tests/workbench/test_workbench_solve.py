@@ -1,6 +1,5 @@
 """POST /solve: large requests keep nobody waiting, and what solves them ends when it is not needed."""
 
-import asyncio
 import json
 import os
 import signal
@@ -17,14 +16,6 @@ pytest.importorskip("fastapi")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-@pytest.fixture(scope="module")
-def service():
-    """With the limits that users get."""
-    started = Service()
-    yield started
-    started.close()
-
-
 def numbers(megabytes, value=b"0.12345", columns=512):
     """A request of that size: rows of two kinds, so that solving them is work."""
     row = b"[" + b",".join([value] * columns) + b"],"
@@ -33,9 +24,9 @@ def numbers(megabytes, value=b"0.12345", columns=512):
     return b'{"support":' + support + b',"labels":["a","b"],"query":[' + rows.rstrip(b",") + b"]}"
 
 
-@pytest.mark.parametrize("value", [b"0.12345", b'"x"', b"[]"])
+@pytest.mark.parametrize("value", [b"0.12345", b'"x"'])
 def test_others_are_answered_while_a_large_request_is_read_and_solved(service, value):
-    """Numbers in thousands of rows; and what is none, which must not be told of one by one."""
+    """Numbers in thousands of rows; and texts, which must not be told of one by one."""
     body, answers = numbers(31, value), []
     assert 30 * MEGABYTE < len(body) < 32 * MEGABYTE
 
@@ -90,51 +81,6 @@ def test_a_fifth_request_to_solve_is_told_to_come_again(service):
             connection.close()
     with service.client() as client:
         wait_until(lambda: client.post("/solve", json=SMALL).status_code == 200, 20)
-
-
-def test_clients_that_send_a_byte_now_and_then_keep_nobody_out(service):
-    slow = [service.connect(request(service, POST, KIND, b"Content-Length: 1000")) for _ in range(10)]
-    try:
-        with service.client() as client:
-            for _ in range(3):
-                for connection in slow:
-                    connection.sendall(b" ")
-                answer = client.post("/solve", json=SMALL)
-                assert answer.status_code == 200, answer.text
-    finally:
-        for connection in slow:
-            connection.close()
-
-
-def test_bodies_that_are_not_complete_have_a_limit_of_memory_together(monkeypatch):
-    from starlette.requests import Request
-
-    from handful.workbench.domain.refusal import Refusal
-    from handful.workbench.server import solve_processes
-
-    monkeypatch.setattr(solve_processes, "MAX_HELD_BYTES", 3 * MEGABYTE)
-
-    def sends(body, more=False):
-        messages = [{"type": "http.request", "body": body, "more_body": more}]
-
-        async def receive():
-            return messages.pop() if messages else await asyncio.Event().wait()
-
-        return Request({"type": "http", "headers": [(b"content-type", b"application/json")]}, receive)
-
-    async def three():
-        solvers = solve_processes.Solvers()
-        slow = asyncio.ensure_future(solvers.solve(sends(b" " * (5 * MEGABYTE // 2), more=True)))
-        await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="large requests: try again"):
-            await solvers.solve(sends(b" " * (2 * MEGABYTE), more=True))
-        assert len(json.loads(await solvers.solve(sends(json.dumps(SMALL).encode())))["labels"]) == 3
-        slow.cancel()
-
-    try:
-        asyncio.run(three())
-    finally:
-        solve_processes.end_all()
 
 
 @linux

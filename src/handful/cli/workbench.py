@@ -53,10 +53,6 @@ def workbench(
             "used before, or the default for pictures or for texts."
         ),
     ] = None,
-    max_upload: Annotated[
-        float,
-        typer.Option(min=0, max=1e6, metavar="GB", help="How much may be uploaded on the page, in total."),
-    ] = 20,
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Load the model that the project names, or the files that results name, unasked."),
@@ -103,8 +99,7 @@ def workbench(
             items, backbone, text, label = found.opened, backbone or found.backbone, found.text, found.label
             source = {"examples": found.examples, "given": found.given, "without": found.without}
         source |= {"text": text, "label": label}
-        size = int(max_upload * 10**9)
-        opened = Project(items, project, backbone=backbone, agree=_agree(yes), max_upload=size, **source)
+        opened = Project(items, project, backbone=backbone, agree=_agree(yes), **source)
     except BaseException:
         socket.close()
         raise

@@ -1,8 +1,8 @@
 """The workbench: a local page for labelling a folder of pictures, and the server behind it.
 
 `domain/` is the project: `store.py` writes to the disk, `project.py` holds the state, `worker.py` runs jobs.
-`server/` is HTTP: `app.py` has the routes, `guard.py` checks every request, `connections.py` limits connections,
-`solve_processes.py` runs the processes behind POST /solve. `page/` is the page in the browser.
+`server/` is HTTP: `app.py` has the routes, `guard.py` checks every request, `solve.py` runs the process behind POST
+/solve, `serve.py` starts the server. `page/` is the page in the browser.
 """
 
 from typing import TYPE_CHECKING, Any

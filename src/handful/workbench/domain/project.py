@@ -20,7 +20,6 @@ from handful.workbench.domain.items_kind import kind_of_items, remember_columns
 from handful.workbench.domain.loading import load, remove_leftovers, texts_of
 from handful.workbench.domain.notices import notice_of
 from handful.workbench.domain.pile import EMBEDDINGS, PILE, TEXTS, UPLOADS, Source
-from handful.workbench.domain.quota import MAX_UPLOAD_BYTES, Quota
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.runs import NONE, RowAnswers, check_enough, solve_pile
 from handful.workbench.domain.store import Store, add_items
@@ -62,8 +61,6 @@ class Project(Checking):
         The backbone; by default the one that was used before.
     agree : callable
         Called before a model is loaded that only the project names.
-    max_upload : int
-        The bytes that may be uploaded in total.
     examples : Path, optional
         A folder with a folder of pictures or texts for each class, also `unknown`. They are items that have a
         label.
@@ -82,7 +79,6 @@ class Project(Checking):
         *,
         backbone: str | None = None,
         agree: Agree = refuse,
-        max_upload: int = MAX_UPLOAD_BYTES,
         examples: Path | None = None,
         given: Mapping[str, str] | None = None,
         without: Sequence[Path] = (),
@@ -119,7 +115,6 @@ class Project(Checking):
                 store.close()
             raise
         super().__init__(store, state)
-        self.quota = Quota(self.source.uploads, max_upload)
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)

@@ -1,51 +1,77 @@
-"""The routes of items and labels, under /api/v1, and the files of the page. Each route calls a method of `Project`."""
+"""The routes of the workbench, under /api/v1, and the files of its page. Each route calls a method of `Project`."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.workbench.domain import comparing, views
-from handful.workbench.domain.project import Project
+from handful.workbench.domain.checks import FIRST_SAMPLE
+from handful.workbench.domain.project import Project, formats_of
 from handful.workbench.domain.refusal import Refusal
 from handful.workbench.domain.state import State
-from handful.workbench.server import bodies
+from handful.workbench.domain.summary import describe_run
 from handful.workbench.server import schemas as of
-from handful.workbench.server.run_routes import MAX_PAGE_ITEMS, check_routes, router, run_routes
-from handful.workbench.server.serve import guarded, new_app, solving
+from handful.workbench.server.guard import Guard
+from handful.workbench.server.serve import new_app, router
+from handful.workbench.server.solve import add_solve
 from handful.workbench.server.thumbnails import Thumbnails
 from handful.workbench.server.uploads import receive_uploads
-from handful.workbench.server.write_queue import WriteQueue
 
 CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
          ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".png": "image/png",
          ".json": "application/json", ".ico": "image/x-icon", ".woff2": "font/woff2"}  # fmt: skip
+MAX_PAGE_ITEMS = 1000  # items in one answer
 MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]
 View = Annotated[str, Query(max_length=80, description=views.VIEWS)]
 Search = Annotated[str, Query(max_length=500, description="Part of the name, or of the text.")]
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
+Write = Callable[..., Any]  # await write(function, ...)
+
+HEARTBEAT_S = 15.0  # of an event stream
+MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often
 
 
-def make_app(project: Project, *, token: str, port: int) -> Any:
+def make_app(project: Project, *, token: str, port: int) -> Guard:
     """The ASGI app of a project, behind the guard."""
-    app = new_app("handful workbench")
-    app.include_router(_items(project))
-    write = WriteQueue(project)
-    app.include_router(_labels(project, write))
-    app.include_router(run_routes(project, write))
-    app.include_router(check_routes(project, write))
-    app.include_router(solving())
-    _page(app)
-    return guarded(app, token=token, port=port)
+    app, api, write = new_app("handful workbench"), router(), _writer()
+    _add_items(api, project)
+    _add_labels(api, project, write)
+    _add_groups(api, project, write)
+    _add_runs(api, project, write)
+    _add_checks(api, project, write)
+    add_solve(api)
+    app.include_router(api)
+    _add_page(app)
+    return Guard(app, token=token, port=port)
 
 
-def _items(project: Project) -> APIRouter:
-    api, thumbnails = router(), Thumbnails(project.source)
+def _writer() -> Write:
+    """Return a function that runs changes one after the other, in the order of the requests, in another thread.
+
+    A change is on the disk when it returns, which takes milliseconds.
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="handful-writer")
+
+    async def write(change: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(pool, partial(change, *arguments, **named))
+
+    return write
+
+
+def _add_items(api: APIRouter, project: Project) -> None:
+    thumbnails = Thumbnails(project.source)
 
     @api.get("/project", response_model=of.Project)
     def get_project() -> Any:
@@ -111,29 +137,25 @@ def _items(project: Project) -> APIRouter:
         """Pictures, or .txt files, as multipart/form-data: 200 files of 50 MB at most."""
         return JSONResponse(await receive_uploads(project, request))
 
-    return api
-
 
 def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
     moved = comparing.moved_rows(project, state, view) if view.startswith("moved:") else None
     return views.rows_of(state, view, search, similar, moved)
 
 
-def _labels(project: Project, write: WriteQueue) -> APIRouter:
-    api = router()
-
+def _add_labels(api: APIRouter, project: Project, write: Write) -> None:
     @api.get("/classes", response_model=list[of.Class])
     def get_classes() -> Any:
         """The classes, with the number of their examples and of the items decided for them."""
         return JSONResponse(project.summary()["classes"])
 
     @api.post("/classes", response_model=of.Class)
-    async def add_class(new: bodies.NewClass) -> Any:
+    async def add_class(new: of.NewClass) -> Any:
         """Add a class; it gets the next free key."""
         return _class(project, await write(project.add_class, new.name))
 
     @api.patch("/classes/{number}", response_model=of.Class)
-    async def change_class(number: Id, new: bodies.ClassPatch) -> Any:
+    async def change_class(number: Id, new: of.ClassPatch) -> Any:
         """Rename a class, or change its key; the class that had the key loses it."""
         await write(project.change_class, number, new.name, new.key, keyed="key" in new.model_fields_set)
         return _class(project, number)
@@ -144,12 +166,12 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
         return JSONResponse({"changed": await write(project.delete_class, number)})
 
     @api.post("/labels", response_model=of.Changed)
-    async def label(body: bodies.Labels) -> Any:
+    async def label(body: of.Labels) -> Any:
         """Give many items a class; each becomes an example for the next run."""
         return JSONResponse({"changed": await write(project.label, body.items, body.class_)})
 
     @api.post("/accept", response_model=of.Changed)
-    async def accept(body: bodies.Items) -> Any:
+    async def accept(body: of.Items) -> Any:
         """The decisions on these items become labels."""
         return JSONResponse({"changed": await write(project.accept, body.items)})
 
@@ -168,8 +190,15 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
         """Undo the last run and the promotion before it."""
         return {"text": await write(project.take_back)}
 
+
+def _add_groups(api: APIRouter, project: Project, write: Write) -> None:
+    @api.get("/groups", response_model=list[of.Group])
+    def groups() -> Any:
+        """Groups of unknown items that look alike, the most central item first."""
+        return JSONResponse(views.groups(project.state))
+
     @api.post("/groups/{number}/promote", response_model=of.Class)
-    async def promote(number: Id, body: bodies.Promotion) -> Any:
+    async def promote(number: Id, body: of.Promotion) -> Any:
         """Items that stand for a group become examples of a new class, or of a class that exists."""
         return _class(project, await write(project.promote, number, body.name, body.examples, body.class_))
 
@@ -180,25 +209,158 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups/{number}/join", response_model=list[of.Group])
-    async def join_groups(number: Id, body: bodies.JoinRequest) -> Any:
+    async def join_groups(number: Id, body: of.JoinRequest) -> Any:
         """Join two groups."""
         await write(project.join_groups, number, body.other)
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups", response_model=list[of.Group])
-    async def find_groups(body: bodies.GroupDetail) -> Any:
+    async def find_groups(body: of.GroupDetail) -> Any:
         """Find the groups anew, coarser or finer."""
         await write(project.find_groups, body.detail)
         return JSONResponse(views.groups(project.state))
 
-    return api
+
+def _add_runs(api: APIRouter, project: Project, write: Write) -> None:
+    @api.post("/run", response_model=of.Job, status_code=202)
+    async def run(body: of.RunRequest) -> Any:
+        """Label the items without a label; GET /events reports the progress."""
+        return (await write(project.run, body.method, body.outlier_share)).summary()
+
+    @api.delete("/job", response_model=of.Job | None)
+    def cancel() -> Any:
+        """Stop the running job; the previous run stays."""
+        project.worker.cancel()
+        return project.summary()["job"]
+
+    @api.get("/run", response_model=of.Run | None)
+    def get_run() -> Any:
+        """The run that is shown; null before the first one."""
+        return None if project.state.run is None else describe_run(project.state)
+
+    @api.get("/runs", response_model=list[of.StoredRun])
+    def get_runs() -> Any:
+        """The runs that undo and redo lead to: two of them can be compared."""
+        return JSONResponse(comparing.describe_runs(project))
+
+    @api.get("/compare", response_model=of.Comparison)
+    def get_comparison(
+        first: Annotated[int, Query(ge=1, lt=2**53)], second: Annotated[int, Query(ge=1, lt=2**53)]
+    ) -> Any:
+        """How many items moved from each class to each other one."""
+        return JSONResponse(comparing.compare(project, first, second))
+
+    @api.post("/threshold", response_model=of.Run)
+    async def set_threshold(body: of.Threshold) -> Any:
+        """Change the threshold and all decisions."""
+        await write(project.set_threshold, body.threshold)
+        return describe_run(project.state)
+
+    @api.get("/histogram", response_model=of.Histogram)
+    def histogram() -> Any:
+        """How many items have which outlier score, for the slider of the threshold."""
+        return JSONResponse(project.last_run().histogram())
+
+    @api.get("/map", response_model=of.Map)
+    def flat_map() -> Any:
+        """The place of each item on the map: similar items are near each other."""
+        return JSONResponse(views.places(project.state))
+
+    @api.post("/export", response_model=of.Exported)
+    def export_labels(body: of.ExportRequest) -> Any:
+        """Write the labels as files, into a new or empty folder."""
+        from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
+
+        formats = body.formats
+        if "formats" not in body.model_fields_set:
+            formats = [name for name in formats if name in formats_of(project.source)]
+        return export(project, formats, body.folder)
+
+    @api.get("/download", response_class=StreamingResponse)
+    def get_download(formats: Annotated[str, Query(max_length=200, description="As in POST /export.")]) -> Any:
+        """An export as a file for the browser: a .zip, unless one format is one file."""
+        from handful.workbench.domain.downloads import download
+
+        try:
+            names = of.Formats.validate_python(formats.split(","))
+        except ValueError:
+            raise Refusal("formats: give some of those of POST /export, with commas between them", 422) from None
+        name, content = download(project, names)
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+        return StreamingResponse(content, media_type="application/octet-stream", headers=headers)
+
+    @api.get("/events", response_class=StreamingResponse)
+    async def get_events() -> StreamingResponse:
+        """A stream of server-sent events: one after each change, with its new state."""
+        return StreamingResponse(
+            _events(project), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+
+async def _events(project: Project) -> AsyncIterator[str]:
+    """Server-sent events: the project now, and after each change."""
+    loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:  # from any thread
+        with suppress(RuntimeError):  # the loop has ended, and nobody listens
+            loop.call_soon_threadsafe(news.set)
+
+    unlisten = project.listen(tell)
+    sent: dict[str, Any] = {}
+    try:
+        news.set()
+        while True:
+            try:
+                await asyncio.wait_for(news.wait(), HEARTBEAT_S)
+            except asyncio.TimeoutError:
+                yield ": still here\n\n"
+                continue
+            news.clear()
+            body = project.summary()
+            job = body["job"]
+            if job is not None and job["state"] == "running":
+                yield _event("progress", {name: job[name] for name in ("kind", "done", "total")})
+            if _without_progress(body) != _without_progress(sent):
+                yield _event("project", body)
+            sent = body
+            await asyncio.sleep(MIN_GAP_S)
+    finally:
+        unlisten()
+
+
+def _event(name: str, body: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(body, allow_nan=False)}\n\n"
+
+
+def _without_progress(body: dict[str, Any]) -> dict[str, Any]:
+    job = body.get("job")
+    calm = None if job is None else {k: v for k, v in job.items() if k not in ("done", "total")}
+    return body | {"job": calm}
+
+
+def _add_checks(api: APIRouter, project: Project, write: Write) -> None:
+    @api.get("/check", response_model=of.Check)
+    def get_check(count: Annotated[int, Query(ge=1, le=MAX_PAGE_ITEMS)] = FIRST_SAMPLE) -> Any:
+        """Items of the run that a person should look at, to find out how many labels are right."""
+        return JSONResponse(project.check(count))
+
+    @api.post("/check", response_model=of.Run)
+    async def answer(body: of.CheckAnswer) -> Any:
+        """Store one answer. It is no label, and belongs to this run."""
+        await write(project.answer, body.run, body.item, body.answer)
+        return describe_run(project.state)
+
+    @api.post("/check/use", response_model=of.Changed)
+    async def use_answers() -> Any:
+        """The answers become labels, in one step."""
+        return JSONResponse({"changed": await write(project.use_answers)})
 
 
 def _class(project: Project, number: int) -> Any:
     return JSONResponse(next((c for c in project.summary()["classes"] if c["id"] == number), None))
 
 
-def _page(app: FastAPI) -> None:
+def _add_page(app: FastAPI) -> None:
     """The files of the page. A request gives the name of one of them, never a path."""
     folder = files("handful.workbench") / "page"
 

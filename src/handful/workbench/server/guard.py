@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handful.workbench.domain.refusal import SERVER_STOPPED
-from handful.workbench.server.bodies import FORM, JSON, TENSORS
 
 log = logging.getLogger("handful.workbench")
 
 COOKIE = "handful_session"
+JSON, TENSORS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
 MEGABYTE = 2**20
 MAX_BYTES = {JSON: 2 * MEGABYTE}  # size of a body by its content type; other types are refused
 MAX_BYTES_OF = {

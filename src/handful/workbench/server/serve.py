@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -23,26 +23,18 @@ from starlette.requests import ClientDisconnect
 import handful
 from handful.utils.interrupts import cleanup, patience
 from handful.workbench.domain.refusal import Refusal, invalid, plain
-from handful.workbench.server import bodies
 from handful.workbench.server import schemas as of
-from handful.workbench.server.connections import Limits, default_limits, protocol_with
 from handful.workbench.server.guard import Guard
-from handful.workbench.server.solve_processes import Solvers, end_all
+from handful.workbench.server.solve import add_solve, end_solvers
 
 log = logging.getLogger("handful.workbench")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": of.Error} for status in (400, 401, 403, 404, 409, 413, 415, 421, 422, 503)
 }
-SOLVE_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            bodies.JSON: {"schema": bodies.SolveRequest.model_json_schema()},
-            bodies.TENSORS: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}},
-        },
-    }
-}
+MAX_CONNECTIONS = 256
+MAX_HEAD_BYTES = 32 * 1024
+KEEP_ALIVE_S = 30  # between two requests
 
 
 def new_app(title: str) -> FastAPI:
@@ -98,33 +90,17 @@ def _say(request: Request, status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status)
 
 
-def guarded(app: FastAPI, *, token: str, port: int) -> Guard:
-    """Return the app behind the guard that checks every request."""
-    return Guard(app, token=token, port=port)
-
-
-def solving() -> APIRouter:
-    """Return the routes of `handful serve`."""
-    api, solvers = APIRouter(prefix="/api/v1", responses=ERRORS), Solvers()
-
-    @api.get("/health", response_model=of.Health)
-    async def health() -> Any:
-        """Whether the server answers, and its version."""
-        return {"ok": True, "version": handful.__version__}
-
-    @api.post("/solve", response_model=of.Solved, openapi_extra=SOLVE_BODY)
-    async def solve(request: Request) -> Response:
-        """Label the rows of `query` from those of `support`."""
-        return Response(await solvers.solve(request), media_type="application/json")
-
-    return api
+def router() -> APIRouter:
+    """Routes under /api/v1 whose errors are sentences."""
+    return APIRouter(prefix="/api/v1", responses=ERRORS)
 
 
 def make_service(*, token: str, port: int) -> Guard:
     """The app of `handful serve`."""
-    app = new_app("handful serve")
-    app.include_router(solving())
-    return guarded(app, token=token, port=port)
+    app, api = new_app("handful serve"), router()
+    add_solve(api)
+    app.include_router(api)
+    return Guard(app, token=token, port=port)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -145,25 +121,20 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(
-    make: Callable[[str, int], Any],
-    listening: socket.socket,
-    ready: Callable[[str, str], None],
-    limits: Limits | None = None,
-) -> None:
+def serve(make: Callable[[str, int], Any], listening: socket.socket, ready: Callable[[str, str], None]) -> None:
     """Run until Ctrl-C. make(token, port) makes the app; ready(address, token) is called when it answers requests."""
     token, port = secrets.token_urlsafe(32), listening.getsockname()[1]
     host = "[::1]" if listening.family == socket.AF_INET6 else "127.0.0.1"
-    limits = limits or default_limits()
     config = uvicorn.Config(
-        make(token, port), http=protocol_with(limits), ws="none", proxy_headers=False, lifespan="off",
-        log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=1, timeout_keep_alive=limits.keep_alive_s,
+        make(token, port), http="h11", ws="none", proxy_headers=False, lifespan="off",
+        log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1,
+        timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )  # fmt: skip
     # A thread that writes to the disk releases Python's lock, and would wait up to 5 ms for it after each statement
     sys.setswitchinterval(0.0002)
     listening.listen(128)
-    with patience(repeated=True), cleanup(end_all):  # the server catches Ctrl-C, ends, and sends it again
+    with patience(repeated=True), cleanup(end_solvers):  # the server catches Ctrl-C, ends, and sends it again
         _Server(config, lambda: ready(f"http://{host}:{port}/", token)).run(sockets=[listening])
 
 
@@ -176,7 +147,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        end_all()
+        end_solvers()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -1,91 +1,34 @@
-"""Uploads: files are streamed to the disk, counted while they arrive, and checked before they are added."""
+"""Uploads: files are checked and stored in the folder of the project before they are added."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any
 
-from python_multipart.exceptions import MultipartParseError
-from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from handful.utils.text import is_blank
 from handful.workbench.domain.pile import TEXTS, UPLOAD_PREFIX
 from handful.workbench.domain.project import Project
-from handful.workbench.domain.quota import FILE_BYTES, Incoming
 from handful.workbench.domain.refusal import Refusal
 
 MAX_FILES = 200
 MAX_FILE_BYTES = 50 * 2**20  # of one file
-MAX_HEADER_BYTES = 8192  # bytes of a part's headers
+MIN_FREE_BYTES = 10**9  # that must stay free on the disk
 
 
 @dataclass
 class _Part:
     path: Path
-    name: str = ""
-    size: int = 0
-
-
-class _Receiver:
-    """The callbacks of the parser. It stops when a limit is exceeded."""
-
-    def __init__(self, folder: Path, incoming: Incoming) -> None:
-        self.folder, self.incoming, self.parts = folder, incoming, list[_Part]()
-        self.file: BinaryIO | None = None
-        self.field, self.value, self.header = b"", b"", 0
-
-    def on_part_begin(self) -> None:
-        if len(self.parts) == MAX_FILES:
-            raise Refusal(f"more than {MAX_FILES} files are sent at once: send fewer at a time", 413)
-        self.incoming.take(FILE_BYTES)
-        part = _Part(self.folder / f"{len(self.parts)}")
-        self.parts.append(part)
-        self.file, self.header = part.path.open("xb"), 0
-
-    def on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self.field += self._some(data, start, end)
-
-    def on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self.value += self._some(data, start, end)
-
-    def _some(self, data: bytes, start: int, end: int) -> bytes:
-        self.header += end - start
-        if self.header > MAX_HEADER_BYTES:
-            raise Refusal("the headers of a file that is sent are too long: give it a shorter name", 413)
-        return data[start:end]
-
-    def on_header_end(self) -> None:
-        if self.field.lower() == b"content-disposition":
-            _, options = parse_options_header(self.value)
-            self.parts[-1].name = options.get(b"filename", b"").decode("utf-8", "replace")
-        self.field = self.value = b""
-
-    def on_part_data(self, data: bytes, start: int, end: int) -> None:
-        part = self.parts[-1]
-        part.size += end - start
-        if part.size > MAX_FILE_BYTES:
-            raise Refusal(f"a file is larger than {MAX_FILE_BYTES // 2**20} MB, the limit: make it smaller", 413)
-        self.incoming.take(end - start)
-        assert self.file is not None
-        self.file.write(data[start:end])
-
-    def on_part_end(self) -> None:
-        assert self.file is not None
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        self.file = None
-
-    def callbacks(self) -> dict[str, Callable[..., None]]:
-        return {name: getattr(self, name) for name in dir(self) if name.startswith("on_")}
+    name: str
 
 
 async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
@@ -94,44 +37,35 @@ async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
         raise Refusal("files cannot be added to a table of texts: add rows to it, or open a folder of texts", 409)
     if project.source.is_table:
         raise Refusal("pictures cannot be added to a table of embeddings: open a folder of pictures instead", 409)
-    _, options = parse_options_header(request.headers.get("content-type", ""))
-    boundary = options.get(b"boundary", b"")
-    if not 0 < len(boundary) <= 200:
-        raise Refusal("the content type names no boundary: send the files as multipart/form-data")
     folder = project.source.uploads
     folder.mkdir(parents=True, exist_ok=True)
-    incoming = await run_in_threadpool(project.quota.begin)
-    stored_bytes = 0
-    try:
-        parts, answer = await _receive(project, request, boundary, incoming)
-        stored_bytes = sum(FILE_BYTES + part.size for part in parts)
-        return answer
-    finally:
-        incoming.end(stored_bytes)
+    async with request.form(max_files=MAX_FILES) as form:
+        files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
+        return await run_in_threadpool(_take_in, project, files)
 
 
-async def _receive(
-    project: Project, request: Request, boundary: bytes, incoming: Incoming
-) -> tuple[list[_Part], dict[str, Any]]:
-    """Return the files that were added, and the answer."""
+def _take_in(project: Project, files: list[UploadFile]) -> dict[str, Any]:
+    size = sum(file.size or 0 for file in files)
+    if any((file.size or 0) > MAX_FILE_BYTES for file in files):
+        raise Refusal(f"a file is larger than {MAX_FILE_BYTES // 2**20} MB, the limit: make it smaller", 413)
     folder = project.source.uploads
+    if shutil.disk_usage(folder).free - size < MIN_FREE_BYTES:
+        raise Refusal("less than 1 GB would be left on the disk: free some space, then send the files again", 507)
     with TemporaryDirectory(prefix=UPLOAD_PREFIX, dir=folder, ignore_cleanup_errors=True) as scratch:
-        receiver = _Receiver(Path(scratch), incoming)
-        parser = MultipartParser(boundary, receiver.callbacks())  # type: ignore[arg-type]
-        try:
-            async for data in request.stream():
-                await run_in_threadpool(parser.write, data)
-            parser.finalize()
-        except MultipartParseError as error:
-            raise Refusal(f"the body is not multipart/form-data ({error}): send it again") from None
-        finally:
-            if receiver.file is not None:
-                receiver.file.close()
-                receiver.file = None
-        return await run_in_threadpool(_take_in, project, receiver.parts)
+        parts = [_store(file, Path(scratch) / str(number)) for number, file in enumerate(files)]
+        return _add(project, parts)
 
 
-def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[str, Any]]:
+def _store(file: UploadFile, path: Path) -> _Part:
+    """Copy a file that was received; it is on the disk when this returns."""
+    with path.open("xb") as stored:
+        shutil.copyfileobj(file.file, stored)
+        stored.flush()
+        os.fsync(stored.fileno())
+    return _Part(path, file.filename or "")
+
+
+def _add(project: Project, parts: list[_Part]) -> dict[str, Any]:
     fault_of = _fault_of_text if project.source.kind == TEXTS else _fault_of_picture
     good, refused = list[_Part](), list[dict[str, str]]()
     for part in parts:
@@ -153,7 +87,7 @@ def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[st
             with suppress(OSError):
                 (folder / name).unlink()
         raise
-    return good, {"added": len(good), "refused": refused}
+    return {"added": len(good), "refused": refused}
 
 
 def _plain(name: str) -> str:

@@ -1,0 +1,226 @@
+"""POST /solve: a task in, labels out, solved in a process of its own.
+
+A thread is not enough: reading a large body, solving it and writing the answer hold Python's lock for seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import multiprocessing
+import signal
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+
+import handful
+from handful.core.arrays import to_numpy
+from handful.engines.compiling import load_stored
+from handful.workbench.domain.refusal import Refusal, invalid
+from handful.workbench.server import schemas as of
+from handful.workbench.server.guard import JSON, TENSORS
+
+log = logging.getLogger("handful.workbench")
+
+MAX_REQUESTS = 4  # one is solved, the others wait
+PROCESS_NAME = "handful-solver"
+REQUEST_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": of.SolveRequest.model_json_schema()},
+            TENSORS: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}},
+        },
+    }
+}
+
+
+def add_solve(api: APIRouter) -> None:
+    """Add the routes that need no project."""
+    queue = SolveQueue()
+
+    @api.get("/health", response_model=of.Health)
+    async def health() -> Any:
+        """Whether the server answers, and its version."""
+        return {"ok": True, "version": handful.__version__}
+
+    @api.post("/solve", response_model=of.Solved, openapi_extra=REQUEST_BODY)
+    async def solve(request: Request) -> Response:
+        """Label the rows of `query` from those of `support`."""
+        return Response(await queue.solve(request), media_type=JSON)
+
+
+def end_solvers() -> None:
+    """End the processes that solve, because the server ends."""
+    for process in multiprocessing.active_children():
+        if process.name == PROCESS_NAME:
+            process.kill()
+
+
+class SolveQueue:
+    """Requests are solved one after the other, in one process, which is started when it is needed."""
+
+    def __init__(self) -> None:
+        self._solver: Solver | None = None
+        self._requests = 0  # whose body has arrived
+        self._turn = asyncio.Lock()
+
+    async def solve(self, request: Request) -> bytes:
+        """Return the answer in JSON. If there are too many requests, the body is not even read."""
+        self._check_room()
+        body = await request.body()
+        self._check_room()
+        self._requests += 1  # only now: slow clients would keep the others out
+        try:
+            async with self._turn:
+                return await self._ask(body, request)
+        finally:
+            self._requests -= 1
+
+    def _check_room(self) -> None:
+        if self._requests >= MAX_REQUESTS:
+            raise Refusal(f"{MAX_REQUESTS} requests are being solved, the limit: try again when one is done", 503)
+
+    async def _ask(self, body: bytes, request: Request) -> bytes:
+        solver, self._solver = self._solver or Solver(), None
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        asking = asyncio.ensure_future(run_in_threadpool(solver.ask, kind, body))
+        leaving = asyncio.ensure_future(_disconnected(request))
+        try:
+            await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise Refusal("the client left before its answer was ready")
+            status, answer = asking.result()
+            self._solver = solver
+        except (EOFError, OSError) as error:
+            log.warning("the process that solves ended early: %r", error)
+            raise Refusal(
+                "the solving process has ended: the server was stopped, or memory ran out; send fewer rows at once", 503
+            ) from None
+        finally:
+            leaving.cancel()
+            if self._solver is None:
+                solver.end()
+                with suppress(Exception):  # the thread ends as well
+                    await asking
+        if status != 200:
+            raise Refusal(answer.decode(errors="replace"), status)
+        return answer
+
+
+async def _disconnected(request: Request) -> None:
+    """Return when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        await asyncio.sleep(0.1)
+
+
+class Solver:
+    """One process, started at its first request."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, self._far_end = context.Pipe()
+        self._process = context.Process(target=work, args=(self._far_end,), name=PROCESS_NAME, daemon=True)
+        self._is_ended = False
+
+    def ask(self, kind: str, body: bytes) -> tuple[int, bytes]:
+        """Return the status and the answer. It blocks: call it in a thread."""
+        if self._process.pid is None:
+            self._process.start()
+            self._far_end.close()
+        if self._is_ended:  # while it was started
+            self._process.kill()
+        self._pipe.send_bytes(kind.encode())
+        self._pipe.send_bytes(body)
+        return int(self._pipe.recv_bytes()), self._pipe.recv_bytes()
+
+    def end(self) -> None:
+        """Kill the process; a thread that waits for its answer gets EOFError."""
+        self._is_ended = True
+        if self._process.pid is not None:
+            self._process.kill()
+
+
+# ---- in that process
+
+
+def work(requests: Connection) -> None:
+    """Answer requests until the other end of the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
+    load_stored()  # beside the first request
+    while True:
+        try:
+            kind, body = requests.recv_bytes().decode(), requests.recv_bytes()
+            status, answer = answer_of(kind, body)
+            requests.send_bytes(b"%d" % status)
+            requests.send_bytes(answer.encode())
+        except (EOFError, OSError):
+            return
+
+
+def answer_of(kind: str, body: bytes) -> tuple[int, str]:
+    """200 and JSON; or for any error, another status and a sentence."""
+    try:
+        return 200, json.dumps(solved(*(_from_tensors(body) if kind == TENSORS else _from_json(body))), allow_nan=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return 422, invalid(first["loc"], first["msg"])
+    except Refusal as refusal:
+        return refusal.status, str(refusal)
+    except ValueError as error:
+        return 400, str(error)
+    except MemoryError:
+        return 413, "there is not enough memory for this: send fewer rows at once"
+    except Exception as error:
+        return 500, f"something went wrong that should not ({type(error).__name__}): please report it"
+
+
+def solved(options: of.SolveOptions, support: np.ndarray, query: np.ndarray) -> dict[str, Any]:
+    """Solve a task; return the answers for JSON."""
+    result = handful.solve(support, options.labels, query, method=options.method, outlier_share=options.outlier_share)
+    interval, precision = result.outlier_share_interval, result.expected_precision
+    return {
+        "labels": result.labels.tolist(),
+        "unknown": to_numpy(result.unknown).tolist(),
+        "confidence": to_numpy(result.confidence).astype(np.float64).tolist(),
+        "p_unknown": None if result.p_unknown is None else result.p_unknown.tolist(),
+        "probabilities": to_numpy(result.probabilities).astype(np.float64).tolist(),
+        "classes": result.classes.tolist(),
+        "outlier_share": float(result.outlier_share),
+        "outlier_share_interval": None if interval is None else np.ravel(interval).tolist(),
+        "expected_precision": None if precision is None or np.isnan(precision) else precision,
+    }
+
+
+def _from_json(body: bytes) -> tuple[of.SolveOptions, np.ndarray, np.ndarray]:
+    request = of.SolveRequest.model_validate_json(body)
+    return request, _table(request.support, "support"), _table(request.query, "query")
+
+
+def _table(rows: list[list[float]], name: str) -> np.ndarray:
+    if len({len(row) for row in rows}) > 1:
+        raise Refusal(f"the rows of {name} are not equally long: each needs the same features", 422)
+    return np.array(rows, np.float64)
+
+
+def _from_tensors(body: bytes) -> tuple[of.SolveOptions, np.ndarray, np.ndarray]:
+    """A safetensors file with the arrays `support` and `query` and, in its metadata, `options` as JSON."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(body)
+        metadata = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")]).get("__metadata__") or {}
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise Refusal(f"the body is not a safetensors file that can be read ({type(error).__name__})", 422) from None
+    if set(arrays) != {"support", "query"} or any(array.ndim != 2 for array in arrays.values()):
+        raise Refusal("the body must hold two arrays of two dimensions, `support` and `query`, and no others", 422)
+    if "options" not in metadata:
+        raise Refusal('the metadata of the body lacks `options`: JSON such as {"labels": ["cat", "dog"]}', 422)
+    return of.SolveOptions.model_validate_json(metadata["options"]), arrays["support"], arrays["query"]
