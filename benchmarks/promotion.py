@@ -36,7 +36,7 @@ from rich.console import Console
 
 import handful
 from handful.features import FeatureTable, digits
-from handful.label.comparison import compare
+from handful.project.summary import compare
 from handful.solving.groups import Group
 
 ITEMS, SHOTS, GROUPS = 200, 5, 3

@@ -67,7 +67,7 @@ PAGES = {  # a new public name is put on the page of its module
         "Labelling",
         "What the command `handful label` and the workbench are made of. [Files](../outputs.md) describes what they "
         "write.",
-        ("handful.label", "handful.report", "handful.workbench"),
+        ("handful.project", "handful.report", "handful.workbench"),
     ),
     "benchmarks": PythonPage(
         "Benchmarks", "Compare methods on many tasks. See also [benchmarks](../benchmark.md).", ("handful.bench",)

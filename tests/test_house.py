@@ -30,10 +30,10 @@ ARROWS = {
     "estimators": "core engines solving utils",
     "bench": "core engines estimators features solving utils",
     "training": "backbones core features methods solving utils",
-    "label": "backbones core estimators features methods report solving streaming utils",
+    "project": "backbones core estimators features methods report solving streaming utils",
     "cluster": "backbones bench core features streaming utils",
-    "workbench": "backbones core engines features label solving utils",
-    "cli": "backbones bench cluster core engines features label solving training utils workbench",
+    "workbench": "backbones core engines project utils",
+    "cli": "backbones bench cluster core engines features project solving training utils workbench",
 }
 # These can be deleted without touching another room but their file in cli/.
 EXTRA_ROOMS = ("workbench", "cluster", "training")

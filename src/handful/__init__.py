@@ -33,7 +33,7 @@ _HOMES = {
     ),
 }  # fmt: skip
 _MODULES = {name: f"handful.{name}" for name in (
-    "backbones", "bench", "cluster", "core", "engines", "estimators", "features", "label", "methods", "report",
+    "backbones", "bench", "cluster", "core", "engines", "estimators", "features", "methods", "project", "report",
     "solving", "streaming", "training", "workbench",
 )} | {"metrics": "handful.core.metrics", "datasets": "handful.training.datasets"}  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,7 +8,7 @@ from handful.training import datasets as datasets
 from handful import engines as engines
 from handful import estimators as estimators
 from handful import features as features
-from handful import label as label
+from handful import project as project
 from handful import methods as methods
 from handful.core import metrics as metrics
 from handful import report as report
@@ -128,7 +128,7 @@ __all__ = [
     "engines",
     "estimators",
     "features",
-    "label",
+    "project",
     "list_methods",
     "load",
     "make_estimator",

@@ -123,7 +123,7 @@ def test_the_device_is_said_and_is_no_part_of_the_fingerprint(tmp_path):
 
 
 def test_devices_belong_to_the_machine_and_not_to_a_record():
-    from handful.label.backbone_choice import lasting_options
+    from handful.project.items import lasting_options
 
     assert lasting_options({"size": 224, "preset": "clip", "device": "cuda"}) == {"size": 224, "preset": "clip"}
     assert devices.PROVIDERS["cpu"] == CPU

@@ -78,7 +78,7 @@ def test_weights_of_networks_side_by_side_cannot_be_given_other_pixels(networks)
 def test_a_project_of_the_workbench_keeps_the_names_of_the_networks(tmp_path, picture):
     """What "good" stands for may change, and the features of a project must stay comparable."""
     pytest.importorskip("fastapi")
-    from handful.workbench.domain.project import Project
+    from handful.project.live import Project
 
     picture.save(tmp_path / "a.png")
     for named in ("good", None):

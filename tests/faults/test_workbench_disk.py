@@ -15,10 +15,10 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 
 pytest.importorskip("fastapi")
 
+from handful.project import quota
+from handful.project.quota import FILE_BYTES, Quota
+from handful.project.said import Change
 from handful.workbench import Project, Refusal
-from handful.workbench.domain import quota
-from handful.workbench.domain.changes import Change
-from handful.workbench.domain.quota import FILE_BYTES, Quota
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted on Windows")
 

@@ -109,7 +109,7 @@ def test_clients_that_send_a_byte_now_and_then_keep_nobody_out(service):
 def test_bodies_that_are_not_complete_have_a_limit_of_memory_together(monkeypatch):
     from starlette.requests import Request
 
-    from handful.workbench.domain.refusal import Refusal
+    from handful.project.refusal import Refusal
     from handful.workbench.server import solve_processes
 
     monkeypatch.setattr(solve_processes, "MAX_HELD_BYTES", 3 * MEGABYTE)

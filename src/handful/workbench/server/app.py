@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from handful.workbench.domain import comparing, views
-from handful.workbench.domain.project import Project
-from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.state import State
+from handful.project import views
+from handful.project.live import Project
+from handful.project.refusal import Refusal
+from handful.project.state import State
 from handful.workbench.server import bodies
 from handful.workbench.server import schemas as of
 from handful.workbench.server.run_routes import MAX_PAGE_ITEMS, check_routes, router, run_routes
@@ -115,7 +115,7 @@ def _items(project: Project) -> APIRouter:
 
 
 def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
-    moved = comparing.moved_rows(project, state, view) if view.startswith("moved:") else None
+    moved = views.moved_rows(project, state, view) if view.startswith("moved:") else None
     return views.rows_of(state, view, search, similar, moved)
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from handful.workbench.domain.project import Project
+from handful.project.live import Project
 
 HEARTBEAT_S = 15.0
 MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often

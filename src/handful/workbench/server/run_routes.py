@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from handful.workbench.domain import comparing, views
-from handful.workbench.domain.checks import FIRST_SAMPLE
-from handful.workbench.domain.project import Project, formats_of
-from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.summary import describe_run
+from handful.project import views
+from handful.project.live import Project, formats_of
+from handful.project.refusal import Refusal
+from handful.project.state import FIRST_SAMPLE
+from handful.project.views import describe_run
 from handful.workbench.server import bodies
 from handful.workbench.server import schemas as of
 from handful.workbench.server.events import Events
@@ -49,14 +49,14 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
     @api.get("/runs", response_model=list[of.StoredRun])
     def get_runs() -> Any:
         """The runs that undo and redo lead to: two of them can be compared."""
-        return JSONResponse(comparing.describe_runs(project))
+        return JSONResponse(views.describe_runs(project))
 
     @api.get("/compare", response_model=of.Comparison)
     def get_comparison(
         first: Annotated[int, Query(ge=1, lt=2**53)], second: Annotated[int, Query(ge=1, lt=2**53)]
     ) -> Any:
         """How many items moved from each class to each other one."""
-        return JSONResponse(comparing.compare(project, first, second))
+        return JSONResponse(views.compare(project, first, second))
 
     @api.post("/threshold", response_model=of.Run)
     async def set_threshold(body: bodies.Threshold) -> Any:
@@ -82,7 +82,7 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
     @api.post("/export", response_model=of.Exported)
     def export_labels(body: bodies.ExportRequest) -> Any:
         """Write the labels as files, into a new or empty folder."""
-        from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
+        from handful.project.export_files import export  # here: it brings scikit-learn, which takes two seconds
 
         formats = body.formats
         if "formats" not in body.model_fields_set:
@@ -92,7 +92,7 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
     @api.get("/download", response_class=StreamingResponse)
     def get_download(formats: Annotated[str, Query(max_length=200, description="As in POST /export.")]) -> Any:
         """An export as a file for the browser: a .zip, unless one format is one file."""
-        from handful.workbench.domain.downloads import download
+        from handful.project.export_files import download
 
         try:
             names = bodies.Formats.validate_python(formats.split(","))

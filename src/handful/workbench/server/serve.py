@@ -21,8 +21,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import handful
+from handful.project.refusal import Refusal, invalid, plain
 from handful.utils.interrupts import cleanup, patience
-from handful.workbench.domain.refusal import Refusal, invalid, plain
 from handful.workbench.server import bodies
 from handful.workbench.server import schemas as of
 from handful.workbench.server.connections import Limits, default_limits, protocol_with

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from handful.workbench.domain.refusal import SERVER_STOPPED, Refusal
+from handful.project.refusal import SERVER_STOPPED, Refusal
 from handful.workbench.server.solve_request import work
 
 log = logging.getLogger("handful.workbench")

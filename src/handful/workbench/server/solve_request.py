@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import handful
 from handful.core.arrays import to_numpy
 from handful.engines.compiling import load_stored
-from handful.workbench.domain.refusal import Refusal, invalid
+from handful.project.refusal import Refusal, invalid
 from handful.workbench.server.bodies import TENSORS, SolveOptions, SolveRequest
 
 

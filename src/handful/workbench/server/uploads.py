@@ -16,11 +16,11 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from handful.project.live import Project
+from handful.project.pile import TEXTS, UPLOAD_PREFIX
+from handful.project.quota import FILE_BYTES, Incoming
+from handful.project.refusal import Refusal
 from handful.utils.text import is_blank
-from handful.workbench.domain.pile import TEXTS, UPLOAD_PREFIX
-from handful.workbench.domain.project import Project
-from handful.workbench.domain.quota import FILE_BYTES, Incoming
-from handful.workbench.domain.refusal import Refusal
 
 MAX_FILES = 200
 MAX_FILE_BYTES = 50 * 2**20  # of one file

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from handful.workbench.domain.edits import Edits
+from handful.project.edits import Edits
 
 MAX_CHANGES_PER_WRITE = 200  # changes in one write
 
