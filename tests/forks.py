@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 COMMAND = "from handful.cli import main; main()"
 MODULES = (
-    "handful.cli", "handful.cli.label", "handful.estimators", "handful.features", "handful.label",
-    "handful.label.large_pile", "handful.label.pile_report", "handful.backbones", "handful.solving.groups",
-    "handful.workbench.domain.exports", "handful.workbench.server.app", "handful.report", "PIL.ImageOps",
+    "handful.cli", "handful.cli.label", "handful.estimators", "handful.features", "handful.project",
+    "handful.project.large_pile", "handful.project.pile_report", "handful.backbones", "handful.solving.groups",
+    "handful.project.export_files", "handful.workbench.server.app", "handful.report", "PIL.ImageOps",
     "array_api_compat.numpy", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas", "rich.progress",
     "rich.table", "safetensors.numpy", "sklearn.cluster", "sklearn.datasets", "uvicorn",
 )  # fmt: skip

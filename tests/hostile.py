@@ -63,7 +63,7 @@ class Sandbox:
 
 # What commands import where they need it: here once for all, instead of a tenth of a second in each of a thousand.
 MODULES = (
-    "handful.cli", "handful.estimators.classifier", "handful.features", "handful.label",
+    "handful.cli", "handful.estimators.classifier", "handful.features", "handful.project",
     "handful.estimators.model_reader", "handful.backbones", "handful.solving.groups", "handful.workbench.server.app",
     "PIL.ImageOps",
     "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute",

@@ -10,7 +10,7 @@ import pytest
 import handful as library
 from handful.features import FeatureTable, read, write
 from handful.features.text_table import read_text_table
-from handful.label.stored_answers import read_answers
+from handful.project.stored_answers import read_answers
 from handful.utils.csv_file import read_table
 
 INSTALL = 'pip install "handful[parquet]"'

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from handful.cli import app
 from handful.features import practice
-from handful.label.record import read_record
+from handful.project.job import read_record
 
 
 @pytest.fixture(scope="module")

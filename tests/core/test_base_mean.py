@@ -15,9 +15,9 @@ from handful.backbones.pictures import open_picture
 from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
-from handful.label import label_items
-from handful.label.base_files import base_parameters
-from handful.label.record import read_record
+from handful.project import label_items
+from handful.project.base_files import base_parameters
+from handful.project.job import read_record
 
 ON_BASE = "simpleshot"  # centres on the base mean
 
@@ -214,7 +214,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
     Path("parts").mkdir()
     Path("parts", part_name(0)).write_bytes(Path("pile-plain.parquet").read_bytes())
     write_mean(Path("parts"), mean)
-    monkeypatch.setattr("handful.label.large_pile.MIN_LARGE_PILE_ROWS", 1)
+    monkeypatch.setattr("handful.project.large_pile.MIN_LARGE_PILE_ROWS", 1)
     for out, pile in (("one", "pile.parquet"), ("in-parts", "parts"), ("plain", "pile-plain.parquet")):
         shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
         done = handful("label", shown, pile, "-o", out, "--method", ON_BASE)

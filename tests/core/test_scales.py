@@ -248,8 +248,8 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
-    from handful.workbench.domain.opened_table import read_table
-    from handful.workbench.domain.pile import Pile
+    from handful.project.loading import read_table
+    from handful.project.pile import Pile
 
     def similarity(scale):
         table = read_table(table_at(scale, tmp_path / "t.parquet"))
@@ -265,7 +265,7 @@ def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from handful.workbench.domain.opened_table import read_table
+    from handful.project.loading import read_table
 
     rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])
     parquet.write_table(pa.table({"embedding": list(rows)}), tmp_path / "t.parquet")

@@ -7,7 +7,7 @@ import pytest
 from piles import contents
 from test_groups import table
 
-from handful.label.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS, MAX_CORRECTIONS_BYTES
+from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS, MAX_CORRECTIONS_BYTES
 
 LABEL = ("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
 

@@ -16,8 +16,8 @@ from workbenches import client_of, run, show, write_digits
 
 pytest.importorskip("fastapi")
 
+from handful.project.runs import SHAPES
 from handful.workbench import Project
-from handful.workbench.domain.run_arrays import SHAPES
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, links and pipes")
 FOLDER, FILE = ".handful-workbench", "workbench.sqlite"

@@ -13,7 +13,7 @@ import pytest
 from piles import PIXELS, contents, fill, finish, start
 from test_groups import table
 
-from handful.label.promotion import promote_groups
+from handful.project.promotion import promote_groups
 
 LABEL = ("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
 

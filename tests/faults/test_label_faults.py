@@ -449,7 +449,7 @@ def test_ctrl_c_leaves_no_results_and_what_was_seen_is_remembered(here):
 KILLED = """
 import os, shutil, signal, sys
 from handful.cli import main
-from handful.label import sorting
+from handful.project import sorting
 
 copied = []
 def copy(old, new, length):

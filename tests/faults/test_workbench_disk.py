@@ -12,7 +12,7 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 pytest.importorskip("fastapi")
 
 from handful.workbench import Project, Refusal
-from handful.workbench.domain.changes import Change
+from handful.project.said import Change
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted on Windows")
 

@@ -13,9 +13,8 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 
 pytest.importorskip("fastapi")
 
+from handful.project.said import Change, Store
 from handful.workbench import Project
-from handful.workbench.domain.changes import Change
-from handful.workbench.domain.store import Store
 
 KILLED = (httpx.TransportError,)
 

@@ -18,8 +18,8 @@ pytest.importorskip("httpx")
 
 from PIL import Image
 
+from handful.project.pile import LeadsOut, open_below
 from handful.workbench import Project
-from handful.workbench.domain.safe_open import LeadsOut, open_below
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 

@@ -46,7 +46,7 @@ def write(path, features, paths, labels=None):
 
 @pytest.mark.parametrize("names", [NAMES, ["row 1", None, "row 0", None], ["a", "a", "a", "a"], ["'", "'", "''", "=a"]])
 def test_a_table_opens_with_an_item_for_each_row(names, tmp_path):
-    from handful.workbench.domain.project import Project
+    from handful.project.live import Project
 
     features = rows(0, each=4)
     table = write(tmp_path / "t.parquet", features, names, ["x", "y", "z", None])
@@ -103,8 +103,8 @@ def test_predictions_have_every_row(labelled, handful):
 
 
 def test_the_workbench_exports_every_row(tmp_path):
-    from handful.workbench.domain.exports import export
-    from handful.workbench.domain.project import Project
+    from handful.project.export_files import export
+    from handful.project.live import Project
 
     table = write(tmp_path / "t.parquet", rows(0, 1), ["a", "a (row 1)"] * 4, ["x"] * 4 + ["y"] * 4)
     project = Project(table, tmp_path / "project")

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from handful.features import FeatureTable, read
-from handful.label.summary import almost_alike
+from handful.project.summary import almost_alike
 
 HEADER = "path,label,a,b,c"
 ROWS = ["p0,x,4,0.5,0.25", "p1,y,0.5,4,0.25", "p2,,4,0.25,0.5"]
@@ -157,7 +157,7 @@ def test_no_class_is_called_unknown(handful, name, tmp_path):
 def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
     from PIL import Image
 
-    from handful.label.items import read_examples
+    from handful.project.items import read_examples
 
     class Backbone:
         name, fingerprint, dimension, base = "mean", "1", 3, None

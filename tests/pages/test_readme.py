@@ -36,7 +36,7 @@ def test_its_python_labels_the_digits_and_says_how_far_to_trust_it():
 
 
 def test_its_table_is_what_the_demo_measures():
-    from handful.label.demo import run
+    from handful.project.demo import run
 
     figures = run(tasks=200).figures
     rows = {row[0].strip(" *"): row[1:] for row in re.findall(r"^\| (.*?)\|(.*?)\|(.*?)\|(.*?)\|(.*?)\|$", TEXT, re.M)}

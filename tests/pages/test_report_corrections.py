@@ -7,7 +7,7 @@ import pytest
 from test_pile_report import EXAMPLES, NASTY, PILE, a_report, drag, example, item, luminance, settled, visit, words
 
 from handful import __version__
-from handful.label.corrections import read_corrections
+from handful.project.corrections import read_corrections
 from handful.report import Item, Run, render
 
 __all__ = ["visit"]  # a fixture

@@ -6,9 +6,9 @@ from test_pile_report import NASTY, a_report, luminance, visit, words
 
 from handful.core.answers import ExpectedLabels
 from handful.features import FeatureTable
-from handful.label import Job, label_items, write_outputs
-from handful.label.checking import Check, update_report
-from handful.label.pile_report import write_report
+from handful.project import Job, label_items, write_outputs
+from handful.project.pile_report import write_report
+from handful.project.sitting import Check, update_report
 from handful.report import Expected, Run, render, write, write_measured
 
 __all__ = ["visit"]  # a fixture

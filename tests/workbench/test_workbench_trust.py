@@ -14,8 +14,8 @@ from workbenches import Server, client_of, write_digits
 
 pytest.importorskip("fastapi")
 
+from handful.project.model_trust import Model, is_agreed, model_of, remember
 from handful.workbench import Project
-from handful.workbench.domain.trust import Model, is_agreed, model_of, remember
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from handful.utils.extras import PARQUET
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.label.provenance import Agree, Request
+    from handful.project.provenance import Agree, Request
 
 Progress = Callable[[str, int, int], None]  # what is done, how many are done, of how many
 

@@ -85,7 +85,7 @@ class DecisionOptions:
     ] = 0.0
 
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `handful.label.label_items`."""
+        """The keyword arguments of `handful.project.label_items`."""
         share = "auto" if self.outlier_share is None else parse_share(self.outlier_share)
         options = asdict(self) | {"outlier_share": share}
         if self.fdr is None:  # a parameter of the method, which most methods do not have
@@ -131,7 +131,7 @@ class BackboneOptions:
     def name_for(self, kind: str) -> str:
         """The backbone for items of a kind: the one that the user named, or the default; "" for embeddings."""
         from handful.backbones.catalogue import concrete_name
-        from handful.label.backbone_choice import default_backbone
+        from handful.project.items import default_backbone
 
         return concrete_name(self.backbone or default_backbone(kind))
 

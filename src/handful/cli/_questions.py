@@ -16,7 +16,7 @@ from handful.cli._console import print_lines
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.label.sitting import Question, Sitting
+    from handful.project.sitting import Question, Sitting
 
 KEYS = "[y]es, [n]o, [s]kip, [q]uit"
 MAX_LISTED_CLASSES = 40

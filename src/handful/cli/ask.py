@@ -32,8 +32,8 @@ def ask(
 
     Example: handful ask out --answers 10
     """
-    from handful.label.asking import Asking
-    from handful.label.record import RECORD
+    from handful.project.job import RECORD
+    from handful.project.sitting import Asking
     from handful.utils.files import locked
 
     console = console_for(as_json)

@@ -16,7 +16,7 @@ from handful.cli._questions import ask_about, print_next
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.label.checking import Check
+    from handful.project.sitting import Check
 
 HEAD = ("Class", "Labels", "Looked at", "Right", "Precision")
 
@@ -47,8 +47,8 @@ def check(
 
     Answers can also come from a file or a program, one in each line: handful check out < answers.txt
     """
-    from handful.label.checking import Check, update_report
-    from handful.label.record import RECORD
+    from handful.project.job import RECORD
+    from handful.project.sitting import Check, update_report
     from handful.utils.files import locked
 
     console = console_for(as_json)

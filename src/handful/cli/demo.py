@@ -33,7 +33,7 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
-    from handful.label import demo as digits_demo
+    from handful.project import demo as digits_demo
 
     console = Console(quiet=as_json, highlight=False)
     with console.status("Labelling a pile of digits …"):

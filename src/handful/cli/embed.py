@@ -126,10 +126,9 @@ def embed(
     """
     from handful.backbones.catalogue import DEFAULT
     from handful.features.files import WRITERS
-    from handful.label.backbone_choice import load_for
-    from handful.label.base_files import find_base_mean
-    from handful.label.items import kind_of, read_pile
-    from handful.label.outputs import check_file
+    from handful.project.base_files import find_base_mean
+    from handful.project.items import kind_of, load_for, read_pile
+    from handful.project.outputs import check_file
     from handful.utils.extras import has_pyarrow
     from handful.utils.files import first_folder, printable
 
@@ -206,8 +205,8 @@ def _embed_texts(
     as_json: bool,
 ) -> None:
     from handful.features import write
-    from handful.label.backbone_choice import load_for
-    from handful.label.text_items import TextSource, embed_items, read_labelled_texts
+    from handful.project.items import load_for
+    from handful.project.text_items import TextSource, embed_items, read_labelled_texts
 
     console = console_for(as_json)
     with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, "texts") as progress:
@@ -302,7 +301,7 @@ def _embed_data_set(path: Path, dataset: str, split: str | None, work: Work) -> 
 
 def _embed_folder(pictures: Path, work: Work) -> Any:
     from handful.features import FeatureTable, write
-    from handful.label import read_pile
+    from handful.project import read_pile
     from handful.utils.files import first_folder, printable
 
     items = read_pile(

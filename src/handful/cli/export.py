@@ -54,7 +54,7 @@ def export(
     Example: handful export max_acc.pth -o resnet12.onnx, then handful embed pictures/ --backbone resnet12.onnx
     """
     from handful.backbones.preprocessing import as_numbers
-    from handful.label.outputs import check_file
+    from handful.project.outputs import check_file
     from handful.utils.extras import TORCH, need
 
     console = console_for(as_json)

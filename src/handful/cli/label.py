@@ -43,7 +43,7 @@ from handful.cli._options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.label import Job, Labelled
+    from handful.project import Job, Labelled
 
 PASSES_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
@@ -163,13 +163,13 @@ def label(
     part of labels for each part of the pile; there is no report and there are no groups. If the command is stopped, the
     same command continues.
     """
-    from handful.label import Job
-    from handful.label.corrections import read_corrections
-    from handful.label.decision import check_decision
-    from handful.label.large_pile import check_in_parts, goes_in_parts
-    from handful.label.outputs import check_output
-    from handful.label.paths import check_paths, next_results
-    from handful.label.results_job import is_results, job_again
+    from handful.project import Job
+    from handful.project.corrections import read_corrections
+    from handful.project.decision import check_decision
+    from handful.project.job import check_paths, next_results
+    from handful.project.large_pile import check_in_parts, goes_in_parts
+    from handful.project.outputs import check_output
+    from handful.project.results_job import is_results, job_again
 
     formats, files = results.export or (), corrections or ()
     cluster.check()
@@ -232,9 +232,9 @@ def run(
     before: after a promotion, the earlier results and the names of their groups. The labels are compared with them.
     corrections: the class of items of the pile, by their name.
     """
-    from handful.label import label_items, write_outputs
-    from handful.label.earlier_results import compare_results
-    from handful.label.results_job import apply_corrections
+    from handful.project import label_items, write_outputs
+    from handful.project.promotion import compare_results
+    from handful.project.results_job import apply_corrections
 
     console = console_for(as_json)
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
@@ -283,7 +283,7 @@ def run(
 
 
 def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
-    from handful.label.large_pile import label_in_parts, numbers_of
+    from handful.project.large_pile import label_in_parts, numbers_of
 
     console = console_for(as_json)
     actors = None
@@ -312,7 +312,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
 
 def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> None:
     """How many labels of each class should be right."""
-    from handful.label.expectations import EXPECTED_HEAD, expected_rows
+    from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     if rows := expected_rows(expected or {}):
         print_table(console, EXPECTED_HEAD, rows)
@@ -331,7 +331,7 @@ def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextMan
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
     """What --json prints."""
-    from handful.label.expectations import expected_numbers
+    from handful.project.summary import expected_numbers
     from handful.utils.files import printable
 
     names = [printable(name) for name in labelled.pile.names]

@@ -61,10 +61,10 @@ def predict(
     """
     import handful
     from handful.backbones.folders import shown
-    from handful.label import predict_items
-    from handful.label.expectations import expected_numbers
-    from handful.label.outputs import check_file, table_of, write_table
-    from handful.label.prediction import read_new_items
+    from handful.project import predict_items
+    from handful.project.outputs import check_file, table_of, write_table
+    from handful.project.prediction import read_new_items
+    from handful.project.summary import expected_numbers
     from handful.utils.text import one_line
 
     console = console_for(as_json or output is None)  # labels that are printed have standard output for themselves

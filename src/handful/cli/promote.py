@@ -70,10 +70,10 @@ def promote(
 
     A group that looks like several kinds: handful promote out 1.1=apple 1.2=pear -o out2
     """
-    from handful.label import promote_groups
-    from handful.label.decision import check_decision
-    from handful.label.outputs import check_output
-    from handful.label.paths import check_paths, next_results
+    from handful.project import promote_groups
+    from handful.project.decision import check_decision
+    from handful.project.job import check_paths, next_results
+    from handful.project.outputs import check_output
 
     place = output or next_results(results)
     share = None if outlier_share is None else parse_share(outlier_share)

@@ -15,7 +15,7 @@ from handful.cli._console import ask_user, console_for
 from handful.cli._options import Host, Json, Port, need_web
 
 if TYPE_CHECKING:
-    from handful.workbench.domain.trust import Agree, Model
+    from handful.project.model_trust import Agree, Model
 
 
 @command()
@@ -80,8 +80,8 @@ def workbench(
     From results: handful workbench out/
     """
     need_web("the workbench")
+    from handful.project.open_results import earlier_results, is_results
     from handful.workbench import Project
-    from handful.workbench.domain.earlier_results import earlier_results, is_results
     from handful.workbench.server.app import make_app
     from handful.workbench.server.serve import bind, serve
 
@@ -127,7 +127,7 @@ def workbench(
 
 def _agree(yes: bool) -> Agree:
     """A function that asks in the terminal whether to load a model that the project names."""
-    from handful.workbench.domain.trust import refuse
+    from handful.project.model_trust import refuse
 
     def ask(model: Model) -> None:
         if yes:

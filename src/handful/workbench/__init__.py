@@ -1,6 +1,6 @@
 """The workbench: a local page for labelling a folder of pictures, and the server behind it.
 
-`domain/` is the project: `store.py` writes to the disk, `project.py` holds the state, `worker.py` runs jobs.
+What it shows is a project (`handful.project`), which `handful.project.live` keeps open.
 `server/` is HTTP: `app.py` has the routes, `guard.py` checks every request, `solve.py` runs the process behind POST
 /solve, `serve.py` starts the server. `page/` is the page in the browser.
 """
@@ -8,8 +8,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.workbench.domain.project import Project, default_folder
-    from handful.workbench.domain.refusal import Refusal
+    from handful.project.live import Project, default_folder
+    from handful.project.refusal import Refusal
 
 __all__ = ["Project", "Refusal", "default_folder"]
 
@@ -17,6 +17,6 @@ __all__ = ["Project", "Refusal", "default_folder"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from handful.workbench.domain import project  # slow, and the processes of POST /solve do not need it
+    from handful.project import live  # slow, and the processes of POST /solve do not need it
 
-    return getattr(project, name)
+    return getattr(live, name)

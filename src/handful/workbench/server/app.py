@@ -14,12 +14,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from handful.workbench.domain import comparing, views
-from handful.workbench.domain.checks import FIRST_SAMPLE
-from handful.workbench.domain.project import Project, formats_of
-from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.state import State
-from handful.workbench.domain.summary import describe_run
+from handful.project import views
+from handful.project.state import FIRST_SAMPLE
+from handful.project.live import Project, formats_of
+from handful.project.refusal import Refusal
+from handful.project.state import State
+from handful.project.views import describe_run
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
 from handful.workbench.server.serve import new_app, router
@@ -139,7 +139,7 @@ def _add_items(api: APIRouter, project: Project) -> None:
 
 
 def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
-    moved = comparing.moved_rows(project, state, view) if view.startswith("moved:") else None
+    moved = views.moved_rows(project, state, view) if view.startswith("moved:") else None
     return views.rows_of(state, view, search, similar, moved)
 
 
@@ -241,14 +241,14 @@ def _add_runs(api: APIRouter, project: Project, write: Write) -> None:
     @api.get("/runs", response_model=list[of.StoredRun])
     def get_runs() -> Any:
         """The runs that undo and redo lead to: two of them can be compared."""
-        return JSONResponse(comparing.describe_runs(project))
+        return JSONResponse(views.describe_runs(project))
 
     @api.get("/compare", response_model=of.Comparison)
     def get_comparison(
         first: Annotated[int, Query(ge=1, lt=2**53)], second: Annotated[int, Query(ge=1, lt=2**53)]
     ) -> Any:
         """How many items moved from each class to each other one."""
-        return JSONResponse(comparing.compare(project, first, second))
+        return JSONResponse(views.compare(project, first, second))
 
     @api.post("/threshold", response_model=of.Run)
     async def set_threshold(body: of.Threshold) -> Any:
@@ -269,7 +269,7 @@ def _add_runs(api: APIRouter, project: Project, write: Write) -> None:
     @api.post("/export", response_model=of.Exported)
     def export_labels(body: of.ExportRequest) -> Any:
         """Write the labels as files, into a new or empty folder."""
-        from handful.workbench.domain.exports import export  # here: it brings scikit-learn, which takes two seconds
+        from handful.project.export_files import export  # here: it brings scikit-learn, which takes two seconds
 
         formats = body.formats
         if "formats" not in body.model_fields_set:
@@ -279,7 +279,7 @@ def _add_runs(api: APIRouter, project: Project, write: Write) -> None:
     @api.get("/download", response_class=StreamingResponse)
     def get_download(formats: Annotated[str, Query(max_length=200, description="As in POST /export.")]) -> Any:
         """An export as a file for the browser: a .zip, unless one format is one file."""
-        from handful.workbench.domain.downloads import download
+        from handful.project.export_files import download
 
         try:
             names = of.Formats.validate_python(formats.split(","))

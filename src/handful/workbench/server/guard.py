@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handful.workbench.domain.refusal import SERVER_STOPPED
+from handful.project.refusal import SERVER_STOPPED
 
 log = logging.getLogger("handful.workbench")
 

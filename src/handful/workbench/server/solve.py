@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 import handful
 from handful.core.arrays import to_numpy
 from handful.engines.compiling import load_stored
-from handful.workbench.domain.refusal import Refusal, invalid
+from handful.project.refusal import Refusal, invalid
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import JSON, TENSORS
 

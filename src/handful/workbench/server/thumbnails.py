@@ -9,9 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from uuid import uuid4
 
-from handful.workbench.domain.pile import Source
-from handful.workbench.domain.refusal import Refusal
-from handful.workbench.domain.safe_open import open_below
+from handful.project.pile import Source, open_below
+from handful.project.refusal import Refusal
 
 THUMBNAIL_FOLDER = "thumbnails"
 JPEG_START = b"\xff\xd8\xff"  # the first bytes of a JPEG

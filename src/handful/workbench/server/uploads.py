@@ -16,9 +16,9 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from handful.utils.text import is_blank
-from handful.workbench.domain.pile import TEXTS, UPLOAD_PREFIX
-from handful.workbench.domain.project import Project
-from handful.workbench.domain.refusal import Refusal
+from handful.project.pile import TEXTS, UPLOAD_PREFIX
+from handful.project.live import Project
+from handful.project.refusal import Refusal
 
 MAX_FILES = 200
 MAX_FILE_BYTES = 50 * 2**20  # of one file

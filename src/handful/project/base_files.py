@@ -1,0 +1,147 @@
+"""What methods get about the base classes, which are the classes that a backbone was trained on.
+
+base_mean   the mean feature of the base classes: computed from pictures or features, or read from the base file
+base file   what training stored, `<model>.base.safetensors` beside `<model>.onnx`, for methods that need more
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.core.base import HOW, is_base, read_base
+from handful.features import FeatureTable, read
+from handful.features.base_mean import checked_mean
+from handful.methods.scores import SCORES
+from handful.project.items import of_files
+from handful.solving import get_solver
+from handful.solving.solver import needed_base
+
+BASE_FILE = ".base.safetensors"
+
+
+@dataclass(frozen=True)
+class BaseMean:
+    """A mean [D] float32 and its source: "pictures", "features", "base file", or "backbone" if the user named none."""
+
+    mean: np.ndarray
+    of: str
+    path: Path
+    items: int | None = None  # how many items it is the mean of, if known
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The facts for --json."""
+        return {"of": self.of, "path": str(self.path), "items": self.items}
+
+    @property
+    def sentence(self) -> str:
+        """Where the mean comes from, in words."""
+        many = f"{self.items:,} {'pictures' if self.of == 'pictures' else 'rows'} of " if self.items is not None else ""
+        own = ", which came with the backbone" if self.of == "backbone" else ""
+        return f"The base classes' mean is stored with them: of {many}{self.path}{own}"
+
+
+def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], FeatureTable]) -> BaseMean | None:
+    """Find the mean of the base classes; None if there is none.
+
+    Parameters
+    ----------
+    base : Path or None
+        A folder of pictures, a file of features, or a base file. None: the base file of the backbone, if it has one.
+    backbone : Backbone
+        The backbone that made the features.
+    embed : callable
+        Embeds a folder of pictures.
+
+    Returns
+    -------
+    BaseMean or None
+        The mean, and where it is from.
+    """
+
+    def fitting(mean: Any, path: Path) -> np.ndarray:
+        return _fitting(mean, path, backbone.dimension, f"the backbone {backbone.name} gives")
+
+    if base is None:
+        own = backbone.base
+        return None if own is None else BaseMean(fitting(read_base(own).mean, own), "backbone", own)
+    if not base.exists():
+        raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
+    if base.name.lower().endswith(BASE_FILE) or is_base(base):
+        return BaseMean(fitting(read_base(base).mean, base), "base file", base)
+    if of_files(base):
+        items = embed(base)
+        return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
+    table = read(base, warn=False)
+    features = (table.of_split("base") or table).features  # novel classes may be in it too
+    return BaseMean(fitting(_mean(features), base), "features", base, len(features))
+
+
+def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:
+    """The parameters of a method about the base classes: `base`, `base_mean`, or none.
+
+    A method that centres on the task gets none. A method that centres on the base mean works without it.
+
+    Parameters
+    ----------
+    method : str
+        The name of the method.
+    means : sequence of array or None
+        The means that the examples and the pile carry.
+    file : path or None
+        The base file.
+    dimension : int
+        The number of features.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of `handful.solve`.
+    """
+    solver = get_solver(method)
+    if solver.info.needs == "base":
+        if file is None:
+            raise ValueError(
+                f"{solver.name} needs the base file of its backbone: give --base MODEL{BASE_FILE}, or a "
+                f"backbone MODEL.onnx with that file beside it, as `handful train` writes them; {HOW}"
+            )
+        needed_base(solver, file, dimension)
+        return {"base": os.path.abspath(file) if isinstance(file, str | os.PathLike) else file}
+    parts = [get_solver(name).info for name in solver.name.split("+") if name not in SCORES]
+    if not any("base" in part.preparation for part in parts):
+        return {}
+    stored_means = [mean for mean in means if mean is not None]
+    if any(not np.array_equal(mean, stored_means[0]) for mean in stored_means):
+        raise ValueError(
+            f"the examples and the pile carry different base means, and {solver.name} centres on that: embed both with "
+            "the same --base, or give --base here"
+        )
+    if stored_means or file is not None:
+        mean = stored_means[0] if stored_means else _fitting(read_base(file).mean, file, dimension, "the items have")
+        return {"base_mean": mean}
+    return {}
+
+
+def _mean(features: np.ndarray) -> np.ndarray:
+    return np.asarray(features.mean(axis=0, dtype=np.float64))
+
+
+def _fitting(mean: Any, path: Any, dimension: int, others: str) -> np.ndarray:
+    if len(mean) != dimension:
+        raise ValueError(
+            f"{str(path)!r} is of base classes with {len(mean)} features, and {others} {dimension}: both must come "
+            "from the same backbone"
+        )
+    try:
+        checked = checked_mean(mean, dimension)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+    assert checked is not None
+    return checked

@@ -1,0 +1,116 @@
+"""Corrections of labels in a file: as the report page gives them, as a check stores them, or written by hand.
+
+JSON: {"corrections": [{"item": "a.png", "label": "cat"}, ...]}; other entries do not matter. CSV: the columns path and
+label. An item is named as in labels.csv. The label "unknown" says that it belongs to none of the classes. The file may
+come from anyone: its size, types and names are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from handful.project.items import class_label
+from handful.project.record_schema import Fields, ListOf, Text, find_fault, read_json
+from handful.utils.csv_file import records, unescape
+from handful.utils.files import class_name, in_brief, read_text
+
+MAX_CORRECTIONS_BYTES = 2**24
+MAX_CORRECTIONS = 100_000
+MAX_CLASS_NAME_LENGTH = 200  # characters
+CSV_COLUMNS = ("path", "label")
+CORRECTIONS_RULES = Fields(
+    {
+        "corrections": ListOf(
+            Fields({"item": Text(), "label": Text(optional=True)}, {"item", "label"}, others_allowed=True),
+            MAX_CORRECTIONS,
+        )
+    },
+    {"corrections"},
+    others_allowed=True,
+)
+
+
+def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
+    r"""Read files of corrections.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files that end in .json or .csv.
+
+    Returns
+    -------
+    dict of str to str
+        The class of each item, by the item's name in labels.csv; "unknown" for items of no class. Items whose label
+        is only called wrong (null in JSON) are left out.
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged, or if an item has two labels.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "corrections.csv"
+    >>> _ = path.write_text("path,label\na.png,cat\nb.png,Unknown\n")
+    >>> read_corrections([path])
+    {'a.png': 'cat', 'b.png': 'unknown'}
+    """
+    corrections: dict[str, str] = {}
+    for path in paths:
+        try:
+            for item, label in _pairs(path):
+                name = _clean(label, item)
+                if corrections.setdefault(item, name) != name:
+                    raise ValueError(f"{in_brief(item)} is called {in_brief(corrections[item])} and {in_brief(name)}")
+        except ValueError as error:
+            raise ValueError(f"{in_brief(path)} cannot be used as corrections: {error}") from None
+    return corrections
+
+
+def _pairs(path: Path) -> Iterator[tuple[str, str]]:
+    """Items with their labels, as the file has them."""
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {in_brief(path)}: give the corrections that the report page gave")
+    if suffix == ".json":
+        document = read_json(path, MAX_CORRECTIONS_BYTES)
+        if fault := find_fault(document, CORRECTIONS_RULES, "the file"):
+            raise ValueError(fault)
+        entries = document["corrections"]
+        yield from ((entry["item"], entry["label"]) for entry in entries if entry["label"] is not None)
+    elif suffix == ".csv":
+        yield from _csv_pairs(read_text(path, MAX_CORRECTIONS_BYTES))
+    else:
+        raise ValueError("its name must end in .json or .csv")
+
+
+def _csv_pairs(text: str) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    with records(text, ",") as lines:
+        head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
+        if missing := [name for name in CSV_COLUMNS if head.count(name) != 1]:
+            raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
+        places = [head.index(name) for name in CSV_COLUMNS]
+        for line, row in lines:
+            if not row:
+                continue
+            if len(row) != len(head):
+                raise ValueError(f"line {line} has {len(row)} cells, but the first line {len(head)}")
+            if len(pairs) >= MAX_CORRECTIONS:
+                raise ValueError(f"it has more than {MAX_CORRECTIONS:,} corrections")
+            item, label = (unescape(row[place]) for place in places)
+            pairs.append((item, label))
+    return pairs
+
+
+def _clean(label: str, item: str) -> str:
+    """A class name in the form in which all are compared."""
+    if not label.strip():
+        raise ValueError(f"{in_brief(item)} has a blank label: give the name of a class, or unknown")
+    name = class_label(class_name(label.strip()))
+    if len(name) > MAX_CLASS_NAME_LENGTH:
+        raise ValueError(f"{in_brief(item)} has a label of more than {MAX_CLASS_NAME_LENGTH} characters")
+    return name

@@ -1,0 +1,99 @@
+"""What is called unknown: the options that say it, and the threshold that follows from them."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+
+from handful.core import decide
+from handful.core.parameters import AUTO, is_auto
+from handful.estimators.classifier import FewShotClassifier
+from handful.project.summary import share_of
+from handful.solving import get_solver
+from handful.solving.clusters import check_detail
+from handful.utils.shares_in_words import percent
+
+
+def find_threshold(
+    model: FewShotClassifier,
+    doubts: np.ndarray,
+    p_unknown: np.ndarray | None = None,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+) -> tuple[float, str]:
+    """The doubt above which an item of the pile is unknown, and how it was found, in words.
+
+    Parameters
+    ----------
+    model : FewShotClassifier
+        Fitted to the pile; its own threshold is used where none of the next arguments is given.
+    doubts, p_unknown : array [n], array [n] or None
+        Of the answers for the pile (`handful.core.answers.Answers`).
+    threshold, unknown_rate, max_false_unknown : float, optional
+        As `label_items` takes them.
+    """
+    limit, solver = model.threshold_, get_solver(model._method)
+    if unknown_rate is not None:
+        limit = decide.at_share(doubts, unknown_rate)
+        part = percent(unknown_rate)
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
+        if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
+            decision = decision[:-1] + ", as far as their scores differ."
+    elif max_false_unknown is not None:
+        assert p_unknown is not None
+        limit = decide.at_false_unknown(p_unknown, max_false_unknown, doubts)
+        max_share = percent(max_false_unknown)
+        decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
+    elif threshold is not None:
+        decision = threshold_in_words(threshold, p_unknown is not None)
+    elif is_auto(model.outlier_share) and solver.decision(model.parameters_):
+        decision = solver.decision(model.parameters_)
+    elif solver.info.score == "probability":
+        decision = threshold_in_words(limit, True)
+    else:
+        share = percent(share_of(model)["outlier_share"])
+        decision = f"The {share} of the pile with the highest outlier scores are called unknown."
+    return float(limit), decision
+
+
+def threshold_in_words(limit: float, is_probability: bool, or_else: str = "") -> str:
+    """Return what a threshold decides. or_else: what else makes an item unknown, to stand before the full stop."""
+    if not is_probability:
+        return f"An item is called unknown when its outlier score is above {limit:.4g}{or_else}."
+    if limit == 0.5:
+        return f"An item is called unknown when that is more probable than its closest class{or_else}."
+    part = f"{percent(limit)} of P(unknown) and P(closest class) together" if 0 <= limit <= 1 else f"{limit:.4g}"
+    return f"An item is called unknown when P(unknown) is above {part}{or_else}."
+
+
+def check_decision(
+    method: str = AUTO,
+    outlier_share: float | str = AUTO,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+    precision: float | None = None,
+    group_detail: float = 0.0,
+    fdr: float | None = None,
+) -> None:
+    """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
+    check_detail(group_detail)
+    if fdr is not None and "fdr" not in get_solver(method).defaults:
+        raise ValueError(
+            f"{method} does not decide by a false-discovery rate: leave fdr out, or use the method conformal"
+        )
+    parts = {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown, "precision": precision}
+    names = [name for name, value in ({"threshold": threshold} | parts).items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{names[0]} and {names[1]} both say what is unknown: give one of them")
+    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < float(outlier_share) < 1):
+        raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
+    for name, share in parts.items():
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"{name} is {share}: give a number between 0 and 1")
+    if threshold is not None and not np.isfinite(threshold):
+        raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
+    if get_solver(method).info.score != "probability" and names in (["max_false_unknown"], ["precision"]):
+        raise ValueError(f"{method} gives no probabilities, which {names[0]} needs: use unknown_rate, or auto")

@@ -1,0 +1,406 @@
+"""Labels for a pile from a few examples: solve, decide, and describe the result in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from handful.core.answers import Answers
+from handful.core.arrays import at_usual_scale, unit
+from handful.core.checks import is_no_class
+from handful.core.parameters import AUTO
+from handful.estimators.classifier import FewShotClassifier
+from handful.estimators.factory import make_estimator
+from handful.features import FeatureTable, concatenate
+from handful.project.base_files import base_parameters
+from handful.project.decision import check_decision, find_threshold, threshold_in_words
+from handful.project.items import check_twins, class_label, highest_score, rows_without_text, skip_empty
+from handful.project.summary import Comparison, Outcome, groups_in_words, made_by, precision_in_words, share_of
+from handful.solving.ask import belief, worth_asking
+from handful.solving.group_list import Groups, with_words
+from handful.solving.groups import make_groups
+from handful.utils.shares_in_words import percent
+
+NEAREST_EXAMPLES = 3  # examples that are named beside an item
+
+
+class Labelled(Answers):
+    """A pile with its answers, the model that gave them, and the examples that the model learned from.
+
+    Parameters
+    ----------
+    pile : FeatureTable
+        The items.
+    examples : FeatureTable or None
+        What the model learned from; None where a saved model labelled the items.
+    model : FewShotClassifier
+        The fitted model. Its threshold decides what is unknown, and its calibration gives P(unknown).
+    probabilities : array [n, N]
+        P(class | known) of each item.
+    outlier_scores : array [n]
+        High means unknown.
+    decision : str
+        How the threshold was found, in words.
+    pile_labels : mapping of int to str, optional
+        The class of each item of the pile that is an example too, by its row.
+    pile_scores : array [m], optional
+        The outlier scores of the items that are no examples. By default, those that the model stored of its own pile.
+    group_detail : float
+        How fine the groups of unknowns are, from -2 to 2.
+
+    Attributes
+    ----------
+    comparison : Comparison or None
+        After a promotion: what it has changed.
+    is_share_kept : bool
+        Whether the outlier share is that of earlier results, less promoted groups.
+    """
+
+    comparison: Comparison | None = None
+    is_share_kept: bool = False
+
+    def __init__(
+        self,
+        pile: FeatureTable,
+        examples: FeatureTable | None,
+        model: FewShotClassifier,
+        probabilities: np.ndarray,
+        outlier_scores: np.ndarray,
+        decision: str,
+        pile_labels: Mapping[int, str] | None = None,
+        pile_scores: np.ndarray | None = None,
+        group_detail: float = 0.0,
+    ) -> None:
+        self.group_detail = group_detail
+        self.pile, self.examples, self.model = pile, examples, model
+        self.decision, self.pile_labels = decision, dict(pile_labels or {})
+        self.without_text = rows_without_text(pile)
+        labelled, of_no_class = (np.zeros(len(pile), bool) for _ in range(2))
+        of_no_class[self.without_text] = True
+        for row, name in self.pile_labels.items():
+            (of_no_class if is_no_class(name) else labelled)[row] = True
+        options = model.answer_options | {"labelled": labelled, "of_no_class": of_no_class}
+        if pile_scores is not None:
+            options["pile_scores"] = pile_scores
+        super().__init__(probabilities, outlier_scores, **options)
+
+    @property
+    def share(self) -> dict[str, Any]:
+        """How much of the pile is unknown: see `summary.share_of`."""
+        return share_of(self.model) | ({"outlier_share_told": False} if self.is_share_kept else {})
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The unknown items as groups that look alike; none where the examples are not known."""
+        return self.find_groups(self.group_detail)
+
+    def find_groups(self, detail: float = 0.0) -> Groups:
+        """The unknown items as groups that look alike, coarser or finer.
+
+        Parameters
+        ----------
+        detail : float
+            From -2, few and coarse groups, to 2, many and fine ones.
+        """
+        if self.examples is None:
+            return Groups()
+        unknown = self.likely_unknown.copy()  # a label that is too unsure is of a known class all the same
+        is_context = ~unknown
+        unknown[self.without_text] = False
+        is_context[list(self.pile_labels)] = False  # they are among the examples
+        context = np.concatenate([self.examples.features, self.pile.features[is_context]])
+        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        return groups if self.pile.texts is None else with_words(groups, self.pile.texts)
+
+    def ask(self, count: int) -> np.ndarray:
+        """The items that are most worth an answer from a person, by their rows, the best first.
+
+        Parameters
+        ----------
+        count : int
+            How many items at most.
+        """
+        groups, exclude = [group.items for group in self.groups], [*self.pile_labels, *self.without_text]
+        return worth_asking(self.pile.features, belief(self), count, groups=groups, exclude=exclude)
+
+    @property
+    def nearest(self) -> np.ndarray | None:
+        """The most similar examples of each item, [n, 3] or fewer, by the cosine about the mean of all."""
+        if self.examples is None:
+            return None
+        features = at_usual_scale(np.concatenate([self.examples.features, self.pile.features]))
+        features = unit(features - features.mean(axis=0))
+        cosines = features[len(self.examples) :] @ features[: len(self.examples)].T
+        return np.argsort(-cosines, axis=1, kind="stable")[:, :NEAREST_EXAMPLES]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What happened, in words."""
+        counts = Counter(self.labels[~self.unknown].tolist())
+        lines = Outcome(
+            self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels,
+            self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
+            self.expected_precision_interval,
+        ).sentences  # fmt: skip
+        lines += self.notes
+        if twice := self._given_twice():
+            are = "item of the pile is an example" if twice == 1 else "items of the pile are examples"
+            lines.append(f"{twice} {are} too, the same file: leave examples out of the pile, else labels get worse.")
+        lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
+        promoted = Counter(self.pile_labels.values())
+        lines += [
+            f"1 item of the pile is an example of {_class_in_words(name)}."
+            if k == 1
+            else f"{k} items of the pile are examples of {_class_in_words(name)}."
+            for name, k in promoted.items()
+        ]
+        if self.comparison is not None:
+            lines += [f"Warning: {warning}" for warning in self.comparison.warnings]
+        if skipped := len(self.skipped):
+            what = "file" if self.pile.texts is None else "item"
+            lines.append(
+                f"{skipped} {what}{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below."
+            )
+        return lines
+
+    def _given_twice(self) -> int:
+        """How many items of the pile are files that were given as examples as well."""
+        if self.examples is None or self.examples.hashes is None or self.pile.hashes is None:
+            return 0
+        given = set(self.examples.hashes)
+        return sum(one in given for i, one in enumerate(self.pile.hashes) if i not in self.pile_labels)
+
+    @property
+    def noun(self) -> str:
+        """What one item is called."""
+        return "item" if self.pile.texts is None else "text"
+
+    @property
+    def notes(self) -> list[str]:
+        """What was guessed about the items and what is odd about them, in sentences."""
+        lines = [*(self.examples.notes if self.examples is not None else ()), *self.pile.notes]
+        if count := len(self.without_text):
+            rows = f"{count:,} row{'s' * (count != 1)} of the pile {'have' if count != 1 else 'has'} no text"
+            lines.append(f"{rows}: called unknown, and not used for anything else.")
+        return lines
+
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """Files that gave no item, and why."""
+        return [*(self.examples.skipped if self.examples is not None else ()), *self.pile.skipped]
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """How the labels were made, for people and for machines."""
+        return made_by(self.model, self.pile.source)
+
+
+def _class_in_words(name: str) -> str:
+    return "no class" if is_no_class(name) else name
+
+
+def label_items(
+    examples: FeatureTable,
+    pile: FeatureTable,
+    *,
+    method: str = AUTO,
+    outlier_share: float | str = AUTO,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+    precision: float | None = None,
+    pile_labels: Mapping[int, str] | None = None,
+    group_detail: float = 0.0,
+    **parameters: Any,
+) -> Labelled:
+    """Label a pile from a few examples of each class.
+
+    At most one of `threshold`, `unknown_rate`, `max_false_unknown` and `precision` may be given. Without them, the
+    method's own threshold decides.
+
+    Parameters
+    ----------
+    examples : FeatureTable
+        The examples, with labels. Those with the label "unknown" are examples of no class.
+    pile : FeatureTable
+        The items to label. If they carry the mean of the base classes or a base file, methods that need it get it.
+    method : str
+        The name of a method, or "auto".
+    outlier_share : float or "auto"
+        About how much of the pile belongs to none of the classes; "auto" estimates it from the pile.
+    threshold : float, optional
+        The doubt (`Answers.doubts`) above which an item is called unknown.
+    unknown_rate : float, optional
+        Call this share of the pile unknown.
+    max_false_unknown : float, optional
+        Call at most this share of the known items unknown, by P(unknown).
+    precision : float, optional
+        Keep only as many labels as this part of them should be right, by their probabilities; the least sure ones are
+        called unknown, beside those that the method's own threshold calls unknown.
+    pile_labels : mapping of int to str, optional
+        The class of each item of the pile that is an example too, by its row; "unknown" for an example of no class.
+    group_detail : float
+        How fine the groups of unknowns are: from -2 (few, coarse groups) to 2 (many, fine groups).
+    **parameters
+        The method's own parameters.
+
+    Returns
+    -------
+    Labelled
+        The answer for each item of the pile, and the fitted model.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> cats, hens, owls = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
+    >>> pile = FeatureTable(np.concatenate([cats[3:], hens[3:], owls]))
+    >>> labelled = label_items(examples, pile)
+    >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
+    ['cat', 'hen', 'unknown']
+    """
+    check_decision(
+        method,
+        outlier_share,
+        threshold,
+        unknown_rate,
+        max_false_unknown,
+        precision,
+        group_detail,
+        parameters.get("fdr"),
+    )
+    check_classes(examples)
+    base_file = parameters.get("base") or pile.base or examples.base
+    means = examples.base_mean, pile.base_mean
+    parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
+    empty = set(rows_without_text(pile))
+    pile = skip_empty(pile, [row for row in pile_labels or () if row in empty])
+    pile_labels = {row: name for row, name in (pile_labels or {}).items() if row not in empty}
+    rest = [row for row in range(len(pile)) if row not in pile_labels and row not in empty]
+    whole_pile = pile
+    examples, pile = _move(examples, pile, pile_labels, rest)
+    X = np.concatenate([examples.features, pile.features])
+    examples = examples.replace(labels=[class_label(str(name)) for name in examples.label_names])
+    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
+    model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
+    is_pile = np.arange(len(X)) >= len(examples)
+    pile_scores = model.outlier_scores_[is_pile]
+    answers = model.answers_.take(is_pile)
+    limit, decision = find_threshold(
+        model, answers.doubts, answers.p_unknown, threshold, unknown_rate, max_false_unknown
+    )
+    if limit != model.threshold_:
+        model._decide(limit, 0.0)
+    if precision is not None:
+        answers = model.answers_.take(is_pile)
+        decision += " " + _keep_sure_labels(answers, precision, model)
+    model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
+    scores, probabilities = pile_scores, model.label_distributions_[is_pile]
+    if len(rest) < len(whole_pile):
+        scores = np.full(len(whole_pile), min(pile_scores.min(initial=0.0), model.threshold_))  # examples are known
+        scores[rest] = pile_scores
+        scores[list(empty)] = highest_score(model, pile_scores)
+        all_probabilities = np.full((len(whole_pile), len(model.classes_)), 1 / len(model.classes_))
+        all_probabilities[rest] = probabilities
+        if pile_labels:
+            all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
+        no_class = [row for row, name in pile_labels.items() if is_no_class(name)]
+        if no_class:
+            of_no_class = model.answer(whole_pile.features[no_class])
+            all_probabilities[no_class] = of_no_class.probabilities
+            scores[no_class] = np.maximum(of_no_class.outlier_scores, model.threshold_)
+        probabilities = all_probabilities
+    return Labelled(
+        whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail
+    )
+
+
+def _keep_sure_labels(answers: Answers, precision: float, model: FewShotClassifier) -> str:
+    """Let the fitted model keep only labels that are sure enough; return what that does, in words."""
+    assert answers.p_closest is not None
+    model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
+    return precision_in_words(precision, model.min_confidence_, answers.p_closest[~answers.likely_unknown])
+
+
+def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
+    """Label new items with a model that was fitted before: each item separately; the model does not change.
+
+    Parameters
+    ----------
+    model : FewShotClassifier
+        A fitted model, as `handful.load` gives it.
+    items : FeatureTable
+        The items, from the backbone that the model was fitted with.
+    precision : float, optional
+        Keep only as many labels as this part of them should be right, instead of what the model does.
+
+    Returns
+    -------
+    Labelled
+        The answer for each item. P(unknown) is calibrated to the pile that the model was fitted to.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> cats, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
+    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
+    >>> model = label_items(examples, FeatureTable(np.concatenate([cats[3:5], hens[3:5]]))).model
+    >>> predict_items(model, FeatureTable(hens[-1:])).closest.tolist()
+    ['hen']
+    """
+    if items.features.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
+            "they must come from the same backbone"
+        )
+    empty = rows_without_text(items)
+    rest = [row for row in range(len(items)) if row not in set(empty)]
+    if not rest:
+        raise ValueError("none of the items has a text: there is nothing to label")
+    answers = model.answer(items.features[rest])
+    scores, probabilities = answers.outlier_scores, answers.probabilities
+    if empty:
+        scores = np.full(len(items), highest_score(model, scores))
+        scores[rest] = answers.outlier_scores
+        probabilities = np.full((len(items), probabilities.shape[1]), 1 / probabilities.shape[1])
+        probabilities[rest] = answers.probabilities
+    unsure = ""
+    if model.min_confidence_ and precision is None:
+        unsure = f", or when its label is right with a probability below {percent(model.min_confidence_)}"
+    decision = threshold_in_words(model.threshold_, answers.is_probability, f"{unsure}, as the model was saved")
+    labelled = Labelled(items, None, model, probabilities, scores, decision)
+    if precision is None:
+        return labelled
+    labelled = labelled.at_precision(precision)
+    assert labelled.p_closest is not None
+    p_right = labelled.p_closest[~labelled.likely_unknown]
+    labelled.decision += " " + precision_in_words(precision, labelled.min_confidence, p_right)
+    return labelled
+
+
+def check_classes(examples: FeatureTable) -> None:
+    """Raise ValueError for examples whose classes cannot be told apart, or of no class at all."""
+    names = [name for name in examples.counts if not is_no_class(name)]
+    if not names:
+        raise ValueError("there are only examples of no class: give a few examples of at least one class too")
+    if len(names) > 1 and (examples.features == examples.features[0]).all():
+        raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
+
+
+def _move(
+    examples: FeatureTable, pile: FeatureTable, pile_labels: Mapping[int, str], rest: list[int]
+) -> tuple[FeatureTable, FeatureTable]:
+    """Move the items of the pile that have a label to the examples. rest: the rows that are solved for."""
+    if not rest:
+        raise ValueError("every item of the pile is an example or has no text: nothing is left to label")
+    if len(rest) == len(pile):
+        return examples, pile
+    if pile_labels:
+        labels = [*examples.label_names, *pile_labels.values()]
+        examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
+        check_twins(examples)
+    return examples, pile.take(rest)

@@ -1,0 +1,325 @@
+"""Write the results of a labelled pile: tables, the model, the report, and if asked for, exports and sorted pictures.
+
+All files are written to a scratch folder and moved to their place at the end. After a full disk or Ctrl-C there is no
+half-written file, and earlier results are unchanged. If a run is killed, its scratch folder stays until the next run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from errno import EIO
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from handful.core.answers import Answers
+from handful.features.arrow_table import arrow_table, one_kind
+from handful.features.parts import part_name, part_numbers, read_note
+from handful.features.table import free_name
+from handful.project import exports
+from handful.project.job import RECORD, Job, record_of
+from handful.project.labelling import Labelled
+from handful.project.pile_report import run_of, write_report
+from handful.project.sorting import check_places, check_replaced, check_sorting, plan_places, sort_files, sorted_files
+from handful.project.summary import label_texts
+from handful.utils import csv_file
+from handful.utils.columns import ColumnTable, masked_numbers
+from handful.utils.extras import has_pyarrow, need_pyarrow
+from handful.utils.files import printable
+from handful.utils.interrupts import cleanup
+
+
+def table_of(labelled: Labelled) -> ColumnTable:
+    """A labelled pile as a table: the columns of `table_of_answers`, the group and the most similar examples.
+
+    Groups of texts have a name too, made of their telling words.
+
+    Parameters
+    ----------
+    labelled : Labelled
+        What `label_items` or `predict_items` gave. The latter has no groups and no examples.
+
+    Returns
+    -------
+    ColumnTable
+        One row for each item.
+    """
+    columns: dict[str, Any] = {}
+    nearest = labelled.nearest
+    if nearest is not None and labelled.examples is not None:
+        numbers = group_numbers(labelled)
+        columns["group"] = masked_numbers([k or None for k in numbers], np.int64)
+        if any(group.words for group in labelled.groups):
+            by_number = {group.number: group.name for group in labelled.groups}
+            columns["group_name"] = [by_number.get(k) for k in numbers]
+        names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
+        for k in range(nearest.shape[1]):
+            columns[f"nearest_{k + 1}"] = names[nearest[:, k]]
+            columns[f"nearest_{k + 1}"][labelled.without_text] = None
+    return table_of_answers(labelled, labelled.pile.names, columns, others=labelled.pile.others)
+
+
+def table_of_answers(
+    answers: Answers,
+    names: Sequence[str],
+    columns: Mapping[str, Any] | None = None,
+    classes: Sequence[str] | None = None,
+    others: Mapping[str, np.ndarray] | None = None,
+) -> ColumnTable:
+    """Answers as a table.
+
+    The columns are: path; label; closest, the best known class; confidence, the probability of the label; p_unknown,
+    calibrated so that about 80 % of the items with 0.8 are unknown (not where scores only rank); outlier_score, the
+    method's own number, which decides the label; then `columns`; then p_<class>, P(class | known), for each class.
+
+    Parameters
+    ----------
+    answers : Answers
+        The answers for n items.
+    names : sequence of str
+        The names of the items.
+    columns : mapping of str to array, optional
+        More columns, or others of these names.
+    classes : sequence of str, optional
+        The classes that have a column p_<class>; all by default.
+    others : mapping of str to array, optional
+        Columns of the items' own table, which are carried along at the end.
+
+    Returns
+    -------
+    ColumnTable
+        One row for each item.
+
+    Examples
+    --------
+    >>> answers = Answers(np.array([[0.6, 0.2]]), np.array([0.2]), np.array(["cat", "hen"]), 0.5, is_probability=True)
+    >>> row = table_of_answers(answers, ["a.png"]).to_pylist()[0]
+    >>> row["label"], round(row["confidence"], 2), round(row["p_cat"], 2)
+    ('cat', 0.6, 0.75)
+    """
+    table: dict[str, Any] = {
+        "path": [printable(name) for name in names],
+        "label": label_texts(answers),
+        "closest": [str(name) for name in answers.closest.tolist()],
+        "confidence": answers.confidence.astype(np.float64),
+    }
+    if (p := answers.p_unknown) is not None:
+        table["p_unknown"] = p.astype(np.float64)
+    table["outlier_score"] = answers.outlier_scores.astype(np.float64)
+    table |= columns or {}
+    probabilities = answers.class_probabilities.astype(np.float64)
+    for k, name in enumerate(answers.classes.tolist()):
+        if classes is None or name in classes:
+            table[f"p_{name}"] = probabilities[:, k]
+    for name, values in (others or {}).items():
+        table[free_name(printable(name), table)] = one_kind(values, name)
+    return ColumnTable.of(table)
+
+
+def group_numbers(labelled: Labelled) -> list[int]:
+    """The group of each item, 0 where it is in none."""
+    numbers = np.zeros(len(labelled.pile), int)
+    for group in labelled.groups:
+        numbers[group.items] = group.number
+    return [int(number) for number in numbers]
+
+
+def write_rows(table: ColumnTable, path: Path) -> None:
+    """Write a table as .csv or .parquet, by the suffix of the path."""
+    if path.suffix.lower() == ".csv":
+        csv_file.write_table(table, path)
+        return
+    need_pyarrow("a Parquet file")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow_table(table), path)
+
+
+def table_files() -> list[str]:
+    """The files of labels that can be written: labels.parquet only if PyArrow is installed."""
+    return ["labels.csv", *["labels.parquet"] * has_pyarrow()]
+
+
+RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
+LABEL_FOLDER = "labels"  # the folder of labels in parts
+HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
+SORTED_FOLDER = "sorted"  # the folder of sorted pictures
+SCRATCH_FOLDER = ".handful-unfinished"
+
+
+def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
+    """Raise an error, before the work begins, if its results would replace others or cannot be written."""
+    if unknown_formats := [name for name in formats if name not in exports.FORMATS]:
+        raise ValueError(f"there is no export {unknown_formats[0]!r}; there are: {', '.join(exports.FORMATS)}")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{str(folder)!r} is a file: give a folder for the results")
+    names = (*RESULT_FILES, *(f"{name}.json" for name in formats))
+    existing = [name for name in names if os.path.lexists(folder / name)]
+    existing += [LABEL_FOLDER] * holds_labels(folder / LABEL_FOLDER)
+    if sort is not None:
+        check_sorting(sort, folder / SORTED_FOLDER)
+        existing += [SORTED_FOLDER] * bool(sorted_files(folder / SORTED_FOLDER))
+    if existing and not overwrite:
+        raise ValueError(
+            f"{str(folder / existing[0])!r} exists already: give another folder, or --overwrite to replace the results"
+        )
+    _check_writable(folder)
+
+
+def check_file(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
+    """The same for results that are a single file."""
+    if path.suffix.lower() not in suffixes:
+        endings = [suffix or "no suffix" for suffix in suffixes]
+        raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(endings[:-1])} or {endings[-1]}")
+    if path.suffix.lower() in (".parquet", ""):
+        need_pyarrow(f"{path.name!r}, a Parquet file," if path.suffix else "a folder of Hugging Face `datasets`")
+    if path.is_dir() and path.suffix:
+        raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
+    if os.path.lexists(path) and not overwrite:
+        raise ValueError(f"{str(path)!r} exists already: give another name, or --overwrite to replace it")
+    _check_writable(path.parent)
+
+
+def write_outputs(
+    labelled: Labelled,
+    folder: Path,
+    *,
+    formats: Iterable[str] = (),
+    sort: str | None = None,
+    title: str = "A pile, labelled",
+    job: Job | None = None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> dict[str, Path]:
+    """Write the tables, the model, the report and the record of a labelled pile; all of them or none.
+
+    Parameters
+    ----------
+    labelled : Labelled
+        What `label_items` gave.
+    folder : Path
+        Where to write; files of earlier results are replaced.
+    formats : iterable of str
+        Exports for other tools: any of `exports.FORMATS`.
+    sort : {"copy", "link"}, optional
+        Put copies of the pictures, or links to them, into a folder for each label. It replaces that of an earlier run.
+    title : str
+        The title of the report.
+    job : Job, optional
+        What was labelled and how, so that `handful promote` can run it again.
+    progress : callable
+        Called with what is being done, the items done and the number of items.
+
+    Returns
+    -------
+    dict of str to Path
+        The files, by name; "sorted" is the folder of sorted pictures.
+    """
+    formats = list(formats)
+    check_output(folder, True, formats, sort)
+    exports.check_formats(formats, labelled.pile.texts is not None)
+    sources, places = labelled.pile.files or (), list[Path]()
+    if sort is not None:
+        places = plan_places(labelled.pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
+        check_places(sources, places, folder, sort)
+        example_files = () if labelled.examples is None else labelled.examples.files or ()
+        check_replaced(folder / SORTED_FOLDER, [*sources, *example_files])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _scratch(folder) as unfinished:
+            table = table_of(labelled)
+            for name in table_files():
+                write_rows(table, unfinished / name)
+            record = record_of(labelled, job)
+            write_json(record, unfinished / RECORD)
+            if labelled.examples is not None:
+                labelled.model.save(unfinished / "model.safetensors")
+            run = run_of(record["run"], None if job is None else folder)
+            write_report(labelled, unfinished / "report.html", title, progress, run, folder)
+            for name in formats:
+                file, content = exports.FORMATS[name](labelled.pile, labelled, labelled.model._method)
+                write_json(content, unfinished / file)
+            if sort is not None:
+                sort_files(sources, places, sort)
+            files = {}
+            for path in sorted(unfinished.iterdir()):
+                files[path.name] = place = folder / path.name
+                if path.is_dir() and place.exists():  # a folder with files cannot be replaced
+                    os.replace(place, unfinished / "earlier")
+                os.replace(path, place)
+        if "labels.parquet" not in files:
+            (folder / "labels.parquet").unlink(missing_ok=True)  # of earlier results
+        remove_labels(folder / LABEL_FOLDER)  # earlier results in parts
+    except OSError as error:
+        source = next((file for file in sources if str(file) == error.filename), folder)  # it may have gone
+        raise not_written(error, source) from None
+    return files
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A new hidden folder for files that are not complete. That of a run that was killed is removed first."""
+    place = folder / SCRATCH_FOLDER
+    rmtree(place, ignore_errors=True)
+    place.mkdir(0o700)
+    try:
+        with cleanup(lambda: rmtree(place)):
+            yield place
+    finally:
+        rmtree(place, ignore_errors=True)
+
+
+def write_table(labelled: Labelled, path: Path) -> None:
+    """Write a table of labels as .csv or .parquet, completely or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
+            unfinished = Path(scratch, path.name)
+            with cleanup(lambda: rmtree(scratch)):
+                write_rows(table_of(labelled), unfinished)
+            os.replace(unfinished, path)
+    except OSError as error:
+        raise not_written(error, path) from None
+
+
+def holds_labels(folder: Path) -> bool:
+    """Whether it is a folder of labels in parts, as written here. A folder of features is not."""
+    return folder.is_dir() and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
+
+
+def remove_labels(folder: Path) -> None:
+    """Remove labels in parts; other files in the folder stay."""
+    if not holds_labels(folder):
+        return
+    for number in reversed(
+        part_numbers(folder)
+    ):  # the first part marks the folder as one of handful: it is removed last
+        (folder / part_name(number)).unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write JSON in ASCII, with a line for each entry."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
+
+
+def _check_writable(folder: Path) -> None:
+    """The check leaves nothing behind: a run that fails later makes no empty folder."""
+    existing = next(part for part in (folder, *folder.absolute().parents) if os.path.lexists(part))
+    try:
+        with TemporaryDirectory(prefix=".handful-", dir=existing):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
+
+
+def not_written(error: OSError, where: Path) -> OSError:
+    """An error with the place of the results: the original one may name a scratch file."""
+    number = error.errno or EIO
+    return OSError(number, f"the results were not written: {os.strerror(number)}", str(where))

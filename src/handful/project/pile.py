@@ -1,0 +1,334 @@
+"""The items of a project in memory: numbers, names, their texts or the places of their pictures, and features."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from handful.features import FeatureTable
+from handful.features.labels import NDArray
+from handful.utils.files import class_name, is_within
+
+_FOLLOW_NONE = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_LINK = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)  # errors of systems when a folder of a path is a link
+_HAS_STEPS = os.open in os.supports_dir_fd  # not on Windows
+
+
+class LeadsOut(OSError):
+    """A name whose file does not lie below the folder."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(errno.EXDEV, "it is outside of the folder", name)
+
+
+def open_below(root: str | os.PathLike[str], name: str) -> int:
+    """Open the regular file `name` below the folder `root` for reading; raise OSError if there is none.
+
+    Links are followed if they stay below `root`. Each folder of the path is opened from the folder above it, without
+    following links. So a change of the path after the check has no effect.
+    """
+    parts = PurePath(name).parts
+    if _HAS_STEPS and parts and not PurePath(name).is_absolute() and ".." not in parts:
+        try:
+            return _open_in_steps(os.fspath(root), parts)
+        except OSError as error:
+            if error.errno not in _LINK:
+                raise
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(real_root, name))
+    if real == real_root or not is_within(real, real_root):
+        raise LeadsOut(name)
+    if _HAS_STEPS:
+        return _open_in_steps(real_root, PurePath(os.path.relpath(real, real_root)).parts)
+    return _open_and_compare(real)
+
+
+def _open_in_steps(root: str, parts: tuple[str, ...]) -> int:
+    folder = os.open(root, _FOLDER)
+    try:
+        for part in parts[:-1]:
+            above, folder = folder, os.open(part, _FOLDER | _FOLLOW_NONE, dir_fd=folder)
+            os.close(above)
+        # Checked before opening, because opening a device may do something, and after it, because the file may change
+        _check_regular(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False), parts[-1])
+        return _checked(os.open(parts[-1], _FILE | _FOLLOW_NONE, dir_fd=folder), parts[-1])
+    finally:
+        os.close(folder)
+
+
+def _open_and_compare(real: str) -> int:
+    """On systems without `dir_fd`: open the file, then check that the path still leads to it."""
+    _check_regular(os.stat(real, follow_symlinks=False), real)
+    descriptor = _checked(os.open(real, _FILE), real)
+    if os.path.realpath(real) == real and os.path.samestat(os.fstat(descriptor), os.stat(real, follow_symlinks=False)):
+        return descriptor
+    os.close(descriptor)
+    raise LeadsOut(real)
+
+
+def _checked(descriptor: int, name: str) -> int:
+    try:
+        _check_regular(os.fstat(descriptor), name)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(status: os.stat_result, name: str) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", name)
+
+
+UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
+# Where the file of an item is: in the opened folder, in the folder of the project, or in a folder of examples
+MAX_NAME_CHARACTERS = 200  # of a class's name
+PILE, UPLOADS, EXAMPLES = "pile", "uploads", "examples"
+PICTURES, TEXTS, EMBEDDINGS = "pictures", "texts", "embeddings"  # what the items of a project are
+
+
+@dataclass(frozen=True)
+class Pile:
+    """The items of a project by row, in the order they were first seen.
+
+    New items make a new pile. Features and hashes are filled in place when they are computed: until then a row of
+    `table` has zeros as features and "" as hash.
+    """
+
+    ids: NDArray  # [n]
+    table: FeatureTable  # names, features, hashes, texts; features have no columns until the first are computed
+    origins: list[str]
+    usable: NDArray  # [n] bool: False if the picture cannot be read, or if there is no text
+    ready: NDArray  # [n] bool: features are computed
+    rank: NDArray = field(init=False)  # [n], the position in the natural order of names
+    row: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        order = sorted(range(len(self)), key=lambda i: (_natural(self.names[i]), self.origins[i]))
+        rank = np.empty(len(order), int)
+        rank[order] = np.arange(len(order))
+        for name, value in (
+            ("rank", rank),
+            ("row", {item: i for i, item in enumerate(self.ids.tolist())}),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each item."""
+        return self.table.names
+
+    @property
+    def features(self) -> NDArray:
+        """[n, D]."""
+        return self.table.features
+
+    @property
+    def hashes(self) -> list[str]:
+        """A hash of each picture, "" while it is not known."""
+        hashes = self.table.hashes
+        assert isinstance(hashes, list)  # it is filled in place
+        return hashes
+
+    @property
+    def texts(self) -> Sequence[str] | None:
+        """The text of each item, None if items are no texts."""
+        return self.table.texts
+
+    @property
+    def noun(self) -> str:
+        """What one item is called."""
+        return "picture" if self.texts is None else "text"
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """What to search in: the name of each item, and its text."""
+        if self.texts is None:
+            return [name.casefold() for name in self.names]
+        return [folded(f"{name}\n{text}") for name, text in zip(self.names, self.texts, strict=True)]
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, str, str]], texts: Sequence[str] | None = None) -> Pile:
+        """From (id, origin, name), and their texts."""
+        n = len(rows)
+        ids = np.array([item for item, _, _ in rows], np.int64)
+        names = [name for _, _, name in rows]
+        table = FeatureTable(np.zeros((n, 0), np.float32), paths=names, hashes=[""] * n, texts=texts)
+        return cls(ids, table, [origin for _, origin, _ in rows], np.ones(n, bool), np.zeros(n, bool))
+
+    def grown(self, rows: list[tuple[int, str, str]], texts: Sequence[str] | None = None) -> Pile:
+        """With more items, which have no features yet."""
+        new = Pile.of(rows, texts)
+        room = np.zeros((len(new), self.features.shape[1]), self.features.dtype)
+        table = FeatureTable(
+            np.concatenate([self.features, room]), paths=self.names + new.names, hashes=self.hashes + new.hashes,
+            texts=None if self.texts is None else [*self.texts, *(new.texts or ())],
+        )  # fmt: skip
+        return Pile(
+            np.concatenate([self.ids, new.ids]), table, self.origins + new.origins,
+            np.concatenate([self.usable, new.usable]), np.concatenate([self.ready, new.ready]),
+        )  # fmt: skip
+
+    def with_room(self, dimension: int) -> Pile:
+        """With room for features, which are all zeros."""
+        table = self.table.replace(features=np.zeros((len(self), dimension), np.float32))
+        return replace(self, table=table, ready=np.zeros(len(self), bool))
+
+    def items(self, rows: NDArray, labels: list[str] | None = None) -> FeatureTable:
+        """Some rows for the solver: without hashes, unless all of them have one."""
+        table = self.table.take(rows)
+        return table.replace(labels=labels, hashes=table.hashes if all(table.hashes or ()) else None)
+
+    def similarity(self, row: int) -> NDArray:
+        """[n] cosines between one item and each item, centred on the mean of all; -inf where there are no features."""
+        x, ready = self.features, self.ready
+        mean = x[ready].mean(axis=0)
+        direction = x[row] - mean
+        # Centred without a second copy of all features
+        length = np.sqrt(np.maximum(np.vecdot(x, x) - 2 * (x @ mean) + mean @ mean, 1e-12))
+        cosine = (x @ direction - mean @ direction) / (length * max(float(np.linalg.norm(direction)), 1e-6))
+        return np.where(ready, cosine, -np.inf)
+
+
+class Source:
+    """The opened folder of pictures or texts, or table; the folder of uploads, and the folder of examples."""
+
+    def __init__(
+        self,
+        opened: Path,
+        project: Path,
+        examples: Path | None = None,
+        without: Sequence[Path] = (),
+        kind: str | None = None,
+    ) -> None:
+        """without: folders whose files are no items. kind: what the items are, by default what is there."""
+        if not opened.exists():
+            raise FileNotFoundError(
+                f"there is nothing at {str(opened)!r}: give a folder of pictures or of texts, or a table"
+            )
+        self.opened, self.is_table = opened, opened.is_file()
+        self.kind = kind or (EMBEDDINGS if self.is_table else PICTURES)
+        self.project = project
+        self.uploads = project / UPLOADS
+        # Only files below these folders are served
+        self.roots = {PILE: opened.parent if self.is_table else opened, UPLOADS: self.uploads}
+        if examples is not None:
+            if self.kind == EMBEDDINGS or not examples.is_dir():
+                raise ValueError(
+                    f"{str(examples)!r}: examples are a folder of pictures beside a folder of pictures, or of .txt "
+                    "files beside texts"
+                )
+            self.roots[EXAMPLES] = examples
+        self._without = [os.path.realpath(path) for path in without]
+        self._real: dict[str, str] = {}
+
+    def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+        """The names of files by origin, and the skipped files with reasons."""
+        find = _finder(self.kind)
+        names: dict[str, list[str]] = {PILE: [], UPLOADS: [], EXAMPLES: []}
+        skipped: list[tuple[str, str]] = []
+        own = os.path.realpath(self.project)
+        left_out = [own, *self._without]
+        if EXAMPLES in self.roots:
+            left_out.append(os.path.realpath(self.roots[EXAMPLES]))
+        for origin, root in self.roots.items():
+            if not root.is_dir() or (self.is_table and origin == PILE):
+                continue
+            found, unused = find(root)
+            skipped += [(s.path, s.reason) for s in unused if not is_within(os.path.realpath(s.path), own)]
+            for path in found:
+                real = self._resolved(path)
+                if not _is_text(str(path)):
+                    skipped.append((str(path), "has a name that is not valid text: rename it"))
+                elif origin == EXAMPLES and (fault := self._fault_of_example(str(path.relative_to(root)))):
+                    skipped.append((str(path), fault))
+                elif origin != PILE or not any(is_within(real, place) for place in left_out):
+                    names[origin].append(str(path.relative_to(root)))
+        return names, skipped
+
+    def class_of(self, name: str) -> str:
+        """The class of an example, which is the name of its folder."""
+        return class_name(PurePath(name).parts[0])
+
+    def _fault_of_example(self, name: str) -> str:
+        if len(PurePath(name).parts) < 2:
+            return "is beside the folders of the classes, not in one of them"
+        if len(self.class_of(name)) > MAX_NAME_CHARACTERS:
+            return f"is in a folder whose name has more than {MAX_NAME_CHARACTERS} characters: rename it"
+        return ""
+
+    def _resolved(self, path: Path) -> str:
+        """Each folder is resolved once: there may be many thousand files."""
+        folder = str(path.parent)
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(folder)
+        return os.path.realpath(path) if path.is_symlink() else os.path.join(self._real[folder], path.name)
+
+    def read_text(self, origin: str, name: str) -> str:
+        """The text of a file; raise ValueError that says why there is none."""
+        from handful.backbones.texts import MAX_TEXT_BYTES
+        from handful.utils.encodings import decode
+
+        with open(self.open(origin, name), "rb") as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ValueError(f"has more than {MAX_TEXT_BYTES >> 20} MB: split it")
+        return decode(data).text
+
+    def file(self, origin: str, name: str) -> Path:
+        """The path of an item's file; it is not looked up on the disk."""
+        return self.roots[origin] / name
+
+    def open(self, origin: str, name: str) -> int:
+        """Open an item's file and return the descriptor; raise OSError if it is not below the opened folder."""
+        if origin == UPLOADS:  # from the folder of the project, so that `uploads` itself cannot be a link
+            return open_below(self.project, os.path.join(UPLOADS, name))
+        return open_below(self.roots[origin], name)
+
+    def opener(self, items: Iterable[tuple[str, str]]) -> Callable[[str], int]:
+        """A function that opens the files of items, which are (origin, name), by path."""
+        by_path = {str(self.file(origin, name)): (origin, name) for origin, name in items}
+        return lambda path: self.open(*by_path[path])
+
+
+def folded(text: str) -> str:
+    """A text to search in, or for: without case, and with one space in place of many."""
+    return " ".join(text.casefold().split())
+
+
+def _finder(kind: str) -> Callable[[Path], tuple[list[Path], Any]]:
+    if kind == TEXTS:
+        from handful.backbones.texts import find_texts
+
+        return find_texts
+    from handful.backbones import find_pictures
+
+    return find_pictures
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
+
+
+def _natural(name: str) -> list[Any]:
+    """2.jpg before 10.jpg."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d{1,18})", name.casefold()))]

@@ -1,0 +1,400 @@
+"""A run: the pile solved from the labels so far, with decisions at any threshold."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from handful.core.answers import Answers, ExpectedLabels
+from handful.core.checks import UNKNOWN_NAME
+from handful.core.decide import MIN_PILE_ITEMS
+from handful.project.pile import Pile
+from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
+
+MAX_ID = 2**53 - 1  # the largest whole number that JavaScript has
+NONE = -1  # no label, no decision
+UNKNOWN = 0  # the code of items that belong to no class
+WRONG = -1  # an answer to a check: the label is wrong, and nothing says what is right
+HISTOGRAM_BINS = 40
+GroupFacts = dict[str, list[Any]]  # groups, exemplars and parts of groups, by id
+
+
+@dataclass(frozen=True)
+class Run:
+    """The answers for the n items that had no label, from the N classes that had examples."""
+
+    id: int
+    made: str
+    facts: dict[str, Any]  # method, share and its interval, groups, classes without examples
+    ids: np.ndarray  # [n]
+    answers: Answers  # of n items; classes by their numbers
+    previous: np.ndarray  # [n] the decision of the run before, or NONE
+    map_ids: np.ndarray  # [m]
+    flat: np.ndarray  # [m, 2] places on a plane
+    given_ids: np.ndarray  # [k] the items that had a label
+    given: np.ndarray  # [k] their labels, UNKNOWN too
+
+    @property
+    def threshold(self) -> float:
+        """The doubt (`Answers.doubts`) above which an item is unknown."""
+        return float(self.answers.threshold)
+
+    @cached_property
+    def decisions(self) -> np.ndarray:
+        """[n] the number of the class, or UNKNOWN."""
+        return np.where(self.answers.unknown, UNKNOWN, self.answers.closest)
+
+    @property
+    def changed(self) -> np.ndarray:
+        """[n] whether the decision of the run before was another one."""
+        return np.asarray((self.previous != NONE) & (self.previous != self.decisions))
+
+    def grouped(self, groups: GroupFacts, **facts: Any) -> Run:
+        """The same run with other groups."""
+        return replace(self, facts=self.facts | groups | facts)
+
+    def at(self, threshold: float) -> Run:
+        """The same run with another threshold."""
+        return replace(self, answers=self.answers.at(threshold))
+
+    def packed(self) -> bytes:
+        """The arrays as stored bytes; the threshold and the facts are stored beside them."""
+        answers = self.answers
+        p = np.full(len(self.ids), np.nan) if answers.p_unknown is None else answers.p_unknown
+        own = {"classes": answers.classes, "probabilities": answers.probabilities, "scores": answers.outlier_scores}
+        return pack(vars(self) | own | {"p_unknown": p})
+
+    @classmethod
+    def unpacked(cls, number: int, made: str, threshold: float, facts_text: str, data: bytes) -> Run:
+        """Read a stored run; raise ValueError for data that `packed` does not give."""
+        facts, arrays = read_facts(facts_text), unpack(data)
+        if facts["is_probability"] and np.isnan(arrays["p_unknown"]).any():
+            raise ValueError("its array p_unknown has values that no run gives")
+        probabilities, p_unknown = (np.clip(arrays[name], 0, 1) for name in ("probabilities", "p_unknown"))  # rounded
+        answers = Answers(
+            probabilities, arrays["scores"], arrays["classes"], threshold, is_probability=facts["is_probability"],
+            outlier_share=facts["share"], p_unknown=p_unknown,
+        )  # fmt: skip
+        own = {name: arrays[name] for name in ("ids", "previous", "map_ids", "flat", "given_ids", "given")}
+        return cls(number, made, facts, answers=answers, **own)
+
+    def histogram(self) -> dict[str, Any]:
+        """The numbers of known and of unknown items by outlier score."""
+        scores, is_unknown = self.answers.doubts, self.answers.unknown
+        low, high = float(scores.min()), float(scores.max())
+        if self.facts["is_probability"]:
+            low, high = 0.0, 1.0
+        elif low == high:
+            low, high = low - 0.5, high + 0.5
+        edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
+        known, unknown = (np.histogram(scores[x], edges)[0].tolist() for x in (~is_unknown, is_unknown))
+        return {"edges": edges.tolist(), "known": known, "unknown": unknown, "threshold": self.threshold}
+
+    def counts(self) -> dict[str, int]:
+        """How many items are labelled, unknown, and changed since the run before."""
+        unknown = int(self.answers.unknown.sum())
+        return {"labelled": len(self.ids) - unknown, "unknown": unknown, "changed": int(self.changed.sum())}
+
+    @property
+    def expected(self) -> dict[int, ExpectedLabels]:
+        """By the number of the class, how many items got it and how many of these should be right; else empty."""
+        return self.answers.expected_precision_by_class or {}
+
+    def expected_in_words(self) -> str:
+        """How many labels should be right; "" if nothing is known of that."""
+        total = [sum(numbers) for numbers in zip(*self.expected.values(), strict=True)]
+        if not total or not total[0]:
+            return ""
+        return right_in_words(*total) + ": check the least sure ones" * is_low(*total) + "."
+
+    def sentence(self) -> str:
+        """The result in words."""
+        count, facts = self.counts(), self.facts
+        parts = [f"{count['labelled']:,} labelled, {count['unknown']:,} unknown"]
+        if facts["again"]:
+            parts[0] += f", {count['changed']:,} changed since the last run"
+        share, interval = facts["share"], (facts["share_low"], facts["share_high"])
+        if facts["share_told"]:
+            parts.append(f"You said that {about(share)} of the pile are unknown")
+        elif len(self.ids) < MIN_PILE_ITEMS:
+            parts.append(f"The pile is too small to show how much of it is unknown: {percent(share)} is assumed")
+        else:
+            between = "" if None in interval else span(share, interval, len(self.ids))
+            parts.append(f"{about(share)[0].upper()}{about(share)[1:]} of the pile look unknown{between}")
+        if facts["left_out"]:
+            names, one = ", ".join(facts["left_out"]), len(facts["left_out"]) == 1
+            parts.append(f"Left out, because {'it has' if one else 'they have'} no example: {names}")
+        return ". ".join(parts) + "."
+
+
+@dataclass(frozen=True, eq=False)
+class RowAnswers:
+    """The answers of a run by the rows of a pile; NONE or NaN where the run has none."""
+
+    decision: np.ndarray  # [n]
+    confidence: np.ndarray
+    p_unknown: np.ndarray
+    score: np.ndarray
+    changed: np.ndarray  # bool
+    group: np.ndarray  # 0 for none
+    place: np.ndarray  # [n] the row in the run's arrays, NONE
+    given: np.ndarray  # [n] the label that the run started from, NONE
+    groups: dict[int, np.ndarray]  # rows, the most central first
+    exemplars: dict[int, np.ndarray]  # rows that stand for a group
+
+    @classmethod
+    def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
+        """The answers of a run, in the order of the pile's rows."""
+        n = len(pile)
+        decision, place, given, group = np.full(n, NONE), np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
+        confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
+        changed = np.zeros(n, bool)
+        groups: dict[int, np.ndarray] = {}
+        exemplars: dict[int, np.ndarray] = {}
+        if run is not None:
+            for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True):
+                if item in pile.row:
+                    given[pile.row[item]] = code
+            rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
+            here = np.flatnonzero(rows >= 0)
+            rows = rows[here]
+            answers, codes = run.answers, run.decisions
+            codes = np.where(np.isin(codes, [UNKNOWN, *classes]), codes, NONE)  # its class may have been deleted
+            decision[rows], place[rows], changed[rows] = codes[here], here, run.changed[here]
+            confidence[rows], score[rows] = answers.confidence[here], answers.doubts[here]
+            if answers.p_unknown is not None:
+                p_unknown[rows] = answers.p_unknown[here]
+            for number, items in enumerate(run.facts["groups"], 1):
+                members = np.array([pile.row[item] for item in items if item in pile.row], int)
+                members = members[decision[members] == UNKNOWN]
+                if len(members):
+                    groups[number], group[members] = members, number
+                    some = [pile.row[item] for item in run.facts["exemplars"][number - 1] if item in pile.row]
+                    exemplars[number] = np.array(some, int)
+        return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups, exemplars)
+
+
+def solve_pile(
+    pile: Pile,
+    labels: np.ndarray,
+    classes: dict[int, str],
+    before: Run | None,
+    *,
+    method: str,
+    outlier_share: float | str,
+    group_detail: float = 0.0,
+    step: Callable[[int], None],
+) -> Run:
+    """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
+    from handful.project.labelling import label_items
+    from handful.project.pile_report import flat_map
+
+    step(0)
+    is_input = pile.ready & pile.usable
+    example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
+    rest = np.flatnonzero(is_input & (labels == NONE))
+    check_enough(labels[is_input], classes, pile.noun)
+    if not len(rest):
+        raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
+    names = {UNKNOWN: UNKNOWN_NAME} | classes
+    examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
+    step(1)
+    groups = facts_of([_by_id(group, pile.ids[rest]) for group in labelled.find_groups(group_detail)])
+    step(2)
+    flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
+    share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
+    with_examples = set(labels[example_rows].tolist())
+    facts = {
+        "method": labelled.model._method,
+        "is_probability": labelled.is_probability,
+        "share": float(share["outlier_share"]), "share_low": interval[0], "share_high": interval[1],
+        "share_told": share["outlier_share_told"],
+        **groups, "detail": float(group_detail), "notice": "",
+        "left_out": [name for code, name in classes.items() if code not in with_examples],
+        "again": before is not None,
+    }  # fmt: skip
+    number = {name: code for code, name in classes.items()}
+    columns = np.array([number[str(name)] for name in labelled.classes.tolist()], np.int64)
+    answers = Answers(
+        labelled.probabilities.astype(np.float32), np.asarray(labelled.outlier_scores, np.float64), columns,
+        labelled.threshold, is_probability=labelled.is_probability, outlier_share=facts["share"],
+        p_unknown=labelled.p_unknown,
+    )  # fmt: skip
+    run = Run(
+        0, datetime.now(timezone.utc).isoformat(timespec="seconds"), facts, pile.ids[rest], answers,
+        _previous(before, pile.ids[rest]), pile.ids[np.concatenate([rest, example_rows])], flat,
+        pile.ids[example_rows], labels[example_rows],
+    )  # fmt: skip
+    step(3)
+    return run
+
+
+def check_enough(labels: np.ndarray, classes: dict[int, str], noun: str = "item") -> None:
+    """Raise ValueError if there is no class or no example; noun: what an item is called."""
+    if not classes:
+        raise ValueError("there are no classes yet: add one and give it a few examples first")
+    if not (labels > UNKNOWN).any():
+        raise ValueError(f"no class has an example yet: label a few {noun}s of each class first")
+
+
+def facts_of(groups: Sequence[Any]) -> GroupFacts:
+    """Groups whose items are ids, as facts of a run."""
+    return {
+        "groups": [group.items.tolist() for group in groups],
+        "exemplars": [group.exemplars().tolist() for group in groups],
+        "parts": [
+            [part.exemplars(part.size).tolist() for part in group.split()] * (group.kinds > 1) for group in groups
+        ],
+    }
+
+
+def _by_id(group: Any, ids: np.ndarray) -> Any:
+    """A group whose items are ids in place of rows."""
+    spans = [ids[span] for span in group.part_spans]
+    return replace(
+        group, items=ids[group.items], span=ids[group.span], parts=[ids[part] for part in group.parts], part_spans=spans
+    )
+
+
+def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
+    if before is None:
+        return np.full(len(ids), NONE)
+    decisions = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
+    return np.array([decisions.get(item, NONE) for item in ids.tolist()], np.int64)
+
+
+# ---- how the arrays and facts of a run are stored: the file may come from anyone, so all of it is checked
+
+# Kind of number, and the shape: n items, N classes, m items on the map, k labels
+SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
+    "classes": ("i", ("N",)),
+    "ids": ("i", ("n",)),
+    "probabilities": ("f", ("n", "N")),
+    "scores": ("f", ("n",)),
+    "p_unknown": ("f", ("n",)),
+    "previous": ("i", ("n",)),
+    "map_ids": ("i", ("m",)),
+    "flat": ("f", ("m", 2)),
+    "given_ids": ("i", ("k",)),
+    "given": ("i", ("k",)),
+}
+RANGES = {"classes": (1, MAX_ID), "ids": (1, MAX_ID), "map_ids": (1, MAX_ID), "previous": (-1, MAX_ID),
+          "given_ids": (1, MAX_ID), "given": (0, MAX_ID),
+          "probabilities": (-1e-3, 1 + 1e-3), "p_unknown": (-1e-3, 1 + 1e-3)}  # fmt: skip
+FACTS: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "is_probability": (bool,),
+    "share": (int, float),
+    "share_low": (int, float, type(None)),
+    "share_high": (int, float, type(None)),
+    "share_told": (bool,),
+    "groups": (list,),
+    "left_out": (list,),
+    "again": (bool,),
+    "exemplars": (list,),
+    "parts": (list,),
+    "detail": (int, float),
+    "notice": (str,),
+}
+
+
+def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return the arrays of a run as the bytes of an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, **{name: arrays[name] for name in SHAPES})  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, np.ndarray]:
+    """Read what `pack` wrote; raise ValueError for anything else. No array takes more memory than the data."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            if len(archive.infolist()) != len(SHAPES) or entries.keys() != {f"{name}.npy" for name in SHAPES}:
+                raise ValueError("its arrays are not those of a run")
+            arrays = {name: _read(archive, entries[f"{name}.npy"], len(data)) for name in SHAPES}
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, OverflowError, SyntaxError):
+        raise ValueError("its arrays are damaged") from None
+    sizes: dict[str | int, int] = {2: 2}
+    for name, array in arrays.items():
+        kind, shape = SHAPES[name]
+        fits = array.dtype.kind == kind and array.ndim == len(shape)
+        if not fits or any(sizes.setdefault(side, n) != n for side, n in zip(shape, array.shape, strict=True)):
+            raise ValueError(f"its array {name} does not fit the others")
+        if not _is_in_range(name, array):
+            raise ValueError(f"its array {name} has values that no run gives")
+    if not sizes["n"] or not sizes["N"]:
+        raise ValueError("it has no item or no class")
+    return arrays
+
+
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> np.ndarray:
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > max_bytes:
+        raise ValueError("its arrays are compressed, which handful does not do")
+    with archive.open(entry) as file:
+        if npy.read_magic(file) != (1, 0):
+            raise ValueError("its arrays are of another version")
+        shape, _, dtype = npy.read_array_header_1_0(file)
+        if dtype.hasobject or math.prod(shape) * dtype.itemsize > entry.file_size:
+            raise ValueError("its arrays are said to be larger than they are")
+    with archive.open(entry) as file:
+        return npy.read_array(file, allow_pickle=False)
+
+
+def _is_in_range(name: str, array: np.ndarray) -> bool:
+    if name == "p_unknown":
+        array = array[~np.isnan(array)]  # where scores only rank
+    if name not in RANGES:
+        return bool(np.isfinite(array).all())
+    low, high = RANGES[name]
+    return bool(((array >= low) & (array <= high)).all())
+
+
+def read_facts(text: str) -> dict[str, Any]:
+    """Read the facts of a run; raise ValueError if they are not valid."""
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("its facts are not JSON") from None
+    if not isinstance(facts, dict) or not FACTS.keys() <= facts.keys() or not isinstance(facts["groups"], list):
+        raise ValueError("its facts are not those of a run")
+    for name, kinds in FACTS.items():
+        value = facts[name]
+        if type(value) not in kinds or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError(f"its fact {name} has a value that no run gives")
+    if not all(value is None or 0 <= value <= 1 for value in (facts[f"share{end}"] for end in ("", "_low", "_high"))):
+        raise ValueError("its share of unknowns is not between 0 and 1")
+    _check_groups(facts)
+    if not -2 <= facts["detail"] <= 2:
+        raise ValueError("its fact detail has a value that no run gives")
+    if not all(isinstance(name, str) for name in facts["left_out"]):
+        raise ValueError("its fact left_out has a value that no run gives")
+    return facts
+
+
+def _check_groups(facts: Mapping[str, Any]) -> None:
+    """Raise ValueError unless groups, those that stand for them, and their parts are lists of items."""
+    groups, exemplars, parts = facts["groups"], facts["exemplars"], facts["parts"]
+    lists = [*groups, *exemplars, *(part for some in parts if isinstance(some, list) for part in some)]
+    if not all(isinstance(some, list) for some in parts) or not all(_is_of_items(one) for one in lists):
+        raise ValueError("its groups are not of items")
+    if not len(groups) == len(exemplars) == len(parts):
+        raise ValueError("its groups do not fit together")
+    for group, some, kinds in zip(groups, exemplars, parts, strict=True):
+        if not {*some, *(item for kind in kinds for item in kind)} <= set(group):
+            raise ValueError("its groups do not fit together")
+
+
+def _is_of_items(items: Any) -> bool:
+    return isinstance(items, list) and all(type(item) is int for item in items)

@@ -1,0 +1,377 @@
+"""A labelled pile in numbers and words, for a pile in memory and for one in parts."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+import numpy as np
+
+import handful
+from handful.core import decide
+from handful.core.answers import Answers, ExpectedLabels
+from handful.core.checks import UNKNOWN_NAME
+from handful.core.parameters import is_auto
+from handful.estimators.classifier import FewShotClassifier
+from handful.features import FeatureTable
+from handful.solving.groups import WORDS_IN_NAME, Group
+from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
+
+EXPECTED_HEAD = ("Class", "Labels", "Should be right", "Precision")
+ADVISED_PRECISION = 0.9  # that a warning names
+
+
+def total_of(expected: Mapping[Any, ExpectedLabels]) -> ExpectedLabels:
+    """The labels of all classes together."""
+    return ExpectedLabels(sum(e.labels for e in expected.values()), sum(e.right for e in expected.values()))
+
+
+def expected_in_words(expected: Mapping[Any, ExpectedLabels], has_examples: bool = False) -> str:
+    """How many labels should be right, in a sentence; "" if there are none.
+
+    Parameters
+    ----------
+    expected : mapping of ExpectedLabels
+        By class.
+    has_examples : bool
+        Whether items of the pile are examples: their labels do not count.
+
+    Examples
+    --------
+    >>> expected_in_words({"cat": ExpectedLabels(10, 5.0), "hen": ExpectedLabels(10, 7.0)})
+    'Only about 12 of 20 labels should be right: check them, or ask for --precision 0.9.'
+    """
+    total = total_of(expected)
+    if not total.labels:
+        return ""
+    words = right_in_words(*total)
+    if has_examples:
+        words = f"Without the examples: {words[0].lower()}{words[1:]}"
+    advice = f": check them, or ask for --precision {ADVISED_PRECISION:g}" if is_low(*total) else ""
+    return f"{words}{advice}."
+
+
+def expected_rows(expected: Mapping[Any, ExpectedLabels]) -> list[list[str]]:
+    """The rows of a table with the columns `EXPECTED_HEAD`: classes that have labels, as text."""
+    return [
+        [str(name), str(e.labels), f"about {e.right:.{0 if e.right >= 10 else 1}f}", percent(e.precision)]
+        for name, e in expected.items()
+        if e.labels
+    ]
+
+
+def expected_numbers(expected: Mapping[Any, ExpectedLabels] | None, set_aside: int) -> dict[str, Any]:
+    """What is expected of the labels, for JSON: null where the method gives no probabilities, or without labels."""
+    total = total_of(expected or {})
+    return {
+        "set_aside": set_aside,
+        "expected_precision": total.precision if total.labels else None,
+        "expected_in_words": expected_in_words(expected or {}) or None,
+        "expected_by_class": None if expected is None else {str(name): e._asdict() for name, e in expected.items()},
+    }
+
+
+def precision_in_words(precision: float, min_confidence: float, p_right: np.ndarray) -> str:
+    """What was set aside for a precision, in words. p_right [n]: of all labels that there were before."""
+    kept = p_right[p_right >= min_confidence]
+    if not len(p_right):
+        return f"There is no label, so --precision {precision:g} changes nothing."
+    if not len(kept):
+        surest = float(p_right.max())
+        less = floor(20 * surest) / 20
+        hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
+        return (
+            f"No label reaches the precision that --precision {precision:g} asks for: the surest is right with a "
+            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class{hint}."
+        )
+    if len(kept) == len(p_right):
+        return (
+            f"All labels are kept, because together they reach the precision that --precision {precision:g} asks for."
+        )
+    return (
+        f"A label that is right with a probability below {percent(min_confidence)} is set aside, so that "
+        f"{percent(precision)} of the others should be right, as --precision says."
+    )
+
+
+MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
+MAX_NAMED_GROUPS = 6  # groups whose words a sentence lists
+MAX_MIXED_GROUPS = 4  # groups of several kinds that have a sentence of their own
+
+
+def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
+    r"""How many groups there are, what they speak of where items are texts, and which look like several kinds.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        The largest first.
+    unknown : int
+        How many items are unknown, also those in no group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> groups = [Group(1, np.arange(4), 0.5, words=["dollars", "pesos"]), Group(2, np.arange(4, 7), 0.5)]
+    >>> print(*groups_in_words(groups, 8), sep="\n")
+    The 8 unknowns fall into about 2 groups of 4 and 3; 1 belongs to none.
+    By their words: group 1 (dollars, pesos).
+    """
+    if not groups:
+        return []
+    lines = [_sizes_in_words([group.size for group in groups], unknown)]
+    if named := [group for group in groups if group.words]:
+        listed = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_NAMED_GROUPS]]
+        more = len(named) - len(listed)
+        lines.append(f"By their words: {', '.join(listed)}{f' and {more} more' if more else ''}.")
+    mixed = [group for group in groups if group.kinds > 1]
+    lines += [
+        f"Group {group.number} looks like {group.kinds} kinds, of {_listed(list(map(_kind_in_words, group.split())))}."
+        for group in mixed[:MAX_MIXED_GROUPS]
+    ]
+    if more := len(mixed[MAX_MIXED_GROUPS:]):
+        lines.append(f"{more} more group{'s look' if more > 1 else ' looks'} like several kinds.")
+    return lines
+
+
+def _sizes_in_words(sizes: Sequence[int], unknown: int) -> str:
+    listed = _listed(sizes) if len(sizes) <= MAX_LISTED_GROUPS else f"{sizes[-1]} to {sizes[0]}"
+    groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
+    outside_groups = unknown - sum(sizes)
+    alone = f"; {outside_groups} belong{'s' * (outside_groups == 1)} to none" if outside_groups else ""
+    return f"The {unknown} unknowns fall into {groups}{alone}."
+
+
+def _kind_in_words(kind: Group) -> str:
+    return f"{kind.size} ({', '.join(kind.words[:WORDS_IN_NAME])})" if kind.words else str(kind.size)
+
+
+def _listed(sizes: Sequence[object]) -> str:
+    """Numbers as in "12, 8 and 3"."""
+    return " and ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
+
+
+def label_texts(answers: Answers) -> list[str]:
+    """The labels as text, whatever the classes are."""
+    rows = zip(answers.closest.tolist(), answers.unknown.tolist(), strict=True)
+    return [UNKNOWN_NAME if unknown else str(name) for name, unknown in rows]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A labelled pile in numbers and words."""
+
+    model: FewShotClassifier
+    examples: FeatureTable | None
+    decision: str  # how the threshold was chosen, in words
+    size: int
+    counts: Mapping[Any, int]  # items by class
+    pile_labels: Mapping[int, str] = field(default_factory=dict)  # the class of items that are examples too, by row
+    expected: Mapping[Any, ExpectedLabels] | None = None  # by class; None where the method gives no probabilities
+    set_aside: int = 0  # items that are unknown only because their label is too unsure
+    is_share_kept: bool = False  # the share is that of earlier results, less promoted groups
+    noun: str = "item"  # what one of the items is called
+    precision_interval: np.ndarray | None = None  # of the labels that are right; None where it is not known
+
+    @property
+    def unknown(self) -> int:
+        """The number of items that are called unknown."""
+        return self.size - sum(self.counts.values())
+
+    @property
+    def sentences(self) -> list[str]:
+        """What happened, in words."""
+        n, unknown = self.size, self.unknown
+        per_class = ", ".join(f"{self.counts.get(name, 0)} {name}" for name in self.model.classes_.tolist())
+        lines = []
+        if self.examples is not None:
+            shown = Counter(name for name in self.examples.label_names if name is not None)
+            lines = self._examples_in_words(shown, shown.pop(UNKNOWN_NAME, 0))
+        were = "was" if n - unknown == 1 else "were"
+        part = percent(unknown / n)
+        unsure = f", {self.set_aside} of them because their label is too unsure" if self.set_aside else ""
+        lines.append(
+            f"{n - unknown} {were} labelled ({per_class}) and {unknown} set aside as unknown ({part}){unsure}."
+        )
+        if expected := expected_in_words(self.expected or {}, bool(self.pile_labels)):
+            lines.append(expected)
+        if share := self._share_in_words():
+            lines.append(share)
+        if expected and self.precision_interval is not None:
+            labels = sum(e.labels for e in (self.expected or {}).values())
+            low, high = (f"{round(labels * end):,}" for end in self.precision_interval)
+            lines.append(f"Of the labels {low} to {high} are right, four times in five; `handful check` measures it.")
+        return [*lines, self.decision]
+
+    def _examples_in_words(self, per_class: Mapping[str, int], none: int) -> list[str]:
+        """per_class: examples of each class; none: examples of none of them."""
+        fewest, most = min(per_class.values()), max(per_class.values())
+        shots = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        classes = "1 class was" if len(per_class) == 1 else f"{len(per_class)} classes were"
+        each = f"{shots} example{'s' * (shots != '1')}{' each' * (len(per_class) > 1)}"
+        if none:
+            others = "none of them" if len(per_class) > 1 else "other things"
+            each += f", and {none} example{'s' * (none != 1)} of {others}"
+        return [f"{classes} shown by {each}; the pile holds {self.size} {self.noun}{'s' * (self.size != 1)}."] + [
+            f"The classes {first} and {second} have almost the same name and are treated as two: if they are one "
+            "class, give them the same name."
+            for first, second in almost_alike(per_class)
+        ]
+
+    def _share_in_words(self) -> str:
+        share, interval, is_set = share_of(self.model).values()
+        if self.examples is None or (not is_set and interval is None):  # the method has no use for it
+            return ""
+        if self.is_share_kept:
+            return (
+                f"{about(share).capitalize()} of the pile look unknown, as before the groups became classes, less them."
+            )
+        if is_set:
+            return f"About {percent(share)} of the pile are unknown, as --outlier-share says."
+        n = self.size - len(self.pile_labels)
+        if n < decide.MIN_PILE_ITEMS:
+            small = f"{n} item{'s are' if n != 1 else ' is'} too few to show how much of a pile is unknown"
+            return f"{small}: {about(share)} was taken; --outlier-share sets it by hand."
+        estimate = f"{about(share).capitalize()} of the pile look unknown{span(share, interval, n)}"
+        return f"{estimate}, as estimated from the pile itself; --outlier-share sets it by hand."
+
+
+def almost_alike(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of names that differ only in upper and lower case, in blanks or in a final ".0": likely mistakes.
+
+    >>> almost_alike(["cat", "1", "Cat", "1.0", "dog"])
+    [('cat', 'Cat'), ('1', '1.0')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        form = unicodedata.normalize("NFKC", "".join(name.split())).casefold()
+        form = re.sub(r"(\d)\.0+$", r"\1", form)
+        if form in first:
+            pairs.append((first[form], name))
+        first.setdefault(form, name)
+    return pairs
+
+
+def share_of(model: FewShotClassifier) -> dict[str, Any]:
+    """The share of unknowns in the pile: as the user set it, as estimated (with an interval), or as labelled."""
+    share = model.get_params(deep=False)["outlier_share"]
+    interval = model.outlier_share_interval_
+    return {
+        "outlier_share": model.outlier_share_ if is_auto(share) else share,
+        "outlier_share_interval": None if interval is None else list(interval),
+        "outlier_share_told": not is_auto(share),
+    }
+
+
+def made_by(model: FewShotClassifier, source: Mapping[str, Any]) -> dict[str, Any]:
+    """How labels were made. source: what made the features."""
+    return {
+        "handful": handful.__version__,
+        "method": model._method,
+        "parameters": {k: v for k, v in model.parameters_.items() if k != "history"},
+        "threshold": model.threshold_,
+        **({"min_confidence": model.min_confidence_} if model.min_confidence_ else {}),
+        **share_of(model),
+        **source,
+    }
+
+
+MAX_SHARE_SWING = 0.10  # of the pile: more or fewer unknowns than the promoted groups explain
+MAX_CHANGED = 0.05  # of the pile: items in none of the groups that have another label now
+MIN_FOUND = 0.5  # of a group: its items that have the name of its class now
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a promotion has changed.
+
+    Parameters
+    ----------
+    items : int
+        The items of the pile.
+    unknown_before, unknown_after : int
+        How many of them were called unknown, and are now.
+    changed : int
+        Items in none of the promoted groups that have another label now, without unknowns that are of a new class now.
+    found : mapping of str to (int, int)
+        For each new class, how many items of its groups have its name now, and how many there are.
+    """
+
+    items: int
+    unknown_before: int
+    unknown_after: int
+    changed: int
+    found: Mapping[str, tuple[int, int]]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What has changed more than the promotion explains, in words; empty if nothing has."""
+        lines = []
+        for name, (count, size) in self.found.items():
+            if count < MIN_FOUND * size:
+                lines.append(f"Only {count} of the {size} items that should be {name} were labelled so.")
+        expected = self.unknown_before - sum(size for _, size in self.found.values())
+        if abs(self.unknown_after - expected) > MAX_SHARE_SWING * self.items:
+            lines.append(
+                f"{self.unknown_after} items are unknown now; about {max(0, expected)} were expected, which is "
+                f"{self.unknown_before} less the groups that are classes now."
+            )
+        if self.changed > MAX_CHANGED * self.items:
+            part = percent(self.changed / self.items)
+            lines.append(
+                f"{self.changed} items that are in none of these groups have another label now ({part} of the pile)."
+            )
+        return lines
+
+    def entries(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {
+            "unknown_before": self.unknown_before, "unknown_after": self.unknown_after, "changed": self.changed,
+            "found": {name: {"found": count, "size": size} for name, (count, size) in self.found.items()},
+            "warnings": self.warnings,
+        }  # fmt: skip
+
+
+def compare(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Sequence[int]]) -> Comparison:
+    """Compare the labels of a pile before and after a promotion.
+
+    Parameters
+    ----------
+    before, after : sequence of str
+        The label of each item; "unknown" for unknown ones.
+    groups : mapping of str to rows
+        The items of the promoted groups, by the name of their class.
+
+    Returns
+    -------
+    Comparison
+        What has changed.
+
+    Examples
+    --------
+    >>> before = ["cat"] * 6 + ["unknown"] * 4
+    >>> compare(before, ["cat"] * 6 + ["hen"] * 4, {"hen": range(6, 10)}).warnings
+    []
+    >>> compare(before, ["cat"] * 6 + ["hen", "unknown", "unknown", "unknown"], {"hen": range(6, 10)}).warnings[0]
+    'Only 1 of the 4 items that should be hen were labelled so.'
+    """
+    old, new = np.asarray(before, dtype=object), np.asarray(after, dtype=object)
+    rows = {name: np.asarray(list(items), int) for name, items in groups.items()}
+    is_member = np.zeros(len(old), bool)
+    for members in rows.values():
+        is_member[members] = True
+    is_asked_for = is_member | ((old == UNKNOWN_NAME) & np.isin(new.astype(str), list(rows)))
+    moved = (new != old) & ~is_asked_for
+    return Comparison(
+        len(old),
+        int((old == UNKNOWN_NAME).sum()),
+        int((new == UNKNOWN_NAME).sum()),
+        int(moved.sum()),
+        {name: (int((new[members] == name).sum()), len(members)) for name, members in rows.items()},
+    )

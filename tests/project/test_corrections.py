@@ -1,0 +1,151 @@
+"""`handful label --corrections`: what a person says of single items makes examples of them, run after run."""
+
+import json
+import os
+
+import pytest
+from piles import PIXELS, assert_refused, fill, rows_of
+
+from handful.project.corrections import read_corrections
+
+SHARE = ("--outlier-share", 0.33)
+
+
+@pytest.fixture
+def folder(tmp_path, handful):
+    """Results in out/, made from folders of pictures; `across` is a kind that no example shows."""
+    fill(tmp_path)
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, *SHARE)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def write_json(path, **labels):
+    entries = [{"item": f"{name}.png", "label": label} for name, label in labels.items()]
+    path.write_text(json.dumps({"handful": "0.2.0", "made": "by hand", "corrections": entries}))
+    return path
+
+
+def labels_of(path):
+    return {row["path"].removesuffix(".png"): row["label"] for row in rows_of(path / "labels.csv")}
+
+
+def promoted(path):
+    record = json.loads((path / "results.json").read_text())
+    return {name: sorted(item for item, _ in items) for name, items in record["job"]["promoted"].items()}
+
+
+def test_corrected_items_become_examples_of_old_and_new_classes_and_of_none(folder, handful):
+    file = write_json(folder / "c.json", left0="right", across0="across", across1="across", right0="Unknown")
+    done = handful("label", "out", "--corrections", file, "-o", "second", "--json")
+    assert done.returncode == 0, done.stderr
+    labels = labels_of(folder / "second")
+    assert (labels["left0"], labels["right0"]) == ("right", "unknown")
+    assert labels["across2"] == labels["across3"] == "across"  # of items that nobody corrected
+    assert promoted(folder / "second") == {
+        "right": ["left0.png"], "across": ["across0.png", "across1.png"], "unknown": ["right0.png"]
+    }  # fmt: skip
+    page = (folder / "second" / "report.html").read_text("utf-8")
+    assert "3 classes were shown by 2 to 4 examples each, and 1 example of none of them; the pile holds 15" in page
+    assert labels_of(folder / "out")["left0"] == "left"  # the earlier results stay
+
+
+def test_the_examples_and_the_pile_may_be_named_again_instead_of_the_results(folder, handful):
+    file = write_json(folder / "c.json", across0="across", across1="across")
+    done = handful("label", "examples", "pile", "-o", "second", *PIXELS, *SHARE, "--corrections", file)
+    assert done.returncode == 0, done.stderr
+    handful("label", "out", "--corrections", file)
+    assert labels_of(folder / "second") == labels_of(folder / "out-2")
+
+
+def test_further_corrections_keep_the_earlier_ones_and_replace_what_they_contradict(folder, handful):
+    first = write_json(folder / "first.json", across0="across", across1="across", left0="unknown")
+    second = write_json(folder / "second.json", left0="left", across1="unknown")
+    assert handful("label", "out", "--corrections", first).returncode == 0
+    done = handful("label", "out-2", "--corrections", second)
+    assert done.returncode == 0, done.stderr
+    assert promoted(folder / "out-3") == {"across": ["across0.png"], "left": ["left0.png"], "unknown": ["across1.png"]}
+    assert labels_of(folder / "out-3")["left0"] == "left"
+
+
+def test_several_files_are_taken_together(folder, handful):
+    first, second = write_json(folder / "first.json", across0="across"), folder / "second.csv"
+    second.write_text("path,label\nacross1.png,across\nacross0.png,across\n")
+    done = handful("label", "out", "--corrections", first, "--corrections", second)
+    assert done.returncode == 0, done.stderr
+    assert promoted(folder / "out-2") == {"across": ["across0.png", "across1.png"]}
+
+
+def test_corrections_on_top_of_a_promotion_and_a_promotion_on_top_of_corrections(folder, handful):
+    assert handful("promote", "out", "1=stripes", "-o", "promoted").returncode == 0
+    before = promoted(folder / "promoted")
+    file = write_json(folder / "c.json", left0="unknown", left1="left")
+    done = handful("label", "promoted", "--corrections", file, "-o", "corrected")
+    assert done.returncode == 0, done.stderr
+    assert promoted(folder / "corrected") == {**before, "unknown": ["left0.png"], "left": ["left1.png"]}
+
+    file = write_json(folder / "d.json", across0="unknown", left0="left")
+    assert handful("label", "out", "--corrections", file).returncode == 0
+    assert promoted(folder / "out-2") == {"unknown": ["across0.png"], "left": ["left0.png"]}
+    done = handful("promote", "out-2", "1=stripes", "-o", "last")
+    assert done.returncode == 0, done.stderr
+    after = promoted(folder / "last")
+    assert after["left"] == ["left0.png"]
+    assert set(after) == {"left", "stripes"}  # what is in a group that has a name now is no example of no class
+    labels = labels_of(folder / "last")
+    assert labels["across0"] == labels["across1"] == "stripes"
+
+
+def test_labels_that_are_only_called_wrong_are_left_out(tmp_path):
+    path = tmp_path / "checked.json"
+    path.write_text(json.dumps({"corrections": [{"item": "a", "label": None}, {"item": "b", "label": "cat"}]}))
+    assert read_corrections([path]) == {"b": "cat"}
+
+
+def test_cells_that_would_be_formulas_and_names_with_quotes_are_read_as_they_were(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text('\ufeffpath,label,note\n\'=1+1.png,\'-cat,x\n"two\nlines, and """,  cafe\u0301 ,y\n', "utf-8")
+    assert read_corrections([path]) == {"=1+1.png": "-cat", 'two\nlines, and "': "caf\u00e9"}
+
+
+def test_names_that_are_no_text_are_found_by_what_the_tables_call_them(tmp_path, handful):
+    fill(tmp_path)
+    os.rename(tmp_path / "pile" / "across0.png", os.fsencode(tmp_path / "pile") + b"/caf\xe9.png")
+    (tmp_path / "c.csv").write_text("path,label\ncaf\\udce9.png,across\nacross1.png,across\n")
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, *SHARE, "--corrections", "c.csv")
+    assert done.returncode == 0, done.stderr
+    assert {row["path"]: row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")}["caf\\udce9.png"] == "across"
+
+
+def test_items_of_a_table_are_corrected_by_their_names(tmp_path, handful):
+    rows = ["path,f1,f2,label", "e1,0,1,a", "e2,0.1,1,a", "e3,1,0,b", "e4,1,0.1,b"]
+    rows += [f"p{i},{0.01 * i},1," for i in range(6)] + [f"q{i},1,{0.01 * i}," for i in range(6)]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "c.csv").write_text("path,label\np0,b\nrow 3,a\n")
+    assert_refused(handful("label", "t.csv", "--corrections", "c.csv"), "'row 3', which the corrections name, is not")
+    (tmp_path / "c.csv").write_text("path,label\np0,b\n")
+    done = handful("label", "t.csv", "-o", "out", "--corrections", "c.csv", "--json")
+    assert done.returncode == 0, done.stderr
+    assert labels_of(tmp_path / "out")["p0"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "'out' holds results: give --corrections FILE or --unknown FOLDER"),
+        (("--corrections", "c.json", "--method", "eol"), "--method: the pile of 'out' is labelled again"),
+        (("--corrections", "c.json", "--outlier-share", 0.5), "--outlier-share: the pile of 'out'"),
+        (("--corrections", "c.json", "--base", "x"), "--base: the pile of 'out'"),
+        (("--corrections", "gone.json"), "there is no file 'gone.json'"),
+        (("--corrections", "c.json", "-o", "out"), "exists already"),
+    ],
+)
+def test_results_are_labelled_again_with_their_own_options(folder, handful, options, sentence):
+    write_json(folder / "c.json", left0="right")
+    assert_refused(handful("label", "out", *options), sentence)
+
+
+def test_a_pile_of_which_all_is_corrected_leaves_nothing_to_label(folder, handful):
+    file = write_json(folder / "c.json", **dict.fromkeys(labels_of(folder / "out"), "left"))
+    assert_refused(handful("label", "out", "--corrections", file), "nothing is left to label")
+    assert not (folder / "out-2").exists()

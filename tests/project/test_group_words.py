@@ -1,0 +1,124 @@
+"""Groups of unknown texts are called by their telling words, wherever a group is named."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from handful.cli.label import _document
+from handful.features import FeatureTable
+from handful.project.job import read_record
+from handful.project.labelling import label_items, predict_items
+from handful.project.outputs import table_of, write_outputs
+from handful.project.pile_report import words_of_classes
+from handful.project.summary import groups_in_words
+from handful.solving.group_list import with_words
+from handful.solving.groups import Group, join_groups, split_group
+
+TEXTS = [
+    ["the exchange rate in {}", "exchange rate for {} please", "is the exchange rate good"],
+    ["lights in the {} off", "dim the lights please", "are the lights on in {}"],
+    ["play the next song by {}", "next song please", "is the next song good"],
+    ["a taxi to the {} please", "call me a taxi", "is the taxi in {}"],
+]
+PLACES = ["kenya", "rome", "york", "bonn", "lyon"]
+
+
+def items(kind, count, texts=True, **more):
+    rng = np.random.default_rng(kind)
+    features = (rng.normal(scale=0.2, size=(count, 8)) + 2 * np.eye(8)[kind]).astype(np.float32)
+    own = [TEXTS[kind][k % 3].format(PLACES[k % 5]) for k in range(count)]
+    return FeatureTable(features, texts=own if texts else None, **more)
+
+
+def stacked(tables, **more):
+    texts = None if tables[0].texts is None else [text for table in tables for text in table.texts]
+    return FeatureTable(np.concatenate([table.features for table in tables]), texts=texts, **more)
+
+
+def label(texts=True):
+    examples = stacked([items(0, 4, texts), items(1, 4, texts)], labels=["money"] * 4 + ["light"] * 4)
+    return label_items(examples, stacked([items(kind, 18, texts) for kind in range(4)]))
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    return label()
+
+
+def test_groups_are_called_by_their_words(labelled):
+    names = [group.name for group in labelled.groups]
+    assert len(names) == 2
+    assert sorted(name.split(": ")[0] for name in names) == ["group 1", "group 2"]
+    assert {name.split(": ")[1].split(", ")[0].split()[-1] for name in names} == {"song", "taxi"}
+
+
+def test_sentences_tell_what_groups_speak_of(labelled):
+    line = next(line for line in labelled.sentences if line.startswith("By their words: "))
+    assert "group 1 (" in line
+    assert "next song" in line
+    assert "taxi" in line
+
+
+def test_tables_record_and_json_have_the_names(labelled, tmp_path):
+    names = {group.number: group.name for group in labelled.groups}
+    rows = table_of(labelled).to_pylist()
+    assert {row["group"]: row["group_name"] for row in rows if row["group"]} == names
+    assert all(row["group_name"] is None for row in rows if not row["group"])
+    files = write_outputs(labelled, tmp_path / "out", title="Tickets")
+    record = json.loads(files["results.json"].read_text("utf-8"))
+    assert {group["number"]: group["name"] for group in record["groups"]} == names
+    assert sorted(read_record(tmp_path / "out").groups) == [1, 2]  # `handful promote` names them by number
+    assert [group["name"] for group in _document(labelled, {})["groups"]] == list(names.values())
+    with files["labels.csv"].open(encoding="utf-8", newline="") as file:
+        assert {row["group_name"] for row in csv.DictReader(file)} == {*names.values(), ""}
+
+
+def test_items_without_texts_have_numbered_groups_as_before():
+    plain = label(texts=False)
+    assert [group.name for group in plain.groups] == ["group 1", "group 2"]
+    assert "group_name" not in table_of(plain).column_names
+    assert not any("By their words" in line for line in plain.sentences)
+    assert words_of_classes(plain) == {}
+
+
+def test_words_of_classes_come_from_labels_and_examples(labelled):
+    words = words_of_classes(labelled)
+    assert list(words) == ["light", "money"]
+    assert words["money"][0] == "exchange rate"
+    assert words["light"][0] == "lights"
+
+
+def test_a_saved_model_has_no_examples_but_its_labels_have_words(labelled):
+    again = predict_items(labelled.model, labelled.pile)
+    assert again.groups == []
+    assert words_of_classes(again)["money"][0] == "exchange rate"
+
+
+def test_a_group_without_telling_words_keeps_its_number():
+    assert with_words([Group(1, np.array([0, 1]), 0.5)], ["", "\0", "other"])[0].name == "group 1"
+
+
+def test_many_groups_are_not_all_listed():
+    groups = [Group(k, np.array([k]), 0.5, words=[f"word{k}"]) for k in range(1, 21)]
+    line = groups_in_words(groups, 20)[1]
+    assert line.endswith("group 6 (word6) and 14 more.")
+    mixed = [Group(k, np.arange(4), 0.5, parts=[np.arange(2), np.arange(2, 4)]) for k in range(1, 7)]
+    assert groups_in_words(mixed, 24)[-2:] == [
+        "Group 4 looks like 2 kinds, of 2 and 2.",
+        "2 more groups look like several kinds.",
+    ]
+
+
+def test_groups_that_are_split_or_joined_get_words_of_their_own():
+    texts = ["taxi now"] * 3 + ["next song"] * 3 + ["lights off"] * 6
+    mixed = Group(1, np.arange(6), 0.5, parts=[np.arange(3), np.arange(3, 6)], words=["taxi now", "next song"])
+    parts = split_group([mixed], 1)
+    assert [group.name for group in parts] == ["group 1", "group 2"]  # not those of the whole
+    named = with_words([mixed], texts)
+    assert [list(words) for words in named[0].part_words] == [["taxi now"], ["next song"]]
+    assert [group.name for group in split_group(named, 1)] == ["group 1: taxi now", "group 2: next song"]
+    assert groups_in_words(named, 6)[2] == "Group 1 looks like 2 kinds, of 3 (taxi now) and 3 (next song)."
+    assert [group.words[0] for group in with_words(parts, texts)] == ["taxi now", "next song"]
+    assert join_groups(with_words(parts, texts), [1, 2])[0].words == ()

@@ -1,0 +1,757 @@
+"""The practitioner's job: a handful of examples and a pile in, labels, exports and sorted folders out."""
+
+import json
+import unicodedata
+from pathlib import Path
+from shutil import copy
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from PIL import Image
+from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
+from pyarrow import csv, parquet
+
+from handful import load
+from handful.backbones import load_backbone
+from handful.features import FeatureTable, practice
+from handful.project import label_items, predict_items, read_examples, read_pile, read_table
+from handful.project.pile_report import write_report
+from handful.project.sorting import folder_names, plan_places
+
+SHARE = ("--outlier-share", 0.33)
+EXPORTS = ("--export", "label-studio", "--export", "fiftyone", "--export", "coco")
+
+
+def items(labels, features):
+    return FeatureTable(np.asarray(features, np.float32), list(labels), [f"item {i}" for i in range(len(labels))])
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Examples of three classes in 8 dimensions, and a pile of 60 of which a third belongs to none."""
+    rng = np.random.default_rng(1)
+    centres = 4 * rng.normal(size=(4, 8))
+    draw = lambda k, n: centres[k] + rng.normal(size=(n, 8))  # noqa: E731
+    shown = items("aaabbbccc", np.concatenate([draw(k, 3) for k in range(3)]))
+    pile = items([None] * 60, np.concatenate([draw(0, 14), draw(1, 13), draw(2, 13), draw(3, 20)]))
+    pile = pile.replace(labels=None)
+    return shown, pile
+
+
+@pytest.fixture(scope="module")
+def labelled(own_cache, tmp_path_factory):
+    """A folder in which `label` has run once, with exports."""
+    folder = fill(tmp_path_factory.mktemp("labelled"))
+    (folder / "pile" / "more").mkdir()
+    picture("left", 50, (90, 60)).save(folder / "pile" / "more" / "odd näme.png")
+    net, quiet = load_backbone("pixels"), lambda *_: None
+    shown = read_examples(folder / "examples", net, progress=quiet)
+    return folder, shown, read_pile(folder / "pile", net, progress=quiet)
+
+
+@pytest.fixture
+def out(labelled, handful):
+    folder = labelled[0]
+    if not (folder / "out").exists():
+        done = handful(
+            "label",
+            folder / "examples",
+            folder / "pile",
+            "-o",
+            folder / "out",
+            "--outlier-share",
+            0.33,
+            *PIXELS,
+            *EXPORTS,
+        )
+        assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+# The job
+
+
+def test_each_picture_gets_its_class_and_strangers_are_set_aside(out):
+    for row in rows_of(out / "labels.csv"):
+        kind = "left" if "odd" in row["path"] else Path(row["path"]).stem.rstrip("0123456789")
+        assert row["label"] == ("unknown" if kind == "across" else kind), row
+
+
+def test_all_results_are_there_and_nothing_else(out):
+    names = ["coco.json", "fiftyone.json", "label-studio.json"]
+    names += ["labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
+    assert sorted(path.name for path in out.iterdir()) == names
+
+
+def test_both_tables_say_the_same(out):
+    table = parquet.read_table(out / "labels.parquet")
+    assert csv.read_csv(out / "labels.csv").to_pydict() == table.to_pydict()  # to the last digit
+    names = ["path", "label", "closest", "confidence", "p_unknown", "outlier_score", "group"]
+    names += ["nearest_1", "nearest_2", "nearest_3"]
+    assert table.column_names == [*names, "p_left", "p_right"]
+
+
+def test_probabilities_sum_to_one_and_the_closest_class_has_the_highest(out):
+    for row in parquet.read_table(out / "labels.parquet").to_pylist():
+        p = {name: row[f"p_{name}"] for name in ("left", "right")}
+        assert sum(p.values()) == pytest.approx(1, abs=1e-12)
+        assert row["closest"] == max(p, key=p.get)
+        assert row["label"] == ("unknown" if row["outlier_score"] > 0.5 else row["closest"])
+
+
+def test_confidence_is_that_of_the_answer(out):
+    for row in parquet.read_table(out / "labels.parquet").to_pylist():
+        p, best = row["p_unknown"], max(row["p_left"], row["p_right"])
+        expected = p if row["label"] == "unknown" else best * (1 - p)
+        assert row["confidence"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
+    shown, pile = blobs
+    found = label_items(shown, pile, method="eol", outlier_share=0.4)
+    odds = 17 / 18 * np.log(found.outlier_scores / (1 - found.outlier_scores))  # three examples a class
+    shift = np.log(found.p_unknown / (1 - found.p_unknown)) - odds
+    sure = (found.outlier_scores > 1e-5) & (found.outlier_scores < 1 - 1e-5)
+    np.testing.assert_allclose(shift[sure], shift[sure][0], atol=1e-3)
+    assert found.p_unknown.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
+
+
+def test_p_unknown_of_the_default_is_its_score_which_averages_over_shares(blobs):
+    shown, pile = blobs
+    found = label_items(shown, pile)
+    np.testing.assert_array_equal(found.p_unknown, found.outlier_scores)
+    low, high = found.share["outlier_share_interval"]
+    assert low < found.p_unknown.mean() < high
+    assert label_items(shown, pile, method="knn").p_unknown is None
+
+
+def test_items_of_the_pile_that_are_examples_are_known_and_not_calibrated_on(blobs):
+    shown, pile = blobs
+    given = {40 + i: "d" for i in range(5)}
+    found = label_items(shown, pile, method="eol", outlier_share=0.3, pile_labels=given)
+    assert found.p_unknown[40:45].tolist() == [0] * 5
+    assert found.confidence[40:45].tolist() == [1] * 5
+    rest = np.delete(found.p_unknown, range(40, 45))
+    assert rest.mean() == pytest.approx(found.share["outlier_share"], abs=1e-6)
+
+
+def test_the_nearest_examples_are_those_of_the_highest_cosine_about_the_mean(out, labelled):
+    _, shown, pile = labelled
+    mean = np.concatenate([shown.features, pile.features]).astype(np.float64).mean(axis=0)
+    for row, x in zip(rows_of(out / "labels.csv"), pile.features - mean, strict=True):
+        cosines = [x @ (e - mean) / np.linalg.norm(x) / np.linalg.norm(e - mean) for e in shown.features]
+        by_hand = [shown.names[j] for j in np.argsort(cosines)[::-1][:3]]
+        assert [row[f"nearest_{k}"] for k in (1, 2, 3)] == by_hand
+
+
+def test_with_fewer_than_three_examples_there_are_fewer_nearest(blobs):
+    shown, pile = blobs
+    two = FeatureTable(shown.features[2:4], ["a", "b"], shown.names[2:4])
+    assert label_items(two, pile).nearest.shape == (60, 2)
+
+
+def test_one_class_is_enough(blobs):
+    shown, pile = blobs
+    found = label_items(FeatureTable(shown.features[:3], ["a"] * 3, shown.names[:3]), pile)
+    assert set(found.labels) == {"a", "unknown"}
+    assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
+    assert found.sentences[3].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
+
+
+# The share of unknowns
+
+
+def test_without_a_word_the_default_method_labels_and_the_share_is_estimated(blobs):
+    found = label_items(*blobs)
+    assert found.model._method == "eol_kdo"
+    assert found.labels.tolist() == [*"a" * 14, *"b" * 13, *"c" * 13, *["unknown"] * 20]
+    share, (low, high), told = found.share.values()
+    assert low < 1 / 3 < high
+    assert share == pytest.approx(1 / 3, abs=0.07)
+    assert not told
+    ends = f"between {100 * low:.0f} and {100 * high:.0f} %: {60 * low:.0f} to {60 * high:.0f} of 60"
+    said = f"About {100 * share:.0f} % of the pile look unknown ({ends}), as "
+    assert said + "estimated from the pile itself; --outlier-share sets it by hand." in found.sentences
+
+
+def test_where_nothing_is_unknown_the_words_say_that_it_may_be_nothing(blobs):
+    shown, pile = blobs
+    found = label_items(shown, pile.take(range(40)))
+    assert "unknown" not in found.labels
+    assert found.share["outlier_share"] < 0.2
+    assert found.share["outlier_share_interval"][0] == 0
+    (said,) = [line for line in found.sentences if "look unknown" in line]
+    assert "% of the pile look unknown (at most " in said
+
+
+def test_percentages_are_promised_only_where_the_share_is_known_well(tmp_path):
+    rng = np.random.default_rng(3)
+    noise, clear = rng.normal(size=(66, 8)), 0.1 * rng.normal(size=(200, 8)) + 3 * np.eye(8)[np.repeat(range(4), 50)]
+    of_noise = FeatureTable(noise[:6], list("aabbcc")), FeatureTable(noise[6:])
+    of_clear = FeatureTable(clear[0:150:5], list("a" * 10 + "b" * 10 + "c" * 10)), FeatureTable(clear)
+    promise = "Of 100 items with a P(unknown) of 80 %, about 80 are unknown."
+    for (shown, pile), is_known_well in ((of_clear, True), (of_noise, False)):
+        found = label_items(shown, pile)
+        low, high = found.share["outlier_share_interval"]
+        assert (high - low <= 0.2) is is_known_well
+        write_report(found, tmp_path / "report.html", "A pile", lambda what, done, total: None)
+        page = (tmp_path / "report.html").read_text()
+        assert (promise in page) is is_known_well
+        assert (f"between {100 * low:.0f} and {100 * high:.0f} % may be unknown" in page) is not is_known_well
+
+
+@pytest.mark.parametrize("method", ["auto", "eol", "knn"])
+def test_a_share_that_was_told_is_said_to_be_told(blobs, method):
+    found = label_items(*blobs, method=method, outlier_share=0.3)
+    assert found.share == {"outlier_share": 0.3, "outlier_share_interval": None, "outlier_share_told": True}
+    assert "About 30 % of the pile are unknown, as --outlier-share says." in found.sentences
+    assert "estimated" not in " ".join(found.sentences)
+
+
+@pytest.mark.parametrize(
+    ("n", "said"), [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]
+)
+def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs, n, said):
+    shown, pile = blobs
+    found = label_items(shown, pile.take(range(n)))
+    assert len(found.labels) == n
+    assert 0 <= found.p_unknown.min() <= found.p_unknown.max() <= 1
+    (line,) = [line for line in found.sentences if line.startswith(said)]
+    assert line.endswith("was taken; --outlier-share sets it by hand.")
+    assert "look unknown" not in " ".join(found.sentences)
+    told = label_items(shown, pile.take(range(n)), outlier_share=0.25)
+    assert "About 25 % of the pile are unknown, as --outlier-share says." in told.sentences
+
+
+def test_of_a_method_that_has_no_share_nothing_is_said(blobs):
+    found = label_items(*blobs, method="knn", threshold=0.5)
+    assert found.share["outlier_share_interval"] is None
+    assert not [line for line in found.sentences if "look unknown" in line or "said to be" in line]
+
+
+def test_one_class_and_one_item(blobs):
+    shown, pile = blobs
+    found = label_items(shown.take(range(3)), pile.take([0]))
+    assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 1 item."
+    assert found.sentences[1] in (
+        "1 was labelled (1 a) and 0 set aside as unknown (0 %).",
+        "0 were labelled (0 a) and 1 set aside as unknown (100 %).",
+    )
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_json_record_and_report_tell_the_share(told, tmp_path, handful):
+    table(tmp_path / "t.csv")
+    options = ("--outlier-share", 0.3) if told else ()
+    said = json.loads(handful("label", "t.csv", "-o", "out", "--json", *options).stdout)
+    record = json.loads(Path("out/results.json").read_text())
+    names = ("outlier_share", "outlier_share_interval", "outlier_share_told")
+    assert [said[name] for name in names] == [record[name] for name in names]
+    assert said["outlier_share_told"] is told
+    assert record["job"]["decision"]["outlier_share"] == (0.3 if told else "auto")
+    page = Path("out/report.html").read_text()
+    if told:
+        assert (said["outlier_share"], said["outlier_share_interval"]) == (0.3, None)
+        assert "About 30 % of the pile are unknown, as --outlier-share says" in page
+    else:
+        assert len(said["outlier_share_interval"]) == 2
+        assert 0 < said["outlier_share"] < 1
+        assert "of the pile look unknown" in page
+    assert "<dt>outlier_share_told</dt>" in page
+
+
+@pytest.mark.parametrize("text", ["lots", "", "30%", "1\n2", "<b>"])
+def test_a_share_that_is_no_number_is_refused_in_a_sentence(text, tmp_path, handful):
+    table(tmp_path / "t.csv")
+    said = f"--outlier-share {text!r}: give auto, or a number between 0 and 1"
+    assert_refused(handful("label", "t.csv", "-o", "out", f"--outlier-share={text}"), said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_auto_can_be_said_on_the_command_line(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    words = ("--method", "auto", "--outlier-share", "auto", "--json")
+    named = json.loads(handful("label", "t.csv", "-o", "named", *words).stdout)
+    plain = json.loads(handful("label", "t.csv", "-o", "plain", "--json").stdout)
+    assert named | {"files": 0} == plain | {"files": 0}
+
+
+def test_words_say_what_the_tables_say(out, labelled, handful):
+    folder = labelled[0]
+    done = handful(
+        "label", folder / "examples", folder / "pile", "-o", out, "--overwrite", *PIXELS, "--outlier-share", 0.33
+    )
+    rows = rows_of(out / "labels.csv")
+    counts = {name: sum(row["label"] == name for row in rows) for name in ("left", "right", "unknown")}
+    said = " ".join(done.stdout.split())
+    assert "2 classes were shown by 3 examples each; the pile holds 16 items." in said
+    share = f"{100 * counts['unknown'] / 16:.0f} %"
+    known = f"{16 - counts['unknown']} were labelled ({counts['left']} left, {counts['right']} right)"
+    assert f"{known} and {counts['unknown']} set aside as unknown ({share})." in said
+    assert f"The report, to look at: {out / 'report.html'}\n" in done.stdout  # on one line, however long
+
+
+def test_pictures_that_are_examples_and_in_the_pile_are_noticed(tmp_path, own_cache):
+    practice("pictures", tmp_path)
+    backbone = load_backbone("pixels")
+    alone = label_items(read_examples(tmp_path / "examples", backbone), read_pile(tmp_path / "pile", backbone))
+    assert not any("examples too" in sentence for sentence in alone.sentences)
+    for number in range(3):
+        copy(tmp_path / "examples" / "box" / f"box{number}.png", tmp_path / "pile" / f"again{number}.png")
+    both = label_items(read_examples(tmp_path / "examples", backbone), read_pile(tmp_path / "pile", backbone))
+    assert any("3 items of the pile are examples too" in sentence for sentence in both.sentences)
+
+
+def test_pictures_of_a_folder_of_results_in_the_pile_are_no_pile(tmp_path, handful):
+    fill(tmp_path, count=2)
+    command = ("label", "examples", ".", "-o", "out", *PIXELS, "--json")
+    assert json.loads(handful(*command, "--sort", "copy").stdout)["items"] == 6
+    again = json.loads(handful(*command, "--overwrite").stdout)
+    assert again["items"] == 6
+    assert len(list(tmp_path.glob("out/sorted/*/*.png"))) == 6
+
+
+def test_examples_within_the_pile_are_no_pile(tmp_path, handful):
+    fill(tmp_path)
+    (tmp_path / "examples").rename(tmp_path / "pile" / "examples")
+    (tmp_path / "pile" / "again.png").symlink_to(tmp_path / "pile" / "examples" / "left" / "left0.png")
+    done = handful("label", "pile/examples", "pile", "-o", "out", *PIXELS, "--json")
+    assert json.loads(done.stdout)["items"] == 15
+    assert not [row for row in rows_of("out/labels.csv") if "examples" in row["path"] or "again" in row["path"]]
+
+
+def test_the_same_pictures_again_are_not_embedded_again(tmp_path, own_cache):
+    from handful.backbones import FeatureCache, embed_pictures
+
+    fill(tmp_path)
+    cache = FeatureCache(tmp_path / "own.sqlite")
+    net, quiet = load_backbone("pixels"), lambda *_: None
+    first = read_pile(tmp_path / "pile", net, progress=quiet, cache=cache)
+    (tmp_path / "pile").rename(tmp_path / "moved")
+    found = sorted((tmp_path / "moved").iterdir())
+    assert embed_pictures(found, net, cache=cache).source["cached"] == len(first) == 15
+
+
+# Decisions
+
+
+@pytest.mark.parametrize("method", ["eol", "knn", "simpleshot"])
+@pytest.mark.parametrize("rate", [0, 0.2, 1 / 3, 0.5, 1])
+def test_unknown_rate_is_the_share_that_is_called_unknown(blobs, method, rate):
+    found = label_items(*blobs, method=method, unknown_rate=rate)
+    assert found.unknown.sum() == round(60 * rate)
+    assert found.doubts[found.unknown].min(initial=np.inf) > found.doubts[~found.unknown].max(initial=-np.inf)
+    assert found.model.unknown_[-60:].tolist() == found.unknown.tolist()
+    assert found.model.transduction_[-60:].tolist() == found.labels.tolist()
+
+
+def test_equal_items_stay_together_and_the_words_say_so(blobs):
+    shown, pile = blobs
+    twins = FeatureTable(np.repeat(pile.features[-1:], 8, axis=0), paths=pile.names[:8])
+    found = label_items(shown, twins, method="knn", unknown_rate=0.25)
+    assert found.unknown.sum() in (0, 8)
+    assert "as far as their scores differ" in found.decision
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.4])
+def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs, rate):
+    found = label_items(*blobs, max_false_unknown=rate)
+    known = (1 - found.p_unknown)[np.argsort(-found.doubts)]  # of each item, P(known); the first go first
+    bearable = [n for n in range(61) if known[:n].sum() <= rate * known.sum() + 1e-9]
+    assert found.unknown.sum() == max(bearable)
+    assert found.doubts[found.unknown].min() > found.doubts[~found.unknown].max(initial=-1)
+
+
+@pytest.mark.parametrize("method", ["auto", "eol"])
+def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
+    shown, pile = blobs
+    twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
+    for rate in (0, 0.1, 0.5, 1):
+        found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
+        known = 1 - found.p_unknown
+        assert known[found.unknown].sum() <= rate * known.sum() + 1e-9
+
+
+def test_threshold_is_taken_as_it_is(blobs):
+    found = label_items(*blobs, threshold=0.9)
+    assert found.unknown.tolist() == (found.doubts > 0.9).tolist()
+    assert "when P(unknown) is above 90 % of P(unknown) and P(closest class) together" in found.decision
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"threshold": 0.5, "unknown_rate": 0.5}, "threshold and unknown_rate both say"),
+        ({"unknown_rate": 0.1, "max_false_unknown": 0.1}, "unknown_rate and max_false_unknown both say"),
+        ({"unknown_rate": 1.2}, "unknown_rate is 1.2: give a number between 0 and 1"),
+        ({"max_false_unknown": -1}, "max_false_unknown is -1: give a number"),
+        ({"outlier_share": float("nan")}, 'outlier_share is nan: give "auto", or a number between'),
+        ({"outlier_share": 0.0}, 'outlier_share is 0.0: give "auto", or a number between 0 and 1, both excluded'),
+        ({"outlier_share": 1.5}, "outlier_share is 1.5: give"),
+        ({"threshold": float("nan")}, "threshold is nan: give the outlier score"),
+        ({"method": "knn", "max_false_unknown": 0.1}, "knn gives no probabilities, which max_false_unknown needs"),
+        ({"method": "nonsense"}, "there is no method 'nonsense'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_any_work(options, sentence, blobs, tmp_path, handful):
+    with pytest.raises(ValueError, match=sentence):
+        label_items(*blobs, **options)
+    fill(tmp_path)
+    (tmp_path / "pile" / "broken.png").touch()
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    done = handful("label", "examples", "pile", "-o", "out", "--strict", *PIXELS, *words)  # else told of the empty file
+    assert_refused(done, sentence.split(":")[0])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("method", ["knn", "simpleshot", "pt_map"])
+def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs, method):
+    found = label_items(*blobs, method=method, outlier_share=0.3)
+    assert not found.is_probability
+    assert found.unknown.sum() == 18
+    best, rank = found.probabilities.max(axis=1), (found.outlier_scores[:, None] >= found.outlier_scores).mean(axis=1)
+    np.testing.assert_allclose(found.confidence, np.where(found.unknown, rank, best))
+    assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
+
+
+# Exports
+
+
+def test_label_studio_gets_tasks_with_predictions(out, labelled):
+    rows = rows_of(out / "labels.csv")
+    tasks = json.loads((out / "label-studio.json").read_text())
+    assert len(tasks) == len(rows)
+    for task, row in zip(tasks, rows, strict=True):
+        served = task["data"]["image"]
+        assert served.startswith("/data/local-files/?d=")
+        assert Path("/", unquote(served.partition("=")[2])) == (labelled[0] / "pile" / row["path"]).resolve()
+        (prediction,) = task["predictions"]
+        assert prediction["score"] == pytest.approx(float(row["confidence"]))
+        assert prediction["model_version"].endswith(", eol_kdo")
+        (result,) = prediction["result"]
+        assert result["value"] == {"choices": [row["label"]]}
+        assert (result["from_name"], result["to_name"], result["type"]) == ("label", "image", "choices")
+    assert len({task["predictions"][0]["result"][0]["id"] for task in tasks}) == len(tasks)
+
+
+def test_fiftyone_gets_a_label_for_each_file(out, labelled):
+    labels = json.loads((out / "fiftyone.json").read_text())["labels"]
+    for row in rows_of(out / "labels.csv"):
+        told = labels.pop(str((labelled[0] / "pile" / row["path"]).resolve()))
+        assert told["label"] == row["label"]
+        assert told["confidence"] == pytest.approx(float(row["confidence"]))
+        assert told["attributes"]["outlier_score"] == pytest.approx(float(row["outlier_score"]))
+        assert told["attributes"]["p_unknown"] == pytest.approx(float(row["p_unknown"]))
+    assert not labels
+
+
+def test_coco_ids_and_sizes_fit_together(out, labelled):
+    content = json.loads((out / "coco.json").read_text())
+    categories = {category["id"]: category["name"] for category in content["categories"]}
+    images = {image["id"]: image for image in content["images"]}
+    assert sorted(categories.values()) == ["left", "right", "unknown"]
+    rows = rows_of(out / "labels.csv")
+    assert len(images) == len(content["images"]) == len(content["annotations"]) == len(rows)
+    assert len({annotation["id"] for annotation in content["annotations"]}) == len(rows)
+    for annotation, row in zip(content["annotations"], rows, strict=True):
+        image = images[annotation["image_id"]]
+        file = (labelled[0] / "pile" / row["path"]).resolve()
+        assert image["file_name"] == str(file)
+        assert (image["width"], image["height"]) == Image.open(file).size
+        assert annotation["bbox"] == [0, 0, image["width"], image["height"]]
+        assert annotation["area"] == image["width"] * image["height"]
+        assert categories[annotation["category_id"]] == row["label"]
+        assert annotation["score"] == pytest.approx(float(row["confidence"]))
+
+
+def test_exports_of_a_table_name_its_rows(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    assert handful("label", "t.csv", "-o", "out", *EXPORTS).returncode == 0
+    content = json.loads(Path("out/coco.json").read_text())
+    assert content["images"][0] == {"id": 1, "file_name": "row 6", "width": 0, "height": 0}
+
+
+# Sorting
+
+
+@pytest.fixture
+def nested(tmp_path):
+    """Pictures of the same name in several folders of the pile."""
+    fill(tmp_path)
+    for k in range(3):
+        (tmp_path / "pile" / f"sub{k}").mkdir()
+        picture("left", 70 + k).save(tmp_path / "pile" / f"sub{k}" / "left0.png")
+        picture("left", 80 + k).save(tmp_path / "pile" / f"sub{k}" / "LEFT0 (2).png")
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", ["copy", "link"])
+def test_sorted_pictures_are_all_there_under_their_labels(how, nested, handful):
+    before = contents("pile")
+    done = handful("label", "examples", "pile", "-o", "out", "--sort", how, *PIXELS, *EXPORTS)
+    assert done.returncode == 0, done.stderr
+    assert contents("pile") == before
+    found = list(Path("out/sorted").glob("*/*"))
+    assert sorted(path.read_bytes() for path in found) == sorted(data for data, _ in before.values())
+    assert {path.is_symlink() for path in found} == {how == "link"}
+    label_of = {before[row["path"]][0]: row["label"] for row in rows_of("out/labels.csv")}
+    for path in found:
+        assert path.parent.name == label_of[path.read_bytes()]
+    times = sorted(time for _, time in before.values())
+    assert sorted(path.stat().st_mtime_ns for path in found) == times
+    # Whoever opens an export finds the pictures
+    for image in json.loads(Path("out/coco.json").read_text())["images"]:
+        assert Image.open(image["file_name"]).size == (image["width"], image["height"])
+
+
+def test_names_are_numbered_so_that_no_file_system_takes_two_for_one(tmp_path):
+    files = [Path(name) for name in ("1/a.png", "2/a.png", "3/A.png", "4/a (2).png", "5/a.png", "6/é.png", "7/é.png")]
+    pile = FeatureTable(np.zeros((7, 1)), paths=[str(file) for file in files], files=files)
+    places = [str(place.relative_to(tmp_path)) for place in plan_places(pile, ["x"] * 7, tmp_path)]
+    assert places[:2] == ["x/a.png", "x/a (2).png"]
+    assert len({unicodedata.normalize("NFC", place).casefold() for place in places}) == 7
+
+
+def test_folder_names_are_good_everywhere_and_no_two_alike():
+    labels = {"a/b", "a\\b", "..", ".", "CON", "con.txt", "é", "Unknown", "unknown", "x" * 300, "a\nb"}
+    names = folder_names(labels)
+    assert names.keys() == labels
+    assert len({name.casefold() for name in names.values()}) == len(labels)
+    for name in names.values():
+        assert 0 < len(name.encode()) < 250
+        assert not set(name) & set('/\\<>:"|?*\n')
+        assert name.strip(" .") == name
+        assert name.split(".")[0].lower() != "con"
+
+
+# Later: predict
+
+
+@pytest.mark.parametrize("method", ["eol", "knn", "pt_map"])
+def test_a_saved_model_gives_the_pile_its_labels_again(method, blobs, tmp_path):
+    """Equal are labels; scores and probabilities but for single precision. LaplacianShot's alone depend on the pile."""
+    found = label_items(*blobs, method=method, unknown_rate=0.25)
+    again = predict_items(load(found.model.save(tmp_path / "model.safetensors")), blobs[1])
+    assert again.labels.tolist() == found.labels.tolist()
+    np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
+    np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
+    alone = predict_items(found.model, FeatureTable(blobs[1].features[7:8], paths=["one"]))
+    np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tmp_path):
+    name = f"deep/new{suffix}"
+    done = handful("predict", out / "model.safetensors", labelled[0] / "pile", "-o", name)
+    assert done.returncode == 0, done.stderr
+    assert "is more probable than its closest class, as the model was saved." in " ".join(done.stdout.split())
+    read = csv.read_csv if suffix == ".csv" else parquet.read_table
+    new, old = read(name).to_pydict(), parquet.read_table(out / "labels.parquet").to_pydict()
+    assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
+    for column in ("path", "label", "closest"):
+        assert new[column] == old[column]
+    assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=0.02)  # KDO counts an item's own density
+    for column in ("p_unknown", "confidence"):
+        assert new[column] == pytest.approx(old[column], abs=0.03)
+    for p, confidence, label in zip(new["p_unknown"], new["confidence"], new["label"], strict=True):
+        assert label != "unknown" or p == confidence
+    before = Path(name).read_bytes()
+    again = ("predict", out / "model.safetensors", labelled[0] / "pile" / "more", "-o", name)
+    assert_refused(handful(*again), "exists already")
+    assert Path(name).read_bytes() == before
+    assert handful(*again, "--overwrite").returncode == 0
+    assert Path(name).read_bytes() != before
+
+
+def test_predict_prints_a_line_a_picture_and_nothing_else(out, labelled, handful):
+    done = handful("predict", out / "model.safetensors", labelled[0] / "pile")
+    rows = rows_of(out / "labels.csv")
+    printed = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [(label, path) for label, _, path in printed] == [(row["label"], row["path"]) for row in rows]
+
+
+def test_predict_for_machines(out, labelled, handful):
+    done = handful("predict", out / "model.safetensors", labelled[0] / "pile", "--json")
+    said = json.loads(done.stdout)
+    assert [item["label"] for item in said["items"]] == [row["label"] for row in rows_of(out / "labels.csv")]
+    assert said["skipped"] == []
+
+
+def test_predict_refuses_items_of_another_kind(out, labelled, handful, tmp_path):
+    table(tmp_path / "t.csv")
+    model = out / "model.safetensors"
+    assert_refused(handful("predict", model, "t.csv"), "the model knows items of 256 features, these have 3")
+    other = handful("predict", model, labelled[0] / "pile", "--backbone", "efficientnet_lite0")
+    assert_refused(other, "the model was made with another backbone or version of it, 'pixels'")
+    assert_refused(handful("predict", model, "none"), "there is no file or folder 'none'")
+    assert_refused(handful("predict", "t.csv", "t.csv"), "'t.csv' is not a safetensors file")
+    assert_refused(handful("predict", model, "t.csv", "-o", "t.txt"), "ends in .csv or .parquet")
+
+
+def test_predict_of_a_table(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    assert handful("label", "t.csv", "-o", "out").returncode == 0
+    said = json.loads(handful("predict", "out/model.safetensors", "t.csv", "--json").stdout)
+    by_name = {item["path"]: item["label"] for item in said["items"]}
+    assert len(by_name) == 26
+    for row in rows_of("out/labels.csv"):
+        assert by_name[row["path"]] == row["label"]
+
+
+def test_predict_of_a_model_of_numbered_classes_writes_unknown_as_text(blobs, tmp_path, handful):
+    from handful import make_estimator
+    from handful.features import write
+
+    shown, pile = blobs
+    y = np.array(["abc".index(label) for label in shown.labels] + [-1] * 60)
+    model = make_estimator("eol").fit(np.concatenate([shown.features, pile.features]), y)
+    model.save(tmp_path / "model.safetensors")
+    write(FeatureTable(pile.features, np.zeros(60, int)), tmp_path / "pile.parquet")
+    said = json.loads(handful("predict", "model.safetensors", "pile.parquet", "--json").stdout)
+    labels = {item["label"] for item in said["items"]}
+    assert "unknown" in labels
+    assert labels <= {"0", "1", "2", "unknown"}
+
+
+# Tables
+
+
+def table(path, labels="aaabbb", width=3, seed=2):
+    """A few labelled rows and twenty without a label, as columns of numbers in a CSV."""
+    rng = np.random.default_rng(seed)
+    kinds = ["ab".index(label) for label in labels] + [0] * 7 + [1] * 7 + [2] * 6
+    x = 5 * np.eye(3, width)[kinds] + rng.normal(size=(len(kinds), width))
+    lines = [",".join([*(f"f{i}" for i in range(width)), "label"])]
+    for row, label in zip(x, [*labels, *[""] * 20], strict=True):
+        lines.append(",".join([*map(repr, row.tolist()), label]))
+    path.write_text("\n".join(lines) + "\n")
+    return x
+
+
+def test_a_table_holds_examples_and_pile(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    said = json.loads(handful("label", "t.csv", "-o", "out", "--outlier-share", 0.3, "--json").stdout)
+    assert (said["items"], said["unknown"], said["labels"]) == (20, 6, {"a": 7, "b": 7})
+    rows = rows_of("out/labels.csv")
+    assert [row["path"] for row in rows] == [f"row {i}" for i in range(6, 26)]
+    assert rows[0]["nearest_1"] in ("row 0", "row 1", "row 2")
+
+
+def test_of_two_tables_all_of_the_second_is_the_pile(tmp_path, handful):
+    x = table(tmp_path / "t.csv")
+    table(tmp_path / "more.csv", "abab", seed=3)
+    said = json.loads(handful("label", "t.csv", "more.csv", "-o", "out", "--json").stdout)
+    assert said["items"] == 24
+    shown, _ = read_table(Path("t.csv"))
+    np.testing.assert_allclose(shown.features, x[:6])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda d: table(d / "t.csv", ""), "'t.csv' has no row with a label: give a few rows"),
+        (lambda d: (d / "t.csv").write_text("f,label\n1,a\n2,b\n"), "every row of 't.csv' has a label"),
+        (lambda d: (d / "t.csv").write_text("f,kind\n1,a\n2,b\n"), "'t.csv' has no row with a label"),
+        (
+            lambda d: (d / "t.csv").write_text("f,label\n1,a\n,b\n3,\n"),
+            "'t.csv': features contains NaN at row 1",
+        ),
+        (lambda d: (d / "t.csv").write_text("f,label\n1,Unknown\n2,unknown\n3,\n"), "only examples of no class"),
+    ],
+)
+def test_tables_that_do_not_do_are_refused_in_a_sentence(make, sentence, tmp_path, handful):
+    make(tmp_path)
+    assert_refused(handful("label", "t.csv", "-o", "out"), sentence)
+    assert not (tmp_path / "out").exists()
+
+
+def test_tables_of_different_width_are_refused(tmp_path, handful):
+    table(tmp_path / "t.csv")
+    table(tmp_path / "more.csv", width=4)
+    said = "'t.csv' has 3 features and 'more.csv' 4: both must come from the same backbone"
+    assert_refused(handful("label", "t.csv", "more.csv", "-o", "out"), said)
+    fill(tmp_path)
+    assert_refused(handful("label", "examples", "t.csv"), "not one of each")
+    assert_refused(handful("label", "t.csv", "-o", "out", "--sort", "copy"), "--sort sorts pictures")
+    assert not (tmp_path / "out").exists()
+
+
+# embed, backbones, --json
+
+
+def test_embed_writes_what_info_bench_and_label_read(tmp_path, handful):
+    fill(tmp_path)
+    for kind in ("left", "right", "across"):
+        (tmp_path / "all" / kind).mkdir(parents=True)
+        for i in range(12):
+            picture(kind, i).save(tmp_path / "all" / kind / f"{i}.png")
+    done = handful("embed", "all", "-o", "deep/features.parquet", *PIXELS)
+    assert done.returncode == 0, done.stderr
+    assert "36 pictures, 3 labels, 256 features each: deep/features.parquet" in done.stdout
+    about = json.loads(handful("info", "deep/features.parquet", "--json").stdout)
+    assert (about["items"], about["classes"]) == (36, 3)
+    assert about["counts"] == {"across": 12, "left": 12, "right": 12}
+    bench = ("bench", "balanced", "--features", "deep/features.parquet", "--methods", "eol,knn", "--tasks", 2, "-j", 1)
+    task = ("--ways", 2, "--outlier-ways", 1, "--shots", 3, "--queries", 5, "--json")
+    done = handful(*bench, *task)
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+    assert_refused(handful("embed", "pile", "-o", "deep/features.parquet", *PIXELS), "exists already")
+    assert handful("embed", "pile", "-o", "pile.parquet", *PIXELS).returncode == 0  # in no folder: no labels
+    said = json.loads(handful("label", "deep/features.parquet", "pile.parquet", "-o", "out", "--json").stdout)
+    assert said["items"] == 15
+    shown, pile = read_table(Path("deep/features.parquet"), Path("pile.parquet"))
+    assert set(shown.labels) == {"left", "right", "across"}
+    assert pile.names[0] == "across0.png"
+
+
+def test_embed_refuses_before_it_embeds(tmp_path, handful):
+    fill(tmp_path)
+    assert_refused(handful("embed", "pile", "-o", "x.txt", *PIXELS), "'x.txt': give a name that ends in .parquet")
+    assert_refused(handful("embed", "none", "-o", "x.npz", *PIXELS), "'none' is not a folder of pictures")
+    assert_refused(handful("embed", "pile", "-o", "x.npz", "--backbone", "nonsense"), "there is no backbone 'nonsense'")
+
+
+def test_for_machines_every_command_prints_one_json_document(tmp_path, handful):
+    fill(tmp_path)
+    (tmp_path / "pile" / "bad.jpg").write_text("text")
+    names = [backbone["name"] for backbone in json.loads(handful("backbones", "--json").stdout)]
+    assert names[:4] == ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "pixels"]
+    assert "efficientnet_lite0" in handful("backbones").stdout
+    said = json.loads(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--sort", "link", "--json").stdout)
+    assert said["items"] == 15
+    assert sum(said["labels"].values()) + said["unknown"] == 15
+    assert [row["path"] for row in said["skipped"]] == ["pile/bad.jpg"]
+    assert all(Path(file).exists() for file in said["files"].values())
+    assert len(list(Path(said["files"]["sorted"]).glob("*/*"))) == 15
+    said = json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)
+    assert said["skipped"][0]["path"] == "pile/bad.jpg"
+    said = json.loads(handful("embed", "pile", "-o", "x.npz", *PIXELS, "--json").stdout)
+    assert (said["items"], said["features"], said["skipped"][0]["path"]) == (15, 256, "pile/bad.jpg")
+
+
+# A network of one's own
+
+
+def test_what_an_onnx_file_takes_is_said_by_options_and_remembered_by_the_model(handful, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    value, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    kind = onnx.TensorProto.FLOAT
+    nodes = [node("AveragePool", ["x"], ["p"], kernel_shape=[8, 8], strides=[8, 8]), node("Flatten", ["p"], ["y"])]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", kind, ["n", 3, "h", "w"])], [value("y", kind, ["n", "features"])]
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), str(tmp_path / "coarse.onnx"))
+    fill(tmp_path)
+    command = ("label", "examples", "pile", "--backbone", "coarse.onnx", "-o", "out")
+    assert_refused(handful(*command), "size")
+    assert_refused(handful(*command, "--size", 32, "--mean", "grey"), "--mean grey: give numbers")
+    done = handful(*command, *SHARE, "--size", 32, "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25")
+    assert done.returncode == 0, done.stderr
+    done = handful("predict", "out/model.safetensors", "pile", "-o", "again.csv")  # with the options it was made with
+    assert done.returncode == 0, done.stderr
+    first, again = rows_of(tmp_path / "out" / "labels.csv"), rows_of(tmp_path / "again.csv")
+    assert [row["label"] for row in again] == [row["label"] for row in first]

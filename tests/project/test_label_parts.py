@@ -1,0 +1,416 @@
+"""A pile in parts, labelled part by part: as plain `label` labels one table, killed or not, here or on a cluster."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import forks
+import numpy as np
+import pyarrow as pa
+import pytest
+from piles import assert_refused, contents
+from pyarrow import parquet
+
+from handful.features import digits
+from handful.project import large_pile as in_parts
+from handful.streaming.passes import Threads
+
+RAY = ("--engine", "ray")
+SIZES = (500, 0, 1, 1099, 400)  # rows of the parts
+
+
+def write(path, features, labels=None, paths=None):
+    embedding = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), features.shape[1])
+    columns = {"embedding": embedding, "label": labels, "path": paths}
+    parquet.write_table(
+        pa.table({name: pa.array(x) for name, x in columns.items() if x is not None}), path, row_group_size=300
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Five examples each of 0 to 4 with their names, and 2,000 digits of all kinds, shaken."""
+    features, digit = digits()
+    rng = np.random.default_rng(2)
+    shown = np.concatenate([np.flatnonzero(digit == k)[:5] for k in range(5)])
+    rest = rng.choice(np.setdiff1d(np.arange(len(digit)), shown), sum(SIZES))
+    pile = (features[rest] + 0.3 * rng.normal(size=(len(rest), features.shape[1]))).astype(np.float32)
+    return features[shown].astype(np.float32), [f"digit {k}" for k in digit[shown]], pile
+
+
+@pytest.fixture
+def folder(rows, tmp_path, monkeypatch):
+    """examples.parquet, the pile as a table and in parts; a pile of some thousand rows counts as large."""
+    monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", 1000)
+    examples, labels, pile = rows
+    write(tmp_path / "examples.parquet", examples, labels)
+    names = [None if i % 400 == 7 else f"scans/{i}.png" for i in range(len(pile))]
+    write(tmp_path / "pile.parquet", pile, paths=names)
+    (tmp_path / "parts").mkdir()
+    at = 0
+    for number, size in enumerate(SIZES):
+        here = slice(at, at + size)
+        write(tmp_path / f"parts/part-{number:05d}.parquet", pile[here], paths=pa.array(names[here], pa.string()))
+        at += size
+    (tmp_path / "parts/shards.json").write_text(json.dumps({"shards": len(SIZES)}))
+    return tmp_path
+
+
+def label(handful, *options, pile="parts", out="out"):
+    done = handful("label", "examples.parquet", pile, "-o", out, *options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def labels_in(out):
+    return [parquet.read_table(path) for path in sorted((out / "labels").iterdir())]
+
+
+def words_of(done):
+    """The sentences from the examples to how it was decided."""
+    said = " ".join(done.stdout.split())
+    return re.search(r"5 classes were shown.*?(?= The \d+ unknowns fall| Class Labels| The labels:)", said)[0]
+
+
+def assert_alike(out, plain, sizes=SIZES):
+    """The labels in parts are those of a plain `label`, in its order."""
+    parts = labels_in(out)
+    assert [len(part) for part in parts] == list(sizes)
+    found, expected = pa.concat_tables(parts), parquet.read_table(plain / "labels.parquet")
+    of_the_whole = [name for name in expected.column_names if name == "group" or name.startswith("nearest_")]
+    expected = expected.drop_columns(of_the_whole)
+    assert found.schema.equals(expected.schema)
+    for name in ("path", "label", "closest"):
+        assert found[name].equals(expected[name]), name
+    for name in found.column_names[3:]:
+        np.testing.assert_allclose(found[name], expected[name], atol=2e-4, rtol=0, err_msg=name)
+    record, said = (json.loads((place / "results.json").read_text()) for place in (out, plain))
+    assert (record["items"], record["unknown"]) == (said["items"], said["unknown"])
+    assert sum(record["labels"].values()) == record["items"] - record["unknown"]
+    assert record["outlier_share"] == pytest.approx(said["outlier_share"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--method", "eol", "--outlier-share", 0.4),
+        ("--method", "eol", "--unknown-rate", 0.25),
+        ("--method", "eol", "--max-false-unknown", 0.02),
+        ("--precision", 0.9),
+        ("--method", "eol", "--precision", 0.95),
+        ("--method", "eol", "--threshold", 0.7),
+        ("--method", "knn"),  # its scores only rank
+        ("--method", "simpleshot", "--outlier-share", 0.3),
+    ],
+    ids=lambda options: " ".join(map(str, options)) or "auto",
+)
+def test_parts_are_labelled_as_one_table_is(folder, handful, options):
+    plain = label(handful, *options, pile="pile.parquet", out="plain")
+    done = label(handful, *options)
+    assert_alike(folder / "out", folder / "plain")
+    assert words_of(done) == words_of(plain)
+
+
+def test_examples_of_no_class_do_in_parts_what_they_do_in_one_table(folder, handful, rows):
+    pile, others = rows[2], rows[2][[3, 60, 200, 900]]
+    write(folder / "others.parquet", others)
+    plain = label(handful, "--unknown", "others.parquet", pile="pile.parquet", out="plain")
+    done = label(handful, "--unknown", "others.parquet")
+    assert_alike(folder / "out", folder / "plain")
+    assert "shown by 5 examples each, and 4 examples of none of them; the pile holds 2000 items." in words_of(done)
+    assert words_of(done) == words_of(plain)
+    assert len(pile) == 2000
+
+
+def test_a_method_that_cannot_take_examples_of_no_class_in_parts_says_so(folder, handful, rows):
+    write(folder / "others.parquet", rows[2][:4])
+    done = handful(
+        "label", "examples.parquet", "parts", "-o", "out", "--method", "eol", "--unknown", "others.parquet"
+    )  # fmt: skip
+    assert_refused(done, "eol cannot use examples of no class for a pile that is read in pieces: use one of")
+
+
+def test_all_that_is_left_are_labels_a_model_and_a_record(folder, handful):
+    done = label(handful)
+    parts = [f"labels/part-{i:05d}.parquet" for i in range(len(SIZES))]
+    assert sorted(contents(folder / "out")) == [*parts, "model.safetensors", "results.json"]
+    said = " ".join(done.stdout.split())
+    assert "The labels: out/labels, one part for each part of the pile" in said
+    assert "handful label examples.parquet parts/part-00000.parquet -o one-part" in said
+    assert handful("label", "examples.parquet", "parts/part-00000.parquet", "-o", "one-part").returncode == 0
+    assert (folder / "one-part/report.html").is_file()
+
+
+def test_machines_are_told_the_same_numbers(folder, handful):
+    said = json.loads(label(handful, "--json", "--method", "eol").stdout)
+    record = json.loads((folder / "out/results.json").read_text())
+    assert said["items"] == sum(SIZES) == said["unknown"] + sum(said["labels"].values())
+    assert said["groups"] == said["skipped"] == []
+    assert Path(said["files"]["labels"]) == folder / "out/labels"
+    assert {name: record[name] for name in said if name in record} == {k: v for k, v in said.items() if k in record}
+    assert record["made_by"]["method"] == "eol"
+    assert record["made_by"]["features"] == "parts"
+
+
+def test_the_model_labels_new_items_as_that_of_one_table_does(folder, handful):
+    label(handful, "--method", "eol", "--unknown-rate", 0.3)
+    label(handful, "--method", "eol", "--unknown-rate", 0.3, pile="pile.parquet", out="plain")
+    found = {}
+    for out in ("out", "plain"):
+        done = handful("predict", f"{out}/model.safetensors", "parts/part-00003.parquet", "-o", f"{out}.parquet")
+        assert done.returncode == 0, done.stderr
+        found[out] = parquet.read_table(folder / f"{out}.parquet")
+    assert found["out"]["label"].equals(found["plain"]["label"])
+    np.testing.assert_allclose(found["out"]["outlier_score"], found["plain"]["outlier_score"], atol=1e-5)
+
+
+def test_parts_without_paths_are_named_by_their_rows(folder, handful, rows):
+    write(folder / "parts/part-00003.parquet", rows[2][501:1600])
+    label(handful, "--method", "simpleshot")
+    parts = labels_in(folder / "out")
+    assert parts[3]["path"].to_pylist() == [f"row {i}" for i in range(501, 1600)]
+    assert parts[4]["path"].to_pylist()[:8] == [*(f"scans/{i}.png" for i in range(1600, 1607)), "row 1607"]
+
+
+def test_a_part_is_written_some_rows_at_a_time(folder, handful, monkeypatch):
+    label(handful, "--method", "simpleshot", out="whole")
+    monkeypatch.setattr(in_parts, "ROWS_PER_BLOCK", 64)
+    label(handful, "--method", "simpleshot")
+    for part, whole in zip(labels_in(folder / "out"), labels_in(folder / "whole"), strict=True):
+        assert part.equals(whole)
+
+
+def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, monkeypatch):
+    monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", sum(SIZES))
+    label(handful, "--method", "simpleshot", "--export", "coco")
+    names = ["coco.json", "labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
+    assert sorted(contents(folder / "out")) == names
+
+
+# Runs that do not come to their end
+
+KILLED = """
+import os, signal, sys
+from handful.cli import main
+from handful.project import large_pile as in_parts
+
+in_parts.MIN_LARGE_PILE_ROWS = 1000
+what, when = sys.argv.pop(1), int(sys.argv.pop(1))
+label = in_parts.label_in_parts
+
+def progress(doing, done, total):
+    if (doing, done) == (what, when):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+in_parts.label_in_parts = lambda job, output, engine, _: label(job, output, engine, progress)
+main()
+"""
+
+
+def kill(folder, what, when, *options):
+    command = [what, when, "label", "examples.parquet", "parts", "-o", "out", *options]
+    done = forks.run(*command, code=KILLED, cwd=folder)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The passes that are made here, one by one."""
+    made, sums = [], Threads.sums
+    monkeypatch.setattr(Threads, "sums", lambda self, each: made.append(each) or sums(self, each))
+    return made
+
+
+@pytest.mark.parametrize("what", ["solving", "writing"])
+def test_a_run_that_was_killed_goes_on(folder, handful, passes, what):
+    options = ("--method", "eol", "--outlier-share", 0.5)
+    label(handful, *options, out="undisturbed")
+    whole = len(passes)
+    kill(folder, what, {"solving": 30, "writing": 3}[what], *options)
+    assert [name[:15] for name in os.listdir(folder / "out")] == [".handful-parts-"]
+    passes.clear()
+    label(handful, *options)
+    assert len(passes) == {"solving": whole - 30, "writing": 0}[what]
+    for found, expected in zip(labels_in(folder / "out"), labels_in(folder / "undisturbed"), strict=True):
+        assert found.equals(expected)
+    assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
+
+
+def test_what_was_asked_otherwise_is_not_gone_on_from(folder, handful, passes):
+    kill(folder, "writing", 1, "--method", "eol", "--outlier-share", "0.5")
+    label(handful, "--method", "eol", "--outlier-share", 0.2, out="fresh")
+    whole = len(passes)
+    label(handful, "--method", "eol", "--outlier-share", 0.2)
+    assert len(passes) == 2 * whole
+    for found, expected in zip(labels_in(folder / "out"), labels_in(folder / "fresh"), strict=True):
+        assert found.equals(expected)
+    assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
+
+
+def test_a_run_that_fails_leaves_nothing(folder, handful, rows):
+    damaged = rows[2][1600:].copy()
+    damaged[250, 3] = np.nan
+    write(folder / "parts/part-00004.parquet", damaged)
+    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out", "--method", "eol"), "NaN at row 1850")
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_full_disk_is_told_and_earlier_results_stay(folder, handful, monkeypatch):
+    label(handful, "--method", "simpleshot")
+    before = contents(folder / "out")
+    monkeypatch.setattr(in_parts, "write_json", lambda content, path: Path("/dev/full").write_text("x" * 10_000))
+    done = handful("label", "examples.parquet", "parts", "-o", "out", "--method", "eol", "--overwrite")
+    assert_refused(done, "the results were not written: No space left on device", "'out'")
+    assert {name: said for name, said in contents(folder / "out").items() if name[0] != "."} == before
+
+
+# Results that are there already
+
+
+def test_results_are_replaced_only_if_asked(folder, handful):
+    label(handful, "--method", "simpleshot")
+    before = contents(folder / "out")
+    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out"), "exists already", "--overwrite")
+    assert contents(folder / "out") == before
+    (folder / "parts/shards.json").unlink()
+    (folder / "parts/part-00004.parquet").unlink()
+    label(handful, "--overwrite", "--method", "simpleshot")
+    assert [len(part) for part in labels_in(folder / "out")] == list(SIZES[:-1])
+
+
+def test_neither_kind_of_results_is_left_beside_the_other(folder, handful):
+    part = "parts/part-00000.parquet"
+    label(handful, "--method", "simpleshot", pile=part)
+    label(handful, "--method", "simpleshot", "--overwrite")
+    assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
+    (folder / "out/results.json").unlink()
+    (folder / "out/model.safetensors").unlink()
+    assert_refused(handful("label", "examples.parquet", part, "-o", "out"), "'out/labels' exists already")
+    label(handful, "--method", "simpleshot", "--overwrite", pile=part)
+    names = ["labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
+    assert sorted(os.listdir(folder / "out")) == names
+
+
+def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
+    (folder / "parts").rename(folder / "labels")
+    before = contents(folder)
+    done = handful("label", "examples.parquet", "labels", "-o", ".", "--overwrite")
+    assert_refused(done, "'labels' is where the labels will be written: give another folder")
+    (folder / "out/labels").mkdir(parents=True)
+    (folder / "out/labels/mine.txt").write_text("mine")
+    done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
+    assert_refused(done, "'out/labels' exists and is not a folder of labels that handful wrote: give another folder")
+    assert contents(folder).items() >= before.items()
+    (folder / "out/labels/mine.txt").unlink()
+    (folder / "out/labels").rmdir()
+    label(handful, "--method", "simpleshot", pile="labels")
+    (folder / "out/labels/mine.txt").write_text("mine")
+    done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
+    assert_refused(done, "'out/labels/mine.txt' is not a part of the labels: move it away")
+
+
+# What cannot be done
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts: leave it out"),
+        (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
+        (("--corrections", "c.json"), "--corrections needs the pile in memory, but this pile is labelled in parts"),
+        (("--method", "pt_map"), "pt_map needs the whole pile in memory; those that read it in pieces:"),
+        (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
+        (("--method", "knn", "--max-false-unknown", "0.1"), "knn gives no probabilities"),
+    ],
+)
+def test_what_cannot_be_done_in_parts_is_refused(folder, handful, options, words):
+    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out", *options), words)
+    assert not (folder / "out").exists()
+
+
+def test_a_part_that_is_missing_is_named(folder, handful):
+    (folder / "parts/part-00003.parquet").unlink()
+    for engine in ((), RAY):
+        done = handful("label", "examples.parquet", "parts", "-o", "out", *engine)
+        assert_refused(done, "'parts': part-00003.parquet is missing, of 5 parts")
+
+
+def test_examples_of_another_backbone_are_refused(folder, handful, rows):
+    write(folder / "examples.parquet", rows[0][:, :32].copy(), rows[1])
+    done = handful("label", "examples.parquet", "parts", "-o", "out")
+    assert_refused(done, "'examples.parquet' has 32 features and 'parts' 64: both must come from the same backbone")
+    assert not (folder / "out").exists()
+
+
+def test_there_are_no_groups_to_promote(folder, handful):
+    label(handful, "--method", "simpleshot")
+    assert_refused(handful("promote", "out", "1=five", "-o", "more"), "the unknowns of 'out' form no groups")
+
+
+# On a cluster
+
+
+def test_two_nodes_label_as_one_machine_does(folder, handful, passes, nodes):
+    (folder / "few").mkdir()
+    shutil.copy(folder / "parts/part-00000.parquet", folder / "few")  # so few that they are loaded after all
+    label(handful, "--method", "eol", "--max-false-unknown", 0.05, pile="pile.parquet", out="plain")
+    label(handful, "--method", "eol", "--max-false-unknown", 0.05, pile="few", out="plain small")
+    options = ("--method", "eol", "--max-false-unknown", 0.05, *RAY, "--address", nodes.address)
+    label(handful, *options)
+    label(handful, *options, pile="few", out="small")
+    assert_alike(folder / "out", folder / "plain")
+    assert_alike(folder / "small", folder / "plain small", [500])
+    assert not passes  # they were made elsewhere
+    assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
+
+
+def test_other_columns_are_carried_along_to_the_parts_of_labels(folder, handful):
+    at = 0
+    for number, size in enumerate(SIZES):
+        path = folder / f"parts/part-{number:05d}.parquet"
+        part = parquet.read_table(path).append_column("id", pa.array(range(at, at + size), pa.int64()))
+        parquet.write_table(
+            part.append_column("closest", pa.array(["mine"] * size, pa.string())), path
+        )  # a name that handful uses too
+        at += size
+    label(handful)
+    labels = pa.concat_tables(labels_in(folder / "out"))
+    assert labels["id"].to_pylist() == list(range(sum(SIZES)))
+    assert labels["closest_2"].to_pylist() == ["mine"] * sum(SIZES)
+    assert_refused(
+        handful("label", "examples.parquet", "parts", "-o", "out2", "--embedding", "X"), "from the column 'embedding'"
+    )
+
+
+def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
+    """Conformal novelty: the false-discovery rate is of the whole pile, not of a part."""
+    from handful.methods import Base
+
+    features, digit = digits()
+    kept = np.concatenate([np.flatnonzero(digit == k)[20:60] for k in range(10)])
+    head = {"items": features[kept], "codes": digit[kept]}
+    Base(features.mean(axis=0), {"conformal": head}).save(folder / "b.safetensors")
+    options = ("--method", "conformal", "--base", "b.safetensors")
+    done = label(handful, *options)
+    assert "at most should belong to a class" in " ".join(done.stdout.split())
+    label(handful, *options, pile="pile.parquet", out="whole")
+    by_parts = [name for table in labels_in(folder / "out") for name in table["label"].to_pylist()]
+    with open(folder / "whole" / "labels.csv", encoding="utf-8", newline="") as file:
+        whole = [row["label"] for row in csv.DictReader(file)]
+    assert by_parts == whole
+    assert 100 < whole.count("unknown") < 1900
+    counts = []
+    for out, pile in (("strict", "parts"), ("strict-whole", "pile.parquet")):
+        done = label(handful, *options, "--fdr", "0.01", pile=pile, out=out)
+        assert "about 1 % at most should belong to a class" in " ".join(done.stdout.split())
+        record = json.loads((folder / out / "results.json").read_text("utf-8"))
+        counts.append(record["unknown"])
+    assert counts[0] == counts[1] < whole.count("unknown")
+    refused = handful("label", "examples.parquet", "parts", "-o", "x", "--fdr", "0.01")
+    assert_refused(refused, "auto does not decide by a false-discovery rate")

@@ -1,0 +1,205 @@
+"""`handful label --precision`: which labels are kept, what is said of them, and that models and records hold to it."""
+
+import json
+
+import numpy as np
+import pytest
+from piles import assert_refused
+from pyarrow import parquet
+
+from handful import load
+from handful.features import FeatureTable, digits, write
+from handful.project import label_items, predict_items
+from handful.project.job import read_record
+
+NAMES = np.array(["zero", "one", "two", "three", "four"])
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Three examples each of 0 to 4, 150 digits of all kinds, and their truth."""
+    features, digit = digits()
+    rows = np.random.default_rng(0).permutation(len(digit))
+    shown = np.concatenate([rows[digit[rows] == k][:3] for k in range(5)])
+    rest = np.setdiff1d(rows, shown, assume_unique=True)[:150]
+    examples = FeatureTable(features[shown], NAMES[digit[shown]].tolist())
+    pile = FeatureTable(features[rest], paths=[f"item {i}" for i in range(150)])
+    truth = np.where(digit[rest] < 5, NAMES[np.minimum(digit[rest], 4)], "unknown")
+    return examples, pile, truth
+
+
+@pytest.fixture(scope="module")
+def plain(tables):
+    return label_items(*tables[:2])
+
+
+@pytest.fixture
+def folder(tables, tmp_path):
+    write(tables[0], tmp_path / "examples.parquet")
+    write(tables[1], tmp_path / "pile.parquet")
+    return tmp_path
+
+
+def label(handful, *options, out="out"):
+    done = handful("label", "examples.parquet", "pile.parquet", "-o", out, *options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("precision", [0.8, 0.9, 0.95])
+def test_only_labels_that_reach_the_precision_are_kept(tables, plain, precision):
+    strict = label_items(*tables[:2], precision=precision)
+    assert strict.expected_precision >= precision
+    assert 0 < (~strict.unknown).sum() < (~plain.unknown).sum()
+    right = strict.labels == tables[2]
+    assert right[~strict.unknown].mean() >= precision - 0.05
+    np.testing.assert_array_equal(strict.likely_unknown, plain.unknown)
+    assert strict.model.unknown_[-150:].tolist() == strict.unknown.tolist()
+    assert strict.model.transduction_[-150:].tolist() == strict.labels.tolist()
+    assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
+
+
+def test_a_low_precision_changes_nothing(tables, plain):
+    lenient = label_items(*tables[:2], precision=0.2)
+    assert lenient.labels.tolist() == plain.labels.tolist()
+    assert "All labels are kept" in lenient.decision
+
+
+def test_examples_in_the_pile_are_kept_and_do_not_count(tables):
+    examples, pile, truth = tables
+    row = int(np.flatnonzero(truth == "three")[0])
+    strict = label_items(examples, pile, precision=0.999999, pile_labels={row: "three"})
+    assert strict.labels[row] == "three"
+    assert (~strict.unknown).sum() == 1
+    assert sum(e.labels for e in strict.expected_precision_by_class.values()) == 0
+    lenient = label_items(examples, pile, precision=0.9, pile_labels={row: "three"})
+    count = int((~lenient.unknown).sum()) - 1
+    assert any(line.startswith(f"Without the examples: of {count} labels") for line in lenient.sentences)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"precision": 90}, "precision is 90: give a number between 0 and 1"),
+        ({"precision": 0.9, "unknown_rate": 0.1}, "unknown_rate and precision both say what is unknown"),
+        ({"precision": 0.9, "threshold": 0.1}, "threshold and precision both say what is unknown"),
+        ({"precision": 0.9, "method": "knn"}, "knn gives no probabilities, which precision needs"),
+    ],
+)
+def test_wrong_precisions_are_refused(tables, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        label_items(*tables[:2], **options)
+
+
+# What is said
+
+
+def test_every_labelling_says_how_many_labels_should_be_right(folder, handful, plain):
+    done = label(handful)
+    labels, right = int((~plain.unknown).sum()), plain.confidence[~plain.unknown].sum()
+    assert f"Of {labels} labels about {right:.0f} should be right." in words(done.stdout)
+    by_class = plain.expected_precision_by_class
+    lines = [words(line) for line in done.stdout.splitlines()]
+    for name, expected in by_class.items():
+        number = f"{expected.right:.0f}" if expected.right >= 10 else f"{expected.right:.1f}"
+        assert f"{name} {expected.labels} about {number} {100 * expected.precision:.0f} %" in lines
+    page = (folder / "out/report.html").read_text()
+    assert f'<span dir="auto">Of {labels} labels about {right:.0f} should be right.</span>' in page
+    assert "How many labels should be right" in page
+    assert f'<th scope="row">zero</th><td>{by_class["zero"].labels}</td>' in page
+
+
+def test_machines_are_told_it_too(folder, handful, tables):
+    strict = label_items(*tables[:2], precision=0.9)
+    said = json.loads(label(handful, "--precision", 0.9, "--json").stdout)
+    assert said["expected_precision"] == pytest.approx(strict.expected_precision)
+    assert said["set_aside"] == strict.set_aside.sum() > 0
+    assert said["expected_by_class"]["two"] == pytest.approx(strict.expected_precision_by_class["two"]._asdict())
+    assert said["expected_in_words"] in strict.sentences
+    assert "as --precision says" in said["decided"]
+    record = json.loads((folder / "out/results.json").read_text())
+    assert record["job"]["decision"]["precision"] == 0.9
+    assert record["set_aside"] == said["set_aside"]
+    assert parquet.read_table(folder / "out/labels.parquet")["label"].to_pylist() == strict.labels.tolist()
+
+
+def test_methods_that_only_rank_say_nothing_of_it(folder, handful):
+    done = label(handful, "--method", "knn")
+    assert "should be right" not in words(done.stdout).lower()
+    assert "should be right" not in (folder / "out/report.html").read_text()
+    assert json.loads(label(handful, "--method", "knn", "--json", out="out2").stdout)["expected_precision"] is None
+
+
+def test_labels_that_are_mostly_wrong_come_with_a_warning(handful, tmp_path):
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(80, 4)).astype(np.float32)
+    write(FeatureTable(noise[:3], ["a", "b", "c"]), tmp_path / "examples.parquet")
+    write(FeatureTable(noise[6:]), tmp_path / "pile.parquet")
+    said = words(label(handful).stdout)
+    assert "Only about" in said
+    assert "labels should be right: check them, or ask for --precision 0.9." in said
+
+
+def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(folder, handful, plain):
+    said = words(label(handful, "--precision", 0.9999).stdout)
+    assert " 0 were labelled" in said
+    surest = plain.p_closest[~plain.unknown].max()
+    assert f"the surest is right with a probability of {100 * surest:.0f} %, so nothing is labelled" in said
+    assert "Give more examples of each class, or ask for less, as in --precision 0." in said
+    assert set(parquet.read_table(folder / "out/labels.parquet")["label"].to_pylist()) == {"unknown"}
+    less = said.split("as in --precision ")[1].split()[0].rstrip(".")
+    assert " 0 were labelled" not in words(label(handful, "--precision", less, out="less").stdout)
+
+
+# Models, records and parts
+
+
+def test_a_model_holds_to_it(tables, tmp_path):
+    strict = label_items(*tables[:2], precision=0.9)
+    strict.model.save(tmp_path / "model.safetensors")
+    model = load(tmp_path / "model.safetensors")
+    assert model.min_confidence_ == strict.min_confidence > 0
+    new = predict_items(model, tables[1])
+    np.testing.assert_array_equal(new.unknown, new.likely_unknown | (new.p_closest < strict.min_confidence))
+    assert new.set_aside.any()
+    assert model.predict(tables[1].features).tolist() == new.labels.tolist()
+    assert "or when its label is right with a probability below" in new.decision
+    assert label_items(*tables[:2]).model.min_confidence_ == 0
+
+
+def test_predict_takes_a_precision_of_its_own(folder, handful):
+    label(handful)
+    arguments = ("predict", "out/model.safetensors", "pile.parquet")
+    every, strict = (json.loads(handful(*arguments, *more, "--json").stdout) for more in ((), ("--precision", 0.95)))
+    assert strict["expected_precision"] >= 0.95 > every["expected_precision"]
+    kept = [row for row in strict["items"] if row["label"] != "unknown"]
+    assert np.mean([row["confidence"] for row in kept]) == pytest.approx(strict["expected_precision"])
+    done = handful(*arguments, "--precision", 0.95, "-o", "new.csv")
+    assert f"Of {len(kept)} labels" in words(done.stdout)
+    assert_refused(handful(*arguments, "--precision", 2), "the precision is 2")
+
+
+def test_promote_asks_for_the_same_precision(folder, handful):
+    label(handful, "--precision", 0.9, "--outlier-share", 0.4)
+    record = read_record(folder / "out")
+    assert sum(group.size for group in record.groups.values()) <= record.unknown - record.set_aside
+    done = handful("promote", "out", "1=new", "-o", "out2", "--json")
+    said = json.loads(done.stdout)
+    assert said["expected_precision"] >= 0.9
+    again = json.loads((folder / "out2/results.json").read_text())["job"]["decision"]
+    assert again["precision"] == 0.9
+    part = record.groups[1].size / (record.unknown - record.set_aside)
+    assert again["outlier_share"] == pytest.approx(0.4 * (1 - part), abs=0.03)
+
+
+def test_a_record_that_sets_more_aside_than_is_unknown_is_refused(folder, handful):
+    label(handful, "--precision", 0.9)
+    path = folder / "out/results.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"set_aside": record["unknown"] + 1}))
+    with pytest.raises(ValueError, match="is damaged"):
+        read_record(folder / "out")

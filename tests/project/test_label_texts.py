@@ -1,0 +1,356 @@
+"""The practitioner's job with texts: tables, JSON Lines and folders of text files."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from piles import assert_refused, rows_of
+from pyarrow import csv, parquet
+from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
+
+from handful.backbones import load_backbone
+from handful.project import label_items, predict_items, read_texts
+from handful.project.items import kind_of
+from handful.project.text_items import TextSource, embed_items, read_text_pile
+
+RIGHT = truth()
+QUIET = lambda *_: None  # noqa: E731
+
+
+def hashed(texts):
+    """A backbone of a user's own: words in 64 drawers."""
+    features = np.zeros((len(texts), 64))
+    for row, text in enumerate(texts):
+        for word in text.split():
+            features[row, sum(word.encode()) % 64] += 1
+    return features
+
+
+def is_right(rows, share=0.9):
+    right = [row["label"] == RIGHT[row["text"]] for row in rows]
+    return sum(right) >= share * len(right)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    write_tickets(folder / "tickets.csv", more=[("", ""), ("  ", "card"), ("\u200b", "")])
+    return fill_texts(folder)
+
+
+@pytest.fixture
+def out(folder, handful):
+    if not (folder / "out").exists():
+        done = handful("label", folder / "tickets.csv", "-o", folder / "out", "--export", "label-studio")
+        assert done.returncode == 0, done.stderr
+        (folder / "said.txt").write_text(done.stdout)
+    return folder / "out"
+
+
+# One table
+
+
+def test_texts_get_their_class_and_strangers_are_set_aside(out):
+    table = rows_of(out / "labels.csv")
+    assert is_right([row for row in table if row["text"].strip(" \u200b")])
+    assert {row["label"] for row in table} == {"card", "weather", "unknown"}
+
+
+def test_every_row_of_the_pile_is_there_in_order_with_all_columns(folder, out):
+    given = csv.read_csv(
+        folder / "tickets.csv",
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(("id", "price"), pa.string())),
+    ).to_pylist()
+    pile = [row for row in given if not row["label"]]
+    table = parquet.read_table(out / "labels.parquet").to_pylist()
+    assert [{name: row[name] for name in ("id", "text", "price")} for row in table] == [
+        {name: row[name] for name in ("id", "text", "price")} for row in pile
+    ]
+    assert [row["path"] for row in table] == [row["id"] for row in pile]
+
+
+def test_what_was_guessed_and_left_out_is_said(folder, out):
+    said = " ".join((folder / "said.txt").read_text().split())
+    assert "the texts are in the column 'text', by its name; the labels in 'label'" in said
+    assert "the pile holds 30 texts" in said
+    assert "2 rows of the pile have no text: called unknown" in said
+    assert "'037': has a label but no text: it is no example" in said
+
+
+def test_rows_without_a_text_are_unknown_and_nobody_is_asked_about_them(folder, out, handful, monkeypatch):
+    table = parquet.read_table(out / "labels.parquet").to_pylist()
+    empty = [row for row in table if not row["text"].strip(" \u200b")]
+    assert [(row["label"], row["p_unknown"], row["group"], row["nearest_1"]) for row in empty] == [
+        ("unknown", 1.0, None, None)
+    ] * 2
+    record = json.loads((out / "results.json").read_text())
+    names = [row["path"] for row in table]
+    asked = {names[row] for row in record["worth_asking"]}
+    assert asked
+    assert asked.isdisjoint(row["path"] for row in empty)
+    from handful.project.sitting import Check
+
+    items = {question.item: question.text for question in Check(out).questions(100)}
+    assert len(items) == 28
+    assert all(text.strip() for text in items.values())
+
+
+def test_empty_rows_do_not_change_the_answers_for_the_others(folder, out, handful, tmp_path):
+    write_tickets(tmp_path / "plain.csv")
+    assert handful("label", "plain.csv", "-o", "plain").returncode == 0
+    plain = {row["text"]: row["p_unknown"] for row in rows_of(tmp_path / "plain" / "labels.csv")}
+    mixed = {row["text"]: row["p_unknown"] for row in rows_of(out / "labels.csv")}
+    for text, p in plain.items():
+        assert float(mixed[text]) == pytest.approx(float(p), abs=1e-6)
+
+
+def test_label_studio_gets_tasks_of_texts(out):
+    tasks = json.loads((out / "label-studio.json").read_text())
+    assert len(tasks) == 30
+    assert tasks[0]["data"]["text"] == SENTENCES["cooking"][0]
+    assert tasks[0]["predictions"][0]["result"][0]["to_name"] == "text"
+
+
+# Other sources
+
+
+@pytest.fixture
+def solved(handful, tmp_path):
+    """Run `label` and give its table."""
+
+    def solve(*arguments):
+        done = handful("label", *arguments, "-o", "o", "--overwrite")
+        assert done.returncode == 0, done.stderr
+        return parquet.read_table(tmp_path / "o" / "labels.parquet").to_pylist()
+
+    return solve
+
+
+def test_folders_of_text_files_are_labelled_and_sorted(folder, solved, handful, tmp_path):
+    table = solved(folder / "examples", folder / "pile", "--sort", "copy")
+    assert is_right(table)
+    assert {row["path"] for row in table} == {file.name for file in (folder / "pile").iterdir()}
+    for row in table:
+        assert (tmp_path / "o" / "sorted" / row["label"] / row["path"]).read_text() == row["text"]
+
+
+def test_a_folder_called_unknown_holds_examples_of_no_class(folder, solved, tmp_path):
+    fill_texts(tmp_path)
+    (tmp_path / "examples" / "unknown").mkdir()
+    for i, text in enumerate(("how do i fry an onion", "a dish with beans")):
+        (tmp_path / "examples" / "unknown" / f"{i}.md").write_text(text)
+    table = solved("examples", "pile")
+    assert is_right(table)
+    assert "unknown" in {row["nearest_1"].partition("/")[0] for row in table}
+
+
+def test_an_empty_text_file_is_sorted_as_unknown(handful, tmp_path):
+    fill_texts(tmp_path)
+    (tmp_path / "pile" / "empty.txt").touch()
+    assert handful("label", "examples", "pile", "-o", "o", "--sort", "copy").returncode == 0
+    assert (tmp_path / "o" / "sorted" / "unknown" / "empty.txt").read_bytes() == b""
+
+
+def test_examples_in_folders_and_a_table_as_pile(folder, solved):
+    table = solved(folder / "examples", folder / "tickets.csv")
+    assert len(table) == 39
+    assert is_right([row for row in table if row["text"].strip(" \u200b")])
+    assert [row["label_2"] for row in table][:2] == ["card", "weather"]  # the pile's own column
+
+
+def test_two_tables_and_examples_of_no_class(tmp_path, solved):
+    labelled = [(text, label) for text, label, _ in rows() if label]
+    (tmp_path / "shown.jsonl").write_text(
+        "\n".join(json.dumps({"utterance": text, "intent": label}) for text, label in labelled)
+    )
+    pile = [text for text, label, _ in rows() if not label]
+    parquet.write_table(pa.table({"n": range(len(pile)), "text": pile[::-1], "utterance": pile}), "pile.parquet")
+    (tmp_path / "none.csv").write_text("utterance\n" + "\n".join(SENTENCES["cooking"][:3]))
+    table = solved("shown.jsonl", "pile.parquet", "--unknown", "none.csv")
+    assert [row["utterance"] for row in table] == pile  # the column of the examples, though there is one called text
+    assert [row["n"] for row in table] == list(range(len(pile)))
+    assert sum(row["label"] == RIGHT[row["utterance"]] for row in table) >= 0.9 * len(table)
+    assert {row["nearest_1"].partition("/")[0] for row in table} >= {"none.csv"}
+
+
+def test_a_pile_needs_no_column_of_labels(tmp_path, solved):
+    write_tickets(tmp_path / "shown.csv")
+    (tmp_path / "shown.csv").write_text((tmp_path / "shown.csv").read_text().replace("label", "thing", 1))
+    (tmp_path / "pile.csv").write_text("text\n" + "\n".join(SENTENCES["card"][6:] + SENTENCES["cooking"]))
+    assert len(solved("shown.csv", "pile.csv", "--label", "thing")) == 18
+
+
+def test_a_pile_whose_texts_are_in_another_column_is_read(tmp_path, solved):
+    write_tickets(tmp_path / "shown.csv")
+    (tmp_path / "pile.csv").write_text("message\n" + "\n".join(SENTENCES["card"][6:] + SENTENCES["cooking"]))
+    assert [row["message"] for row in solved("shown.csv", "pile.csv")][:6] == SENTENCES["card"][6:]
+
+
+def test_a_label_that_says_no_class_is_an_example_of_none(tmp_path, solved):
+    write_tickets(tmp_path / "t.csv", more=[("how do i fry an onion", "unknown"), ("a dish with beans", "Unknown")])
+    table = solved("t.csv")
+    assert len(table) == 28
+    assert is_right(table)
+
+
+def test_long_texts_are_cut_into_pieces_and_it_is_said(tmp_path, handful):
+    write_tickets(tmp_path / "t.csv", more=[(" ".join(SENTENCES["card"] * 20), ""), ("weather " * 400, "")])
+    done = handful("label", "t.csv", "-o", "o")
+    assert "2 texts of the pile are long: they were cut into pieces" in " ".join(done.stdout.split())
+    assert rows_of(tmp_path / "o" / "labels.csv")[-2]["label"] == "card"
+
+
+# Going on from results
+
+
+def test_corrections_become_examples_and_groups_become_classes(folder, out, handful, tmp_path):
+    wrong = next(row for row in rows_of(out / "labels.csv") if row["text"] == SENTENCES["cooking"][5])
+    (tmp_path / "c.csv").write_text(f"path,label\n{wrong['path']},cooking\n036,card\n")
+    done = handful("label", out, "--corrections", "c.csv", "-o", "again")
+    assert done.returncode == 0, done.stderr
+    table = {row["path"]: row for row in rows_of(tmp_path / "again" / "labels.csv")}
+    assert table[wrong["path"]]["label"] == "cooking"
+    assert table["036"]["label"] == "unknown"  # it has no text
+    assert "'036': has a label but no text" in done.stdout
+    done = handful("promote", out, "1=cooking", "-o", "promoted", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["labels"]["cooking"] >= 8
+
+
+def test_a_text_that_has_changed_since_is_refused(folder, handful, tmp_path):
+    write_tickets(tmp_path / "t.csv")
+    assert handful("label", "t.csv", "-o", "o").returncode == 0
+    content = (tmp_path / "t.csv").read_text()
+    (tmp_path / "t.csv").write_text(content.replace("how do i cook rice", "how do i cook corn"))
+    row = next(row for row in rows_of(tmp_path / "o" / "labels.csv") if row["text"] == "how do i cook rice")
+    (tmp_path / "c.csv").write_text(f"path,label\n{row['path']},cooking\n")
+    assert handful("label", "o", "--corrections", "c.csv", "-o", "o2").returncode == 0
+    (tmp_path / "t.csv").write_text(content)
+    (tmp_path / "d.csv").write_text("path,label\n015,weather\n")
+    assert_refused(handful("label", "o2", "--corrections", "d.csv", "-o", "o3"), "'cooking'", "has changed")
+
+
+def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
+    (tmp_path / "new.csv").write_text("nr,text\n1,my bank card is gone\n2,\n3,is it going to rain\n")
+    done = handful("predict", out / "model.safetensors", "new.csv", "-o", "new.parquet")
+    assert done.returncode == 0, done.stderr
+    table = parquet.read_table(tmp_path / "new.parquet").to_pylist()
+    assert [row["label"] for row in table] == ["card", "unknown", "weather"]
+    assert [(row["nr"], row["text"]) for row in table] == [
+        ("1", "my bank card is gone"), ("2", ""), ("3", "is it going to rain"),
+    ]  # fmt: skip
+    (tmp_path / "a.txt").write_text("my bank card\nis gone")
+    done = handful("predict", out / "model.safetensors", "a.txt")
+    assert done.stdout.split("\t")[0] == "card"
+    assert done.stdout.endswith("a.txt\tmy bank card is gone\n")
+    (tmp_path / "both").mkdir()
+    (tmp_path / "both" / "a.txt").write_text("will it rain")
+    (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
+    assert handful("predict", out / "model.safetensors", "both").stdout.startswith("weather\t")
+    assert handful("predict", out / "model.safetensors", "both", "a.txt").stdout.count("\n") == 2
+    assert_refused(handful("predict", out / "model.safetensors", "both/b.png"), "b.png", "made from texts")
+    assert_refused(handful("predict", out / "model.safetensors", "a.txt", "new.csv"), "'new.csv' is not a text")
+    done = handful("predict", out / "model.safetensors", "new.csv", "--json")
+    assert [row["label"] for row in json.loads(done.stdout)["items"]] == ["card", "unknown", "weather"]
+
+
+def test_features_of_texts_keep_texts_labels_and_columns(folder, handful, tmp_path):
+    done = handful("embed", folder / "tickets.csv", "-o", "f.parquet")
+    assert done.returncode == 0, done.stderr
+    assert "39 texts, 2 labels, 384 features each" in done.stdout
+    table = parquet.read_table(tmp_path / "f.parquet")
+    assert table.column_names == ["embedding", "label", "path", "id", "text", "price"]
+    assert kind_of(tmp_path / "f.parquet") == "embeddings"
+    done = handful("label", "f.parquet", "-o", "o")
+    assert "the pile holds 30 texts" in done.stdout
+    assert is_right([row for row in rows_of(tmp_path / "o" / "labels.csv") if row["text"].strip(" \u200b")])
+    assert rows_of(tmp_path / "o" / "labels.csv")[-1]["label"] == "unknown"  # without a text
+    assert handful("embed", folder / "examples", "-o", "e.npz").returncode == 0
+
+
+def test_questions_show_texts_that_a_terminal_cannot_obey(tmp_path, handful, monkeypatch):
+    write_tickets(tmp_path / "t.csv", more=[("\x1b[2J my card\n is\u202e gone " + "x" * 5000, "")])
+    assert handful("label", "t.csv", "-o", "o").returncode == 0
+    import io
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 30))
+    done = handful("check", "o", "--answers", 30)
+    assert "\\x1b[2J my card is\\u202e gone xxx" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert "    how do i cook rice\n" in done.stdout
+    assert "Checked 29 of 29" in done.stdout
+
+
+# Options that do not fit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tickets.csv", "--sort", "copy"], ["--sort", "table"]),
+        (["tickets.csv", "--export", "coco"], ["coco", "texts", "label-studio"]),
+        (["examples", "pile", "--export", "fiftyone"], ["fiftyone", "texts"]),
+        (["tickets.csv", "--backbone", "pixels"], ["pixels", "pictures", "texts"]),
+        (["tickets.csv", "--text", "words"], ["'words'", "'id', 'text', 'label', 'price'"]),
+        (["tickets.csv", "--text", "price"], ["'price'", "only numbers"]),
+        (["tickets.csv", "--label", "intent"], ["'intent'", "--label"]),
+        (["examples"], ["folder of texts to label"]),
+        (["examples", "features.npz"], ["features.npz", "texts"]),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful, arguments, words):
+    (folder / "features.npz").touch()
+    places = [
+        folder / name if name in ("tickets.csv", "examples", "pile", "features.npz") else name for name in arguments
+    ]
+    assert_refused(handful("label", *places, "-o", "never"), *words)
+
+
+def test_a_column_can_be_named_where_another_would_be_guessed(tmp_path, solved):
+    texts = [(text, label) for text, label, _ in rows()]
+    lines = [f"{text},the same title again {i},{label},{i},{i}" for i, (text, label) in enumerate(texts)]
+    (tmp_path / "t.csv").write_text("remark,title,label,f0,f1\n" + "\n".join(lines))
+    table = solved("t.csv", "--text", "remark")
+    assert sum(row["label"] == RIGHT[row["remark"]] for row in table) >= 0.9 * len(table)
+
+
+def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
+    from piles import fill
+
+    fill(tmp_path)
+    (tmp_path / "examples" / "left" / "read me.txt").write_text("these are pictures")
+    assert kind_of(tmp_path / "examples") == "pictures"
+    assert kind_of(folder / "examples") == "texts"
+
+
+# In Python
+
+
+def test_a_function_of_the_user_is_a_backbone(folder):
+    net = load_backbone(hashed)
+    examples, pile = read_texts(folder / "tickets.csv", backbone=net)
+    labelled = label_items(examples, pile)
+    assert (len(examples), len(pile)) == (2 * EXAMPLES, 30)
+    assert labelled.without_text == [28, 29]
+    assert labelled.labels[28] == "unknown"
+    new = embed_items(read_text_pile(folder / "tickets.csv", TextSource(text="text")), net, "texts", QUIET, cache=False)
+    again = predict_items(labelled.model, new)
+    assert [str(label) for label in again.labels[-3:]] == ["unknown"] * 3
+    assert len(again) == 39
+
+
+@pytest.mark.parametrize("method", ["auto", "simpleshot+knn", "eol", "oslo"])
+def test_rows_without_a_text_are_unknown_by_every_method(folder, method):
+    examples, pile = read_texts(folder / "tickets.csv", backbone=hashed)
+    labelled = label_items(examples, pile, method=method)
+    assert labelled.unknown[[28, 29]].all()
+    assert np.isfinite(labelled.confidence).all()
+    assert all(28 not in group.items and 29 not in group.items for group in labelled.groups)
+
+
+def test_the_same_text_under_two_classes_is_refused(tmp_path, handful):
+    write_tickets(tmp_path / "t.csv", more=[("my card was stolen yesterday", "weather")])
+    assert_refused(handful("label", "t.csv", "-o", "o"), "same text under two classes")

@@ -1,0 +1,160 @@
+"""Sorting pictures where it can go wrong: what can be found out is found out first, and a full disk loses nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from piles import PIXELS, assert_refused, contents, fill, finish, picture, start
+from test_label_faults import RESULTS, without_rights
+
+from handful.features import FeatureTable
+from handful.project.sorting import plan_places
+
+COMMAND = ("label", "examples", "pile", "-o", "out", *PIXELS)
+
+
+@pytest.fixture
+def here(tmp_path):
+    return fill(tmp_path, count=3)
+
+
+# Long names
+
+LONG = {
+    "letters": "x" * 251,
+    "two bytes each": "é" * 125 + "x",
+    "four bytes each": "🐣" * 62 + "xyz",
+    "a number already": "x" * 247 + " (2)",
+}
+
+
+@pytest.mark.parametrize("stem", LONG.values(), ids=LONG)
+def test_names_as_long_as_they_can_be_are_numbered_within_255_bytes(stem, here, handful):
+    for k in range(12):  # so that numbers of one and of two digits are needed
+        (here / "pile" / f"sub{k}").mkdir()
+        picture("left", 50 + k).save(here / "pile" / f"sub{k}" / f"{stem}.png")
+    done = handful(*COMMAND, "--sort", "link")
+    assert done.returncode == 0, done.stderr
+    assert len(list(Path("out/sorted").glob("*/*.png"))) == 9 + 12
+
+
+def test_a_name_is_cut_between_characters_and_keeps_its_number_and_suffix(tmp_path):
+    files = [Path(f"{k}/{'é' * 125}x.jpeg"[:-5] + ".png") for k in range(3)]
+    pile = FeatureTable(np.empty((len(files), 0)), paths=[*map(str, files)], files=files)
+    names = [place.name for place in plan_places(pile, ["x"] * 3, tmp_path)]
+    assert names == ["é" * 125 + "x.png", "é" * 123 + " (2).png", "é" * 123 + " (3).png"]
+
+
+def test_too_long_a_path_is_found_out_before_anything_is_written(here, handful):
+    deep = Path(*["d" * 200] * 18)
+    deep.mkdir(parents=True)
+    room = 4095 - len(os.fsencode(deep.absolute()))
+    out = deep / ("o" * (min(room, 440) - 230))
+    picture("left", 9).save(here / "pile" / f"{'x' * 251}.png")
+    assert_refused(handful(*COMMAND, "-o", out, "--sort", "copy"), "is too long a path for a sorted picture")
+    assert not out.exists()
+
+
+# Places and pictures that are not as they should be
+
+
+def test_pictures_behind_links_are_copied(here, handful):
+    fill(here / "pile" / ".elsewhere", count=1)  # links out of the pile are not followed
+    (here / "pile" / "more").symlink_to(here / "pile" / ".elsewhere" / "pile")
+    (here / "pile" / "one.png").symlink_to(here / "pile" / ".elsewhere" / "pile" / "left0.png")
+    assert handful(*COMMAND, "--sort", "copy").returncode == 0
+    found = [path for path in Path("out/sorted").rglob("*") if not path.is_dir()]
+    assert len(found) == 9 + 3 + 1
+    assert not any(path.is_symlink() for path in found)
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [("sorted", "'out/sorted' is a link"), ("sorted/left", "'out/sorted' exists already")],
+)
+def test_nothing_is_sorted_to_where_a_link_leads(link, sentence, here, handful):
+    (here / "autostart").mkdir()
+    (here / "out" / "sorted").mkdir(parents=True)
+    if link == "sorted":
+        (here / "out" / "sorted").rmdir()
+    (here / "out" / link).symlink_to(here / "autostart")
+    for how in ("copy", "link"):
+        assert_refused(handful(*COMMAND, "--sort", how), sentence)
+        assert (handful(*COMMAND, "--sort", how, "--overwrite").returncode == 0) is (link != "sorted")
+        assert os.listdir("autostart") == []
+        if link != "sorted":
+            shutil.rmtree("out")
+            (here / "out" / "sorted").mkdir(parents=True)
+            (here / "out" / link).symlink_to(here / "autostart")
+    assert len(contents("pile")) == 9
+
+
+@pytest.mark.parametrize("closed", ["out/sorted", "out/sorted/left"])
+def test_a_folder_that_may_not_be_written_is_found_out_before_anything_is(closed, here, own_cache):
+    rights = without_rights()
+    (here / closed).mkdir(parents=True, exist_ok=True)
+    before = contents(here)
+    (here / closed).chmod(0o500)
+    try:
+        done = finish(start(*COMMAND, "--sort", "copy", cwd=here, before=rights))
+        assert done.returncode == 1, done.stdout
+        assert f"pictures cannot be sorted into this folder: '{closed}'" in done.stderr
+        assert contents(here) == before
+        assert not (here / "out" / "labels.csv").exists()
+    finally:
+        (here / closed).chmod(0o700)
+
+
+# A full disk
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of so many kilobytes, where root can make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = []
+
+    def mount(kilobytes):
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)]
+        if sys.platform != "linux" or os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("needs the right to mount a small disk")
+        made.append(place)
+        return place
+
+    yield mount
+    for each in made:
+        subprocess.run(["umount", "-l", str(each)], check=True)
+
+
+@pytest.mark.parametrize("kilobytes", [4, 56, 112, 136, 152, 168, 184, 1000])
+def test_on_a_disk_that_fills_up_all_is_sorted_or_nothing_is_written(kilobytes, here, disk, handful):
+    out = disk(kilobytes) / "out"
+    before = contents("pile")
+    done = handful(*COMMAND, "-o", out, "--sort", "copy")
+    assert contents("pile") == before
+    if kilobytes < 1000:
+        assert_refused(done, "")
+        assert any(word in done.stderr for word in ("No space left on device", "bytes, but"))
+        assert disk_files(out.parent) == []
+    else:
+        assert done.returncode == 0, done.stderr
+        names = [path.name for path in disk_files(out.parent)]
+        assert sorted(names) == sorted([*RESULTS, *before])
+
+
+@pytest.mark.parametrize("kilobytes", [4, 8, 12, 16, 24, 32])
+def test_on_a_disk_that_fills_up_there_are_all_results_or_none(kilobytes, here, disk, handful):
+    """Tables, record, model and report, whichever is the one that does not fit."""
+    out = disk(kilobytes) / "out"
+    done = handful(*COMMAND, "-o", out)
+    assert_refused(done, "the results were not written: No space left on device")
+    assert disk_files(out.parent) == []
+
+
+def disk_files(folder):
+    return [path for path in folder.rglob("*") if not path.is_dir()]
