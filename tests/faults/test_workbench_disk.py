@@ -11,8 +11,8 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 
 pytest.importorskip("fastapi")
 
-from handful.workbench import Project, Refusal
 from handful.project.said import Change
+from handful.workbench import Project, Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted on Windows")
 

@@ -15,10 +15,9 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.project import views
-from handful.project.state import FIRST_SAMPLE
 from handful.project.live import Project, formats_of
 from handful.project.refusal import Refusal
-from handful.project.state import State
+from handful.project.state import FIRST_SAMPLE, State
 from handful.project.views import describe_run
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard

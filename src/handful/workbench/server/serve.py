@@ -21,8 +21,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import handful
-from handful.utils.interrupts import cleanup, patience
 from handful.project.refusal import Refusal, invalid, plain
+from handful.utils.interrupts import cleanup, patience
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
 from handful.workbench.server.solve import add_solve, end_solvers

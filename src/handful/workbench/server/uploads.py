@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from handful.utils.text import is_blank
-from handful.project.pile import TEXTS, UPLOAD_PREFIX
 from handful.project.live import Project
+from handful.project.pile import TEXTS, UPLOAD_PREFIX
 from handful.project.refusal import Refusal
+from handful.utils.text import is_blank
 
 MAX_FILES = 200
 MAX_FILE_BYTES = 50 * 2**20  # of one file
