@@ -25,7 +25,7 @@ from handful.core.parameters import Number
 from handful.project.job import MAX_RECORD_BYTES, next_results
 from handful.project.record_schema import Fields, ListOf, Text, find_fault, read_json
 from handful.project.stored_answers import StoredAnswers, read_answers
-from handful.report.measured import write_measured
+from handful.report.html_page import write_measured
 from handful.solving.check import WRONG, Checked, check_answers, draw_sample
 from handful.utils.files import in_brief, write_whole
 
