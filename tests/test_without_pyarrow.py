@@ -107,10 +107,9 @@ def test_what_needs_it_names_the_install_command_before_any_work(no_pyarrow, han
     (tmp_path / "pile.parquet").write_bytes(b"PAR1")
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "part-00000.parquet").write_bytes(b"PAR1")
-    (tmp_path / "dataset").mkdir()
     assert handful("label", "pile.npz", "-o", "out").returncode == 0
     for command in (
-        ("label", "pile.parquet", "-o", "out2"), ("info", "pile.parquet"), ("info", "parts"), ("info", "dataset"),
+        ("label", "pile.parquet", "-o", "out2"), ("info", "pile.parquet"), ("info", "parts"),
         ("predict", "out/model.safetensors", "pile.npz", "-o", "new.parquet"), ("bench", "balanced", "--tasks", "1"),
     ):  # fmt: skip
         done = handful(*command)

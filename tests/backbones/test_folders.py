@@ -149,7 +149,7 @@ def test_texts_are_found_as_people_sort_them_and_other_files_are_counted(tmp_pat
 
 def test_encodings_are_recognised_and_other_bytes_are_read_as_windows_1252(tmp_path):
     path = tmp_path / "a.txt"
-    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32"):
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         path.write_bytes("Grüße 😀 שלום".encode(encoding))
         assert read_text(path) == ("Grüße 😀 שלום", "")
     path.write_bytes("ünï ".encode() + "“café”".encode("cp1252"))

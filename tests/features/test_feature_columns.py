@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import handful as library
 from handful.features import FeatureTable, Protocol, concatenate, describe, draw, read, write
 
-FORMATS = ["t.parquet", "t.npz", "t.safetensors", "t.csv", "t"]
+FORMATS = ["t.parquet", "t.npz", "t.safetensors", "t.csv"]
 
 
 def rows(n=6, seed=0):

@@ -162,7 +162,7 @@ def test_the_limit_of_the_csv_module_stays_as_it_was(table):
     assert csv.field_size_limit() == before
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_encodings_are_recognised(table, encoding):
     read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
     assert list(read.texts) == ["Grüße, 今天 😀", "another line"]

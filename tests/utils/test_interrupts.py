@@ -1,12 +1,11 @@
-"""Ctrl-C ends every command within two seconds: quietly, with its helpers, and with nothing half done left behind.
+"""Ctrl-C ends a command within two seconds: quietly, with its helpers, and with nothing half done left behind.
 
-Real processes on work that would take minutes, interrupted as a terminal does it: the whole process group at once.
+Real processes on work that would take minutes, one for each kind of work, interrupted as a terminal does it: the whole
+process group at once.
 """
 
 import json
 import os
-import pickle
-import random
 import signal
 import socket
 import threading
@@ -27,7 +26,6 @@ pytestmark = [
 AIM_SECONDS = 2.0
 MAX_SECONDS = 6.0  # on a machine that does much else
 CODES = (130, -signal.SIGINT)  # a shell says 130 of both
-chance = random.Random()
 
 
 def group(leader):
@@ -145,12 +143,12 @@ NETWORK = ("--backbone", "model.onnx")
 # ---- starting
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.12, 0.2, 0.3, 0.5])
-def test_while_it_starts(seconds, tmp_path):
-    running = Running("bench", "balanced", "--tasks", "5000", "-o", "out", cwd=tmp_path)
-    running.until(lambda: b"handful" in Path(f"/proc/{running.process.pid}/cmdline").read_bytes())
-    time.sleep(seconds + chance.uniform(0, 0.05))
-    running.interrupt()
+def test_while_it_starts(tmp_path):
+    for seconds in (0.05, 0.3):
+        running = Running("bench", "balanced", "--tasks", "5000", "-o", "out", cwd=tmp_path)
+        running.until(lambda pid=running.process.pid: b"handful" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        time.sleep(seconds)
+        running.interrupt()
 
 
 # ---- native code that hears nothing
@@ -169,21 +167,6 @@ def test_label_while_a_network_runs(here):
     running.busy(6)
     running.interrupt("Stopped.")
     assert not (here / "out").exists()
-
-
-def test_predict_and_promote_while_a_network_runs(here):
-    first = Running("label", "examples", "pile", *NETWORK, "-o", "out", "--no-cache", cwd=here)
-    assert first.process.wait(60) == 0, first.said
-    make_white(here / "pile")
-    running = Running("predict", "out/model.safetensors", "pile", "--no-cache", cwd=here)
-    running.busy(6)
-    running.interrupt("Stopped.")
-    results = json.loads((here / "out" / "results.json").read_text())
-    if results.get("groups"):
-        running = Running("promote", "out", "1=other", "-o", "out-2", cwd=here)
-        running.busy(6)
-        running.interrupt("Stopped.")
-        assert not (here / "out-2").exists()
 
 
 def test_a_second_ctrl_c_ends_it_at_once(here):
@@ -208,37 +191,21 @@ def features(path, n, dimension=64, classes=40):
     return path
 
 
-def test_label_a_large_table_while_it_is_read_compiled_and_solved(tmp_path):
+def test_label_while_a_large_table_is_solved(tmp_path):
     features(tmp_path / "examples.parquet", 200, 256)
     features(tmp_path / "pile.parquet", 60_000, 256)
-    for cpu_seconds in (0.6, chance.uniform(1, 4), chance.uniform(4, 8)):
-        running = Running(
-            "label", "examples.parquet", "pile.parquet", "-o", "out", cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "nb")
-        )
-        running.busy(cpu_seconds)
-        running.interrupt()
+    running = Running(
+        "label", "examples.parquet", "pile.parquet", "-o", "out", cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "nb")
+    )
+    running.busy(4)
+    running.interrupt()
+    assert not (tmp_path / "out").exists()
 
 
 def test_bench_while_its_processes_work(tmp_path):
-    for cpu_seconds in (1.5, chance.uniform(2, 4), 6):
-        running = Running("bench", "balanced", "--tasks", "20000", "--jobs", "3", "-o", "out", cwd=tmp_path)
-        running.busy(cpu_seconds)
-        running.interrupt("Stopped. Finished tasks are stored in out")
-
-
-def test_bench_while_a_large_pickle_is_read(tmp_path):
-    rows = list(range(24_000_000))
-    with (tmp_path / "large.pkl").open("wb") as file:
-        pickle.dump({"data": rows, "labels": rows}, file)
-    running = Running("bench", "balanced", "--features", "large.pkl", "-o", "out", cwd=tmp_path)
-    running.busy(chance.uniform(0.8, 1.2))
-    running.interrupt()
-
-
-def test_demo(tmp_path):
-    running = Running("demo", "--tasks", "100000", "-o", "out", cwd=tmp_path)
-    running.busy(chance.uniform(1.5, 4))
-    running.interrupt()
+    running = Running("bench", "balanced", "--tasks", "20000", "--jobs", "2", "-o", "out", cwd=tmp_path)
+    running.busy(4)
+    running.interrupt("Stopped. Finished tasks are stored in out")
 
 
 # ---- torch
@@ -251,45 +218,19 @@ def test_train(tmp_path):
         for i in range(12):
             picture("left", 100 * label + i).save(tmp_path / "pictures" / f"kind{label}" / f"{i}.png")
     command = ["train", "pictures", "-o", "out", "--size", "84", "--batch", "64", "--epochs", "500", "--track", "none"]
-    for cpu_seconds in (chance.uniform(0.5, 2), 8):
-        running = Running(*command, cwd=tmp_path)
-        running.busy(cpu_seconds)
-        running.interrupt()
-
-
-@pytest.mark.torch
-def test_base(tmp_path):
-    features(tmp_path / "base.parquet", 20_000, 512)
-    running = Running("base", "base.parquet", "-o", "base.safetensors", "--episodes", "20000", cwd=tmp_path)
-    running.busy(7)
+    running = Running(*command, cwd=tmp_path)
+    running.busy(8)
     running.interrupt()
-    assert not (tmp_path / "base.safetensors").exists()
-
-
-@pytest.mark.torch
-def test_export(tmp_path):
-    import torch
-
-    from handful.backbones.networks import build
-
-    torch.save(build("wrn28_10").state_dict(), tmp_path / "wrn.pth")
-    running = Running("export", "wrn.pth", "-o", "model.onnx", cwd=tmp_path)
-    running.busy(chance.uniform(1.5, 4))
-    running.interrupt()
-    assert not (tmp_path / "model.onnx").exists()
 
 
 # ---- servers
 
 
-@pytest.mark.parametrize("when", ["idle", "embedding"])
-def test_workbench(when, here):
-    if when == "embedding":
-        make_white(here / "pile")
+def test_workbench_while_it_embeds(here):
+    make_white(here / "pile")
     running = Running("workbench", "pile", *NETWORK, "--project", "project", "--no-browser", "--json", cwd=here)
     running.until(lambda: running.said["stdout"])
-    if when == "embedding":
-        running.busy(5)
+    running.busy(5)
     running.interrupt()
 
 

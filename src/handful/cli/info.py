@@ -18,7 +18,7 @@ MAX_LISTED_CLASSES = 20
 @command()
 def info(
     path: Annotated[
-        Path, typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, .pkl, or a folder of `datasets`.")
+        Path, typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, or .pkl file, or a folder of parts.")
     ],
     *,
     columns: TableOptions,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,9 @@ def mean_of_folder(folder: Path) -> NDArray | None:
     return _mean_of(lambda: read_json(path), BASE_MEAN) if path.is_file() else None
 
 
-def mean_of_schema(schema: Any) -> NDArray | None:
-    """The mean in the metadata of a `pyarrow.Schema`, or None."""
-    text = (schema.metadata or {}).get(MEAN_KEY)
+def mean_of_metadata(metadata: Mapping[bytes, bytes] | None) -> NDArray | None:
+    """The mean in the metadata of a table's schema, or None."""
+    text = (metadata or {}).get(MEAN_KEY)
     return None if text is None else mean_from_json(text, f"{MEAN_KEY.decode()} of the schema's metadata")
 
 

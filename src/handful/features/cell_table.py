@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.features.arrow_table import about_columns, is_carried, other_columns
-from handful.features.file_checks import listed
+from handful.features.arrow_table import is_carried
+from handful.features.feature_columns import about_columns, other_columns
+from handful.features.file_checks import MAX_COLUMNS, listed
 from handful.features.labels import NDArray
-from handful.features.parquet_file import MAX_COLUMNS, read_columns
+from handful.features.parquet_file import read_columns
 from handful.utils.csv_file import records
 from handful.utils.encodings import decode
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
@@ -227,7 +228,7 @@ def _read_parquet(path: Path, size: int) -> CellTable:
 
     table = read_columns(path, choose, None)
     notes = [f"Columns of lists or of binary data are not carried along: {listed(left)}."] if left else []
-    columns = other_columns(table, set(), about_columns(table.schema))
+    columns = other_columns(table, set(), about_columns(table.metadata))
     texts = (
         value for cells in columns.values() if cells.dtype.kind == "O" for value in cells if isinstance(value, str)
     )

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from handful.features.arrow_table import EMBEDDING, LABEL, PATH, SPLIT, beside_features, from_arrow
-from handful.features.file_checks import ColumnChoice, damaged
+from handful.features.arrow_table import EMBEDDING, LABEL, PATH, SPLIT, beside_features
+from handful.features.feature_columns import check_header, from_columns, looks_like_no_feature
+from handful.features.file_checks import MAX_COLUMNS, ColumnChoice, damaged
 from handful.features.labels import NDArray, numbers_if_whole
-from handful.features.number_columns import check_header, looks_like_no_feature
-from handful.features.parquet_file import MAX_COLUMNS
 from handful.features.table import FeatureTable
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable
-from handful.utils.extras import has_pyarrow
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 
 LINE_BYTES = 2**22  # bytes of the file that are checked at a time
@@ -33,7 +31,7 @@ def read_csv(path: Path, choice: ColumnChoice) -> FeatureTable:
     table = _parse(path, (*special, SPLIT))
     check_header(table.column_names, () if choice.columns is not None else special)
     choice.check_label(table.column_names, "column")
-    read = from_arrow(table, choice, stored=path.stat().st_size)
+    read = from_columns(table, choice, stored=path.stat().st_size)
     if read.labels is not None and read.labels.dtype.kind != "i":
         read = read.replace(labels=numbers_if_whole(read.label_names))
     return read.replace(others=_as_written(path, list(read.others))) if read.others else read
@@ -55,25 +53,12 @@ def write_csv(table: FeatureTable, path: Path) -> None:
     csv_file.write_table(ColumnTable.of(data), path, change=str)
 
 
-def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> Any:
-    """Parse a file to a table. The columns `texts` stay text. columns: read only these.
-
-    PyArrow is many times faster, and is used if it is there.
-    """
-    if not has_pyarrow():
-        check_bytes(TEXT_EXPANSION * (size := path.stat().st_size), "the table", size)
-        try:
-            return csv_file.parse_table(path, texts, columns)
-        except ValueError as error:
-            raise damaged("csv", error) from None
-    import pyarrow as pa
-    from pyarrow import csv
-
-    types = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), include_columns=columns)
-    multiline = csv.ParseOptions(newlines_in_values=True)  # names of files may have line breaks
+def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> ColumnTable:
+    """Parse a file. The columns `texts` stay text. columns: read only these."""
+    check_bytes(TEXT_EXPANSION * (size := path.stat().st_size), "the table", size)
     try:
-        return csv.read_csv(path, convert_options=types, parse_options=multiline)
-    except (pa.ArrowException, OSError, MemoryError) as error:
+        return csv_file.parse_table(path, texts, columns)
+    except ValueError as error:
         raise damaged("csv", error) from None
 
 

@@ -14,6 +14,7 @@ from handful.utils.limits import JSON_BYTES, in_units
 from handful.utils.text import shortened
 
 OPTIONS = {"embedding": "embedding= (--embedding)", "label": "label= (--label)", "columns": "columns= (--columns)"}
+MAX_COLUMNS = 65_536
 OTHER_COLUMNS = ("label", "path", "split")  # they are never features
 
 
@@ -78,13 +79,6 @@ def require(names: Sequence[str], name: str, what: str, option: str) -> None:
 def listed(names: Sequence[str]) -> str:
     """Some names for a message."""
     return shortened(", ".join(map(repr, names[:20])), 300) or "none"
-
-
-def inside(name: Any) -> str:
-    """The name of a file in a folder; ValueError if it leads out of the folder."""
-    if not isinstance(name, str) or Path(name).name != name or "\0" in name or "\\" in name:
-        raise ValueError(f"the dataset names a file {shortened(repr(name))} outside its folder: it was not opened")
-    return name
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Feature tables on disk: `read` and `write`, by the suffix of the file.
 
 .csv .parquet .npz .npy .safetensors    read and written
-a folder                                as Hugging Face `datasets` saves it, read and written; or of Parquet parts,
-                                        which `handful embed --engine ray` writes, read only
+a folder of Parquet parts               which `handful embed --engine ray` writes, read only
 .pkl .pickle .plk                       per-class pickles, read only, without running code
 """
 
@@ -16,8 +15,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
-from handful.features import array_files, csv_table, dataset_folder, parquet_table, parts
-from handful.features.base_mean import BASE_MEAN
+from handful.features import array_files, csv_table, parquet_file, parts
 from handful.features.file_checks import ColumnChoice
 from handful.features.pickles import read_pickle
 from handful.features.table import FeatureTable
@@ -25,7 +23,7 @@ from handful.utils.interrupts import cleanup
 
 PICKLES = (".pkl", ".pickle", ".plk")
 READERS: dict[str, Callable[[Path, ColumnChoice], FeatureTable]] = {
-    ".parquet": parquet_table.read_parquet,
+    ".parquet": parquet_file.read_parquet,
     ".npz": array_files.read_npz,
     ".npy": array_files.read_npy,
     ".safetensors": array_files.read_safetensors,
@@ -33,12 +31,11 @@ READERS: dict[str, Callable[[Path, ColumnChoice], FeatureTable]] = {
     **dict.fromkeys(PICKLES, read_pickle),
 }
 WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
-    ".parquet": parquet_table.write_parquet,
+    ".parquet": parquet_file.write_parquet,
     ".npz": array_files.write_npz,
     ".npy": array_files.write_npy,
     ".safetensors": array_files.write_safetensors,
     ".csv": csv_table.write_csv,
-    "": dataset_folder.write_dataset,
 }
 
 
@@ -58,8 +55,8 @@ def read(
     Parameters
     ----------
     path : str or Path
-        A .csv, .parquet, .npz, .npy, .safetensors or pickle file; a folder that Hugging Face `datasets` saved; or a
-        folder of Parquet parts, part-00000.parquet and so on.
+        A .csv, .parquet, .npz, .npy, .safetensors or pickle file; or a folder of Parquet parts, part-00000.parquet and
+        so on.
     embedding, label : str, optional
         The name of the column of features and of labels. Without it, the column `embedding` (a list of numbers in each
         row; in a CSV, a JSON list) or else every column of numbers, and the column `label` if there is one. In .npz and
@@ -90,12 +87,11 @@ def read(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    folder_reader = parts.read_sharded if parts.is_sharded(path) else dataset_folder.read_dataset
-    reader = folder_reader if path.is_dir() else READERS.get(path.suffix.lower())
+    if path.is_dir() and not parts.is_sharded(path):
+        raise ValueError(f"{str(path)!r} {_about_folder(path)}")
+    reader = parts.read_sharded if path.is_dir() else READERS.get(path.suffix.lower())
     if reader is None:
-        raise ValueError(
-            f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}, or a dataset folder"
-        )
+        raise ValueError(f"{str(path)!r} has {_suffix(path)}: features are read from {', '.join(READERS)}")
     if not path.is_dir() and not path.is_file():
         raise ValueError(f"{str(path)!r} is neither a file nor a folder: features are only read from these")
     choice = ColumnChoice(embedding, label, None if columns is None else _several(columns), _several(exclude))
@@ -112,18 +108,17 @@ def read(
 
 
 def write(table: FeatureTable, path: str | Path) -> Path:
-    """Write a feature table; the suffix gives the format, and no suffix means a folder of Hugging Face `datasets`.
+    """Write a feature table; the suffix gives the format.
 
     An existing file is replaced completely or not at all. The labels of a .npy file are written beside it, to
-    <stem>.labels.npy, and its base mean to <stem>.base_mean.npy. A dataset folder has the base mean in base_mean.json,
-    which `datasets` does not copy.
+    <stem>.labels.npy, and its base mean to <stem>.base_mean.npy.
 
     Parameters
     ----------
     table : FeatureTable
         The table.
     path : str or Path
-        Ends in .parquet, .csv, .npz, .npy or .safetensors, or has no suffix.
+        Ends in .parquet, .csv, .npz, .npy or .safetensors.
 
     Returns
     -------
@@ -137,26 +132,22 @@ def write(table: FeatureTable, path: str | Path) -> Path:
     <FeatureTable birds: 1 items of 1 classes, 2 features>
     """
     path = Path(path)
-    writer = WRITERS.get("" if path.is_dir() else path.suffix.lower())
-    if path.suffix.lower() in PICKLES:
+    suffix = path.suffix.lower()
+    if suffix in PICKLES:
         raise ValueError(
             f"{str(path)!r}: pickles are read but never written, because they can run code: write .npz or .parquet"
         )
-    if writer is None:
-        suffixes = ", ".join(filter(None, WRITERS))
-        raise ValueError(f"{str(path)!r} has {_suffix(path)}: write {suffixes}, or no suffix for a dataset folder")
-    place = path.resolve() if path.is_dir() else path
-    if path.is_dir() and not all(map(_is_of_dataset, path.iterdir())):
-        raise ValueError(f"{str(path)!r} is a folder with other files than a dataset: it was not replaced")
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(place.parent)!r} to write {place.name} to: make it first")
-    stale = _stale(table, place) if path.suffix.lower() == ".npy" else []
+    if suffix not in WRITERS:
+        raise ValueError(f"{str(path)!r} has {_suffix(path)}: write {', '.join(WRITERS)}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} to: make it first")
+    stale = _stale(table, path) if suffix == ".npy" else []
     try:
-        with TemporaryDirectory(".tmp", f".{place.name}.", place.parent, ignore_cleanup_errors=True) as scratch:
+        with TemporaryDirectory(".tmp", f".{path.name}.", path.parent, ignore_cleanup_errors=True) as scratch:
             (new_folder := Path(scratch, "new")).mkdir()
             with cleanup(lambda: rmtree(scratch)):
-                writer(table, new_folder / place.name)
-            _swap(new_folder, place.parent, Path(scratch, "old"), stale)
+                WRITERS[suffix](table, new_folder / path.name)
+            _swap(new_folder, path.parent, Path(scratch, "old"), stale)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     except OSError as error:  # its message would name the temporary file
@@ -180,34 +171,34 @@ def _stale(table: FeatureTable, place: Path) -> list[str]:
     return [file.name for file in absent]
 
 
-def _is_of_dataset(file: Path) -> bool:
-    dataset_files = "state.json", "dataset_info.json", BASE_MEAN
-    return file.name in dataset_files or file.match("data-*.arrow") or file.match("cache-*.arrow")
+def _about_folder(path: Path) -> str:
+    if any((path / name).is_file() for name in ("state.json", "dataset_info.json", "dataset_dict.json")):
+        return (
+            "is a folder that Hugging Face `datasets` saved: write it as a file, "
+            "load_from_disk(...).to_parquet('features.parquet'), and give that"
+        )
+    return "is a folder, but not of Parquet parts: give a file of features"
 
 
 def _swap(new_folder: Path, folder: Path, old: Path, stale: Iterable[str] = ()) -> None:
     """Move new files into `folder`, and the files `stale` out of it. One file replaces another in one step.
 
-    If there are several, or a folder, the old ones are moved away first, and moved back if a step fails.
+    If there are several, the old ones are moved away first, and moved back if a step fails.
     """
     new = sorted(new_folder.iterdir(), reverse=True)
     stale = [name for name in stale if (folder / name).is_file()]
-    if len(new) == 1 and not new[0].is_dir() and not stale:
+    if len(new) == 1 and not stale:
         os.replace(new[0], folder / new[0].name)
         return
     old.mkdir()
     moved_out: list[str] = []
     moved_in: list[str] = []
     try:
-        for name in stale:
+        for name in [*stale, *(item.name for item in new if (folder / item.name).is_file())]:
             os.replace(folder / name, old / name)
             moved_out.append(name)
         for item in new:
-            target = folder / item.name
-            if target.exists() and target.is_dir() == item.is_dir():  # otherwise the move fails, as it should
-                os.replace(target, old / item.name)
-                moved_out.append(item.name)
-            os.replace(item, target)
+            os.replace(item, folder / item.name)
             moved_in.append(item.name)
     except BaseException:
         for name in set(moved_in) - set(moved_out):

@@ -1,60 +1,59 @@
-"""Read Parquet files that may come from anyone: with limits, and only after the sizes of their pages are checked.
+"""Parquet files: sizes are checked by the file's own description before a column is read.
 
-Columns of text stay dictionaries: a name that is repeated a million times is stored once.
+Features are one column of lists, or one column for each feature.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import numpy as np
-
-from handful.features.file_checks import damaged
-from handful.features.parquet_pages import (
-    PLAIN,
-    PLAIN_DICTIONARY,
-    RLE_DICTIONARY,
-    Pages,
-    RowGroup,
-    read_footer,
-    read_pages,
+from handful.features.arrow_table import (
+    EMBEDDING,
+    LABEL,
+    PATH,
+    SHARING,
+    SPLIT,
+    check_vectors,
+    columns_of,
+    is_carried,
+    is_list_of_numbers,
+    is_number,
+    is_text,
+    to_arrow,
+    values_of,
 )
-from handful.features.thrift import BadStruct
-from handful.utils.columns import Column
+from handful.features.feature_columns import check_header, from_columns, is_left_out, stored_choice
+from handful.features.file_checks import MAX_COLUMNS, OPTIONS, OTHER_COLUMNS, ColumnChoice, damaged, listed, require
+from handful.features.table import FeatureTable
+from handful.utils.columns import ColumnTable
 from handful.utils.extras import need_pyarrow
-from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
-FOOTER_EXPANSION = 30  # a parsed footer takes at most about this many times its own size
-MIN_LIST_ITEM_BYTES = 4  # of an item in a list of the footer; in real files, items take more
+__all__ = ["check_flat", "check_once", "check_sizes", "open_parquet", "read_columns", "read_parquet", "values_of"]
 POINTER_BYTES = 16  # of a value in a Python list or an array of objects
-WIDE = ("DOUBLE", "INT64", "INT96")  # physical types of 8 bytes or more
-BATCH_BYTES = 32 * 2**20  # of texts of unknown length that are decoded at a time
-MAX_COLUMNS = 65_536
-AS_DICTIONARY = {PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY}  # encodings that Arrow can leave as a dictionary
-SHARING = ("string_view", "binary_view", "run_end_encoded")  # types whose rows can share values
+ROWS_PER_GROUP = 2**16  # written
+ROWS_PER_BATCH = 2**13  # read
 
 Choose = Callable[[Any], Iterable[str]]  # chooses columns of a schema
 
 
 @contextmanager
-def open_parquet(path: str | Path, texts: Sequence[str] = (), where: str = "") -> Iterator[Any]:
-    """A `pyarrow.parquet.ParquetFile`; `texts` are the columns that stay dictionaries.
-
-    Errors of Arrow become a ValueError that begins with `where`.
-    """
+def open_parquet(path: str | Path, where: str = "") -> Iterator[Any]:
+    """A `pyarrow.parquet.ParquetFile`. Errors of Arrow become a ValueError that begins with `where`."""
     need_pyarrow("a Parquet file")
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
+    if not os.path.isfile(path):  # opening a pipe would wait
+        raise ValueError(f"{str(path)!r} is not a file")
     try:
-        with ParquetFile(path, read_dictionary=list(texts), pre_buffer=False, **_footer_limits(path)) as file:
+        with ParquetFile(path, pre_buffer=False) as file:
             if file.metadata.num_columns > MAX_COLUMNS:
                 raise ValueError(f"{where}there are {file.metadata.num_columns:,} columns, more than {MAX_COLUMNS:,}")
             yield file
@@ -62,7 +61,29 @@ def open_parquet(path: str | Path, texts: Sequence[str] = (), where: str = "") -
         raise damaged("parquet", error, where) from None
 
 
-def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, where: str = "") -> Any:
+def check_sizes(path: str | Path, file: Any, names: Sequence[str], where: str = "") -> None:
+    """ValueError if these columns of an open file would take more memory than the limit, by its types and rows."""
+    rows, schema = file.metadata.num_rows, file.schema_arrow
+    count = sum(rows * _bytes_per_row(field.type) for field in schema if field.name in names)
+    check_bytes(count, f"{where}a table of {rows:,} rows", os.path.getsize(path))
+
+
+def _bytes_per_row(kind: Any) -> int:
+    """At least how many; lists of any length and texts show their size only while they are read."""
+    import pyarrow.types as of
+
+    plain = getattr(kind, "storage_type", kind)
+    if not of.is_fixed_size_list(plain) or not of.is_primitive(plain.value_type):
+        return POINTER_BYTES
+    return int(plain.list_size * max(1, plain.value_type.bit_width // 8))
+
+
+def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, where: str = "") -> ColumnTable:
+    """Columns of a Parquet file; see `read_arrow`."""
+    return columns_of(read_arrow(path, choose, flat, where))
+
+
+def read_arrow(path: str | Path, choose: Choose, flat: Sequence[str] | None, where: str = "") -> Any:
     """Columns of a Parquet file as a `pyarrow.Table`, with the metadata of its schema.
 
     Parameters
@@ -74,78 +95,21 @@ def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, w
     need_pyarrow("a Parquet file")
     import pyarrow as pa
 
-    with open_parquet(path, where=where) as file:
+    with open_parquet(path, where) as file:
         schema = file.schema_arrow
-        present = set(schema.names)
-        names = [name for name in dict.fromkeys(choose(schema)) if name in present]
-        flat = names if flat is None else [name for name in flat if name in names]
+        names = [name for name in dict.fromkeys(choose(schema)) if name in set(schema.names)]
         check_once(schema.names, names, where)
-        for name in flat:
+        for name in names if flat is None else [name for name in flat if name in names]:
             check_flat(schema.field(name).type, f"{where}column {name!r}")
-        pages = check_pages(path, file, names, where)
-    texts = [name for name in flat if _encodings(pages[name]) <= AS_DICTIONARY]
-    counted = [name for name in flat if name not in texts and any(c.expands for c in pages[name])]
-    with open_parquet(path, texts, where) as file:
-        whole = file.read(columns=[name for name in names if name not in counted])
-        for name in counted:
-            largest = max(chunk.largest for chunk in pages[name])
-            column = _read_counted(file, name, largest, os.path.getsize(path), f"{where}column {name!r}")
-            whole = whole.append_column(schema.field(name), column) if whole.num_columns else pa.table({name: column})
-        whole.validate(full=True)  # codes may be larger than the dictionary
-    return whole.select(names).replace_schema_metadata(schema.metadata)
-
-
-def check_pages(
-    path: str | Path, file: Any, names: Sequence[str], where: str = "", whole: bool = True
-) -> dict[str, list[Pages]]:
-    """The pages of these columns, one entry for each row group; ValueError if they hold more than the limit.
-
-    whole : all columns will be in memory together; else one row group of one column at a time.
-    """
-    schema, rows, stored = file.metadata.schema, file.metadata.num_rows, os.path.getsize(path)
-    columns = [schema.column(i) for i in range(file.metadata.num_columns)]
-    leaves = _leaves([column.path for column in columns], names)
-    if whole:
-        check_bytes(rows * POINTER_BYTES, f"{where}a table of {rows:,} rows", stored)
-    pages: dict[str, list[Pages]] = {name: [] for name in names}
-    total = 0
-    with open(path, "rb", buffering=0) as raw:
-        for group, (_, chunks) in enumerate(row_groups(path, file, where)):
-            for name in names:
-                what = f"{where}column {shortened(name)!r}" + ("" if whole else f" of row group {group}")
-                for leaf in leaves[name]:
-                    try:
-                        pages[name].append(read_pages(raw, chunks[leaf]))
-                    except BadStruct as error:
-                        raise damaged("parquet", f"column {shortened(name)!r} {error}", where) from None
-                    total = _bytes_of(pages[name][-1], columns[leaf].physical_type) + (total if whole else 0)
-                    check_bytes(total + pages[name][-1].largest, what, stored)
-    return pages
-
-
-def _leaves(paths: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
-    """Which of the file's columns belong to a column of the table: `embedding.list.element` to `embedding`."""
-    leaves: dict[str, list[int]] = {name: [] for name in names}
-    for i, path in enumerate(paths):
-        parts = path.split(".")  # names may have dots in them
-        for end in range(1, len(parts) + 1):
-            if (name := ".".join(parts[:end])) in leaves:
-                leaves[name].append(i)
-    return leaves
-
-
-def row_groups(path: str | Path, file: Any, where: str = "") -> list[RowGroup]:
-    """The row groups in the footer of a file; each has all columns."""
-    try:
-        with open(path, "rb") as raw:
-            groups = read_footer(raw, os.path.getsize(path))
-    except BadStruct as error:
-        raise damaged("parquet", f"its description {error}", where) from None
-    if any(len(group.chunks) != file.metadata.num_columns for group in groups):
-        raise damaged("parquet", "a row group does not have the columns of the table", where)
-    if sum(group.rows for group in groups) != file.metadata.num_rows:
-        raise damaged("parquet", "its row groups have more or fewer rows than it says", where)
-    return groups
+        check_sizes(path, file, names, where)
+        stored, total, batches = os.path.getsize(path), 0, []
+        for batch in file.iter_batches(ROWS_PER_BATCH, columns=names):  # a few bytes can be a billion equal numbers
+            total += batch.nbytes
+            check_bytes(total, f"{where}the table", stored)
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, pa.schema([schema.field(name) for name in names]))
+        table.validate(full=True)  # Arrow does not check codes and offsets when it reads
+    return table.replace_schema_metadata(schema.metadata)
 
 
 def check_once(present: Iterable[str], names: Iterable[str], where: str = "") -> None:
@@ -158,8 +122,6 @@ def check_once(present: Iterable[str], names: Iterable[str], where: str = "") ->
 
 def check_flat(kind: Any, what: str) -> None:
     """Raise unless a column has one value a row."""
-    if isinstance(kind, np.dtype):
-        return
     import pyarrow.types as of
 
     kind = kind.value_type if of.is_dictionary(kind) else kind
@@ -167,57 +129,95 @@ def check_flat(kind: Any, what: str) -> None:
         raise ValueError(f"{what} holds {shortened(str(kind))}: one text or number a row is needed")
 
 
-def values_of(column: Any) -> list[Any]:
-    """A column as Python's values; rows with the same text of a dictionary share one."""
-    if isinstance(column, Column):
-        return column.to_pylist()
-    import pyarrow.types as of
-
-    values: list[Any] = []
-    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
-        if of.is_dictionary(chunk.type):
-            texts = chunk.dictionary.to_pylist()
-            values += [None if code is None else texts[code] for code in chunk.indices.to_pylist()]
-        else:
-            values += chunk.to_pylist()
-    return values
+# ---- features
 
 
-def _encodings(pages: Iterable[Pages]) -> frozenset[int]:
-    return frozenset().union(*(chunk.encodings for chunk in pages))
+def read_parquet(path: Path, choice: ColumnChoice) -> FeatureTable:
+    """A feature table; columns that cannot be carried along stay in the file."""
+    table = read_feature_columns(path, choice)
+    more = read_other_columns(path, table.column_names)
+    return from_columns(
+        columns_of(table), choice, more=None if more is None else columns_of(more), stored=path.stat().st_size
+    )
 
 
-def _bytes_of(pages: Pages, kind: str) -> int:
-    """The bytes of a column in memory."""
-    if kind == "BYTE_ARRAY":
-        return pages.values * POINTER_BYTES + pages.unpacked
-    return pages.values * (8 if kind in WIDE else 4)
+def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> Any:
+    """A `pyarrow.Table` of the columns that may be features, and of labels, paths and splits."""
+    flat = (choice.label_column, PATH, SPLIT)
+
+    def choose(schema: Any) -> list[str]:
+        check_header(schema.names, () if choice.columns else (choice.embedding_column, choice.label_column, PATH))
+        choice.check_label(schema.names, f"{where}column")
+        full_choice = stored_choice(choice, schema.names, schema.metadata)
+        if not _is_wide(schema, full_choice, where):
+            kind = schema.field(full_choice.embedding_column).type
+            if not is_text(kind):
+                check_vectors(kind, f"{where}column {full_choice.embedding_column!r}")
+            return [full_choice.embedding_column, *flat]
+        if full_choice.columns is not None:
+            return [*flat, *_checked(schema, full_choice.find_columns(schema.names), where)]
+        beside = (*OTHER_COLUMNS, choice.label_column)
+        may_be = [field for field in schema if field.name not in beside and not is_left_out(field.name, choice)]
+        return [*flat, *(field.name for field in may_be if is_number(field.type) or is_text(field.type))]
+
+    return read_arrow(path, choose, flat, where)
 
 
-def _footer_limits(path: str | Path) -> dict[str, int]:
-    """Limits for the footer: a list cannot have more items than bytes, but Arrow reserves memory for any number."""
-    status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{str(path)!r} is not a file")
-    with open(path, "rb") as file:
-        file.seek(max(0, status.st_size - 8))
-        length = int.from_bytes(file.read(4), "little")
-    length = min(length, status.st_size)
-    check_bytes(length * FOOTER_EXPANSION, "the description of the table", status.st_size)
-    return {
-        "thrift_string_size_limit": max(length, 2**20),
-        "thrift_container_size_limit": max(length // MIN_LIST_ITEM_BYTES, 1000),
-    }
+def _is_wide(schema: Any, choice: ColumnChoice, where: str) -> bool:
+    """Whether features are columns of numbers, and not a column of lists; ValueError if neither is clear."""
+    if choice.columns is not None:
+        return True
+    if choice.embedding is not None or choice.embedding_column in schema.names:
+        require(schema.names, choice.embedding_column, f"{where}column", "embedding")
+        return False
+    if lists := [f.name for f in schema if is_list_of_numbers(f.type) and f.name != choice.label]:
+        raise ValueError(
+            f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
+            f"numbers, name the right one with {OPTIONS['embedding']}"
+        )
+    return True
 
 
-def _read_counted(file: Any, name: str, largest: int, stored: int, what: str) -> Any:
-    """Read a column of texts of unknown length block by block, and check the sum."""
-    import pyarrow as pa
+def _checked(schema: Any, names: Sequence[str], where: str) -> Sequence[str]:
+    for name in names:
+        kind = schema.field(name).type if schema.names.count(name) == 1 else None
+        if kind is not None and not is_number(kind):
+            raise ValueError(f"{where}column {name!r} holds {shortened(str(kind))}: a feature is a number")
+    return names
 
-    chunks: list[Any] = []
-    total = 0
-    for batch in file.iter_batches(max(1, BATCH_BYTES // max(1, largest)), columns=[name], use_threads=False):
-        chunks.append(batch.column(0))
-        total += batch.column(0).nbytes
-        check_bytes(TEXT_EXPANSION * total, what, stored)
-    return pa.chunked_array(chunks, file.schema_arrow.field(name).type)
+
+def read_other_columns(path: Path, used: Sequence[str], where: str = "") -> Any:
+    """A `pyarrow.Table` of the columns that are carried along, or None: also if they are too large or damaged."""
+
+    def choose(schema: Any) -> list[str]:
+        counts = Counter(schema.names)
+        return [f.name for f in schema if f.name not in used and is_carried(f.type) and counts[f.name] == 1]
+
+    try:
+        table = read_arrow(path, choose, None, where)
+    except ValueError:  # the features can be used without them
+        return None
+    return table if table.num_columns else None
+
+
+def write_parquet(table: FeatureTable, path: Path) -> None:
+    """Features that had a column each get one again."""
+    with path.open("wb") as file:
+        write_rows(table, file)
+
+
+def write_rows(table: FeatureTable, file: IO[bytes], metadata: dict[bytes, bytes] | None = None) -> None:
+    """Write a table as Parquet, with metadata for its header."""
+    need_pyarrow("a Parquet file")
+    from pyarrow import parquet
+
+    content = to_arrow(table, as_list=not _can_be_wide(table))
+    content = content.replace_schema_metadata({**(content.schema.metadata or {}), **(metadata or {})} or None)
+    names = [name for name in content.column_names if name != EMBEDDING and name not in (table.columns or ())]
+    parquet.write_table(content, file, compression="zstd", use_dictionary=names, row_group_size=ROWS_PER_GROUP)
+
+
+def _can_be_wide(table: FeatureTable) -> bool:
+    if table.columns is None or len(set(table.columns)) < len(table.columns):
+        return False
+    return not {EMBEDDING, LABEL, PATH, SPLIT, *table.others} & set(table.columns)

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from handful.features.arrow_table import from_arrow
-from handful.features.base_mean import BASE_MEAN, MEAN_KEY, mean_of_folder, mean_of_schema, mean_to_json
+from handful.features.arrow_table import columns_of
+from handful.features.base_mean import BASE_MEAN, MEAN_KEY, mean_of_folder, mean_of_metadata, mean_to_json
+from handful.features.feature_columns import from_columns
 from handful.features.file_checks import ColumnChoice, parse_json, read_json
 from handful.features.labels import NDArray
-from handful.features.parquet_file import open_parquet
-from handful.features.parquet_table import read_feature_columns, read_other_columns, write_rows
+from handful.features.parquet_file import open_parquet, read_feature_columns, read_other_columns, write_rows
 from handful.features.table import FeatureTable
 from handful.utils.extras import need_pyarrow
 from handful.utils.files import write_whole
@@ -63,7 +63,8 @@ def is_sharded(path: str | Path) -> bool:
 def read_sharded(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read all parts of a folder as one table."""
     table = read_parts(path, partial(read_feature_columns, choice=choice))
-    return from_arrow(table, choice, more=_other_columns(path, table))
+    more = _other_columns(path, table)
+    return from_columns(columns_of(table), choice, more=None if more is None else columns_of(more))
 
 
 def _other_columns(folder: Path, table: Any) -> Any:
@@ -89,7 +90,7 @@ def mean_of_shards(folder: Path) -> NDArray | None:
         return mean
     first = part_name(complete(folder)[0])
     with open_parquet(folder / first, where=f"{first}: ") as file:
-        return mean_of_schema(file.schema_arrow)
+        return mean_of_metadata(file.schema_arrow.metadata)
 
 
 def write_mean(folder: Path, mean: NDArray | None) -> None:

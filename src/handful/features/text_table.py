@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from handful.features.arrow_table import COLUMNS_KEY, is_list_of_numbers
+from handful.features.arrow_table import COLUMNS_KEY, is_list_of_numbers, is_number
 from handful.features.cell_table import SUFFIXES, CellTable, peek_cells, read_cells
 from handful.features.labels import NDArray, check_missing_words, clean_labels
-from handful.features.number_columns import is_number
 from handful.features.parquet_file import open_parquet
 from handful.features.table import FeatureTable
 from handful.features.text_columns import MAX_NUMBER_COLUMNS, find_label_column, find_text_column, holds_texts

@@ -31,7 +31,7 @@ from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
 from handful.features.arrow_table import arrow_table, is_carried
 from handful.features.base_mean import checked_mean
-from handful.features.parquet_file import check_flat, check_pages, open_parquet, values_of
+from handful.features.parquet_file import check_flat, check_sizes, open_parquet, values_of
 from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
 from handful.features.table import free_name, row_names
 from handful.project.base_files import base_parameters
@@ -345,13 +345,13 @@ def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[st
             names += [column.name for column in carried]
             for name in names:
                 check_flat(file.schema_arrow.field(name).type, f"column {name!r}")
-            check_pages(part, file, names, whole=False)
+            check_sizes(part, file, names)
             count = file.metadata.num_rows
         if not names:
             for start in range(at, at + count, ROWS_PER_BLOCK):
                 yield [f"row {i}" for i in range(start, min(start + ROWS_PER_BLOCK, at + count))], []
             return
-        with open_parquet(part, texts=["path"] if "path" in names else []) as file:
+        with open_parquet(part) as file:
             for batch in file.iter_batches(ROWS_PER_BLOCK, columns=names):
                 batch.validate(full=True)
                 paths = values_of(batch.column("path")) if "path" in names else [None] * batch.num_rows

@@ -175,11 +175,10 @@ def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sor
 def check_file(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
     """The same for results that are a single file."""
     if path.suffix.lower() not in suffixes:
-        endings = [suffix or "no suffix" for suffix in suffixes]
-        raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(endings[:-1])} or {endings[-1]}")
-    if path.suffix.lower() in (".parquet", ""):
-        need_pyarrow(f"{path.name!r}, a Parquet file," if path.suffix else "a folder of Hugging Face `datasets`")
-    if path.is_dir() and path.suffix:
+        raise ValueError(f"{str(path)!r}: give a name that ends in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
+    if path.suffix.lower() == ".parquet":
+        need_pyarrow(f"{path.name!r}, a Parquet file,")
+    if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
     if os.path.lexists(path) and not overwrite:
         raise ValueError(f"{str(path)!r} exists already: give another name, or --overwrite to replace it")

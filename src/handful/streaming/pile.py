@@ -20,7 +20,7 @@ import numpy as np
 from handful.core.task import LargePile
 from handful.features.arrow_table import check_vectors, vectors_of
 from handful.features.npy_files import check_npy
-from handful.features.parquet_file import check_once, check_pages, open_parquet, row_groups
+from handful.features.parquet_file import check_once, check_sizes, open_parquet
 from handful.utils.text import shortened
 
 SPAN = 32 << 20  # bytes of features that one thread takes at a time
@@ -373,8 +373,10 @@ def _of_parquet(path: str, column: str) -> InParquet:
                 raise ValueError(f"it has no column {column!r}; it has: {there}")
             check_once(names, [column])
             check_vectors(file.schema_arrow.field(column).type, f"column {column!r}")
-            check_pages(path, file, [column], whole=False)
-            ends = np.cumsum([group.rows for group in row_groups(path, file)]).tolist()
+            check_sizes(path, file, [column])
+            ends = np.cumsum(
+                [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+            ).tolist()
             first = next(file.iter_batches(1, columns=[column]), None)
         if first is None:
             return InParquet(path, column, (), 0, np.dtype(np.float32))

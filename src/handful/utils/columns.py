@@ -1,12 +1,9 @@
-"""A small table of columns, for results and for CSV files: it needs NumPy only.
-
-It has those methods of a `pyarrow.Table` that handful uses, so that the same code takes either.
-"""
+"""A small table of columns in NumPy arrays: what is read from CSV and Parquet files, and what is written to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +11,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 class Column:
-    """Values of one kind: numbers, masked where one is missing; or objects (texts, dates) with None."""
+    """Values of one kind: numbers, masked where one is missing; rows of numbers [n, D]; or texts and other objects."""
 
     def __init__(self, values: Any) -> None:
         self.values: NDArray = values if isinstance(values, np.ndarray) else object_array(values)
@@ -29,6 +26,11 @@ class Column:
         """The kind of the values: a NumPy dtype, object for texts."""
         kind: np.dtype[Any] = self.values.dtype
         return kind
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds one number in each row."""
+        return self.type.kind in "iuf" and self.values.ndim == 1
 
     @property
     def null_count(self) -> int:
@@ -48,39 +50,11 @@ class Column:
             return self.values
         return np.where(np.ma.getmaskarray(self.values), np.nan, np.ma.getdata(self.values))
 
-    def take(self, rows: NDArray) -> Column:
-        """Some rows."""
-        return Column(self.values[rows])
-
     def extended(self, values: Sequence[Any]) -> Column:
         """The column with more values at its end, None where one is missing."""
         if self.type.kind == "O":
             return Column([*self.to_pylist(), *values])
         return Column(np.ma.concatenate([self.values, masked_numbers(values, self.type)]))  # type: ignore[no-untyped-call]
-
-
-class Field(NamedTuple):
-    """The name and the kind of a column."""
-
-    name: str
-    type: np.dtype[Any]
-
-
-class Schema:
-    """The fields of a table, in order. The columns of such a table have no metadata."""
-
-    metadata = None
-
-    def __init__(self, fields: Sequence[Field]) -> None:
-        self.fields = list(fields)
-        self.names = [field.name for field in self.fields]
-
-    def __iter__(self) -> Iterator[Field]:
-        return iter(self.fields)
-
-    def field(self, name: str) -> Field:
-        """The field of a name."""
-        return self.fields[self.names.index(name)]
 
 
 class ColumnTable:
@@ -95,9 +69,12 @@ class ColumnTable:
     [{'score': 0.5}, {'score': 1.0}]
     """
 
-    def __init__(self, names: Sequence[str], columns: Sequence[Column]) -> None:
+    def __init__(
+        self, names: Sequence[str], columns: Sequence[Column], metadata: Mapping[bytes, bytes] | None = None
+    ) -> None:
         self.column_names = list(names)
         self.columns = list(columns)
+        self.metadata = metadata or {}
         if len({len(column) for column in self.columns}) > 1:
             raise ValueError("the columns of a table have one length")
 
@@ -110,11 +87,6 @@ class ColumnTable:
     def num_rows(self) -> int:
         """How many rows there are."""
         return len(self.columns[0]) if self.columns else 0
-
-    @property
-    def schema(self) -> Schema:
-        """The names and the kinds of the columns."""
-        return Schema([Field(name, c.type) for name, c in zip(self.column_names, self.columns, strict=True)])
 
     def column(self, name: str) -> Column:
         """The column of a name; KeyError unless there is exactly one."""
@@ -130,7 +102,7 @@ class ColumnTable:
 
     def take(self, rows: NDArray) -> ColumnTable:
         """Some rows."""
-        return ColumnTable(self.column_names, [column.take(rows) for column in self.columns])
+        return ColumnTable(self.column_names, [Column(column.values[rows]) for column in self.columns])
 
     def append_column(self, name: str, values: Any) -> ColumnTable:
         """The table with one more column."""
@@ -138,13 +110,12 @@ class ColumnTable:
 
     def extended(self, data: Mapping[str, Sequence[Any]], rows: int) -> ColumnTable:
         """The table with more rows at its end; columns that `data` does not have are missing there."""
-        return ColumnTable(
-            self.column_names,
-            [
-                c.extended(data.get(name, [None] * rows))
-                for name, c in zip(self.column_names, self.columns, strict=True)
-            ],
-        )
+        missing = [None] * rows
+        extended = [
+            column.extended(data.get(name, missing))
+            for name, column in zip(self.column_names, self.columns, strict=True)
+        ]
+        return ColumnTable(self.column_names, extended)
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows, each as a dict."""

@@ -32,9 +32,9 @@ MISSING = frozenset(
     ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
      "NaN", "n/a", "nan", "null"]
 )  # a missing number: the words that PyArrow's reader takes for one  # fmt: skip
-NUMBER_LETTERS = re.compile(r"[-+.0-9eE \tinfatyINFATY]*")  # with inf and infinity
-WHOLE_NUMBER_LETTERS = re.compile(r"[-+0-9 \t]*")
-ROWS_PER_BLOCK = 4096  # rows of cells that are in memory as Python's texts
+WHOLE_NUMBERS = re.compile(r"[-+0-9 \t]+")
+MAX_WHOLE_DIGITS = 19  # longer ones may not fit into 64 bits
+ROWS_PER_BLOCK = 256  # rows of cells that are in memory as Python's texts: few enough for the processor's cache
 
 _CSV_LOCK = Lock()
 
@@ -101,24 +101,28 @@ def parse_table(path: Path | str, texts: Sequence[str] = (), columns: Sequence[s
         if not names:
             raise ValueError("it is empty: its first line must name the columns")
         places = [k for k, name in enumerate(names) if columns is None or name in columns]
-        parsed: dict[int, list[NDArray] | None] = {k: None if names[k] in texts else [] for k in places}
+        cells_of: dict[int, list[str]] = {k: [] for k in places if names[k] in texts}
+        numbers_of: dict[int, list[NDArray]] = {k: [] for k in places if names[k] not in texts}
         for block in _blocks(rows, len(names)):
             cells = list(zip(*block, strict=True))
-            for k, numbers in parsed.items():
-                if numbers is not None and (array := _numbers(cells[k])) is not None:
-                    numbers.append(array)
+            for k, column_cells in cells_of.items():
+                column_cells += cells[k]
+            for k in list(numbers_of):
+                if (array := _numbers(cells[k])) is None:
+                    del numbers_of[k]
                 else:
-                    parsed[k] = None
-    read = {k: _numbers_or_none(blocks) for k, blocks in parsed.items()}
-    cells_of: dict[int, list[str]] = {k: [] for k in places if read[k] is None}
-    with records(text, ",") as rows:  # again, because the text of what seemed to be numbers is not kept
-        next(rows)
-        for _, row in rows if cells_of else ():
-            for k, column_cells in cells_of.items() if row else ():
-                column_cells.append(row[k])
-    return ColumnTable(
-        [names[k] for k in places], [Column(cells_of[k]) if (column := read[k]) is None else column for k in places]
-    )
+                    numbers_of[k].append(array)
+    parsed = {k: _joined(blocks) for k, blocks in numbers_of.items()}
+    unread: dict[int, list[str]] = {k: [] for k in places if k not in cells_of and parsed.get(k) is None}
+    if unread:
+        with records(text, ",") as rows:  # again, because the text of what seemed to be numbers is not kept
+            next(rows)
+            for _, row in rows:
+                for k, column_cells in unread.items() if row else ():
+                    column_cells.append(row[k])
+    read = {k: Column(cells) for k, cells in (cells_of | unread).items()}
+    read |= {k: column for k, column in parsed.items() if column is not None}
+    return ColumnTable([names[k] for k in places], [read[k] for k in places])
 
 
 @contextmanager
@@ -202,29 +206,33 @@ def _blocks(rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[list[
 
 def _numbers(cells: Sequence[str]) -> NDArray | None:
     """Cells as numbers: int64 if all are whole, else float64; masked where one is missing. None if one is text."""
-    if not MISSING.isdisjoint(cells):
-        present = np.array([cell not in MISSING for cell in cells])
-        numbers = _numbers([cell for cell in cells if cell not in MISSING])
-        if numbers is None:
-            return None
-        array: NDArray = np.ma.masked_all(len(cells), numbers.dtype)  # type: ignore[no-untyped-call]
-        array[present] = numbers
-        return array
     joined = "".join(cells)
-    if not NUMBER_LETTERS.fullmatch(joined):  # Python would also read 1_000
+    if "_" in joined or not joined.isascii():  # Python would read 1_000 and the digits of all scripts
         return None
-    is_whole = WHOLE_NUMBER_LETTERS.fullmatch(joined) and all(len(cell) < 19 for cell in cells)
     try:
-        return np.array(cells, np.int64 if is_whole else np.float64)
+        if WHOLE_NUMBERS.fullmatch(joined) and all(len(cell) < MAX_WHOLE_DIGITS for cell in cells):
+            return np.array(cells, np.int64)
+        numbers = np.array(cells, np.float64)
     except ValueError:
+        numbers = None
+    if numbers is not None and not np.isnan(numbers).any():
+        return numbers
+    present = np.array([cell not in MISSING for cell in cells])
+    if present.all():
+        return numbers
+    numbers = _numbers([cell for cell in cells if cell not in MISSING])
+    if numbers is None:
         return None
+    array: NDArray = np.ma.masked_all(len(cells), numbers.dtype)  # type: ignore[no-untyped-call]
+    array[present] = numbers
+    return array
 
 
-def _numbers_or_none(blocks: Sequence[NDArray] | None) -> Column | None:
-    """The numbers of a column; None if it is text, or has no number at all."""
+def _joined(blocks: Sequence[NDArray]) -> Column | None:
+    """The numbers of a column; None if it has no number at all."""
     if not blocks:
         return None
+    if not any(isinstance(block, np.ma.MaskedArray) for block in blocks):
+        return Column(np.concatenate(blocks))
     column = Column(np.ma.concatenate(blocks))  # type: ignore[no-untyped-call]
-    if not column.null_count:
-        return Column(np.ma.getdata(column.values))
     return column if column.null_count < len(column) else None

@@ -27,6 +27,7 @@ from handful.utils.text import shortened
 ADVICE = "if you trust the file, load it and save its arrays with numpy.savez(..., features=..., labels=...)"
 MAX_EMPTY_LENGTH = 2**20  # of an array that has no data: nothing else in the file limits it
 MAX_CODE_POINT = 0x10FFFF
+PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
 MAX_QUOTED = 100  # characters of a file in a message
 ARRAY_TYPES = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9]\d{0,5}")  # numbers and strings; never Python's objects
 BUFFER_BYTES = 2**17
@@ -260,17 +261,17 @@ def _size(lengths: Any = ()) -> tuple[int, ...]:
 
 def _finished(value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
     """Return the content with arrays in place of what stands for them. done: {id of a value: the value, its result}."""
-    if isinstance(value, str | bytes | int | float) or value is None:
+    if type(value) in PLAIN:
         return value
     if id(value) in done:
         return done[id(value)][1]
     result: Any = value
     if isinstance(value, _Array | _Tensor):
         result = value.finished()
-    elif isinstance(value, tuple):
+    elif isinstance(value, tuple) and not PLAIN.issuperset(map(type, value)):
         result = tuple([_finished(item, done) for item in value])
     done[id(value)] = value, result  # before its items, which may contain it
-    if isinstance(value, list):
+    if isinstance(value, list) and not PLAIN.issuperset(map(type, value)):
         value[:] = [_finished(item, done) for item in value]
     elif isinstance(value, dict):
         for key, item in value.items():
