@@ -22,8 +22,8 @@ with suppress(ImportError):  # where torch is absent, the marker skips all of th
     import torch
 
     from handful.backbones.networks import build
+    from handful.backbones.networks.architectures import drop_block
     from handful.backbones.networks.checkpoints import load_network
-    from handful.backbones.networks.resnet12 import drop_block
     from handful.training import checkpoint
     from handful.training import learner as learning
     from handful.training.learner import Learner, augment, bfloat16_works, pixel_statistics, turned

@@ -15,11 +15,7 @@ from handful.utils.extras import TORCH, need
 if TYPE_CHECKING:
     from torch import nn
 
-NETWORKS = {
-    "resnet12": ("resnet12", "ResNet12"),
-    "conv4": ("conv4", "Conv4"),
-    "wrn28_10": ("wrn", "WideResNet"),
-}
+NETWORKS = {"resnet12": "ResNet12", "conv4": "Conv4", "wrn28_10": "WideResNet"}  # the classes in architectures.py
 
 
 def build(name: str, /, channels: int = 3, **options: Any) -> nn.Module:
@@ -30,9 +26,9 @@ def build(name: str, /, channels: int = 3, **options: Any) -> nn.Module:
     if name not in NETWORKS:
         raise ValueError(f"there is no network {name!r}: choose from {', '.join(NETWORKS)}")
     need("torch", f"the network {name}", TORCH)
-    module, kind = NETWORKS[name]
+    architectures = import_module("handful.backbones.networks.architectures")
     try:
-        network: nn.Module = getattr(import_module(f"handful.backbones.networks.{module}"), kind)(channels, **options)
+        network: nn.Module = getattr(architectures, NETWORKS[name])(channels, **options)
         return network
     except TypeError as error:  # an option that it does not have
         raise ValueError(f"the network {name} cannot be built with these options: {error}") from None
