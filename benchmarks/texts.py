@@ -8,16 +8,14 @@ and of none ("oos") in their natural share. The default and EOL decide by themse
 and kNN only rank: they get the threshold with the best F1, found with the truth. Precision is the part of the labels
 that are right, recall the part of the known sentences that get the right label. Means over the draws, in percent, with
 95 % intervals. With --domains, the default's posterior of the share is learned from that folder without CLINC150, which
-the sentences are from; what handful ships has seen it. The networks have the same weights: NumPy and ONNX Runtime
-run batches of equal length, torch batches of 32 with padding, sorted by length, as is usual. All three embed the same
-sentences by turns; a figure is the median of the turns.
+the sentences are from; what handful ships has seen it. Speed is the median of the turns.
 """
 
 from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,6 @@ from rich.progress import track
 
 import handful
 from handful.backbones import load_backbone
-from handful.backbones.minilm import MiniLM, weights_file
 from handful.core.metrics import auroc
 from handful.engines.posterior import using
 
@@ -47,7 +44,6 @@ METHODS = {
     "simpleshot": "SimpleShot, best threshold",
     "knn": "kNN, best threshold",
 }
-TORCH_BATCH = 32
 
 
 def sentences_of(path: Path | None) -> tuple[list[str], np.ndarray]:
@@ -115,111 +111,22 @@ def quality(features: np.ndarray, intents: np.ndarray, shots: Sequence[int], dra
     return sections
 
 
-def onnx_runtime(backbone: MiniLM) -> Callable[[list[str]], np.ndarray]:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(weights_file()))
-
-    class Twin(MiniLM):
-        def embed_tokens(self, tokens: np.ndarray) -> np.ndarray:
-            inputs = {
-                "input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)
-            }  # fmt: skip
-            mean = session.run(None, inputs)[0].mean(axis=1)
-            return mean / np.linalg.norm(mean, axis=1, keepdims=True)
-
-        def run_batches(self, work: Callable[[np.ndarray], Any], batches: Sequence[np.ndarray]) -> None:
-            for batch in batches:
-                work(batch)
-
-    return Twin().embed
-
-
-def in_torch(backbone: MiniLM) -> Callable[[list[str]], np.ndarray]:
-    import torch
-    from torch.nn import functional as F
-
-    weights = backbone._weights
-
-    def tensor(x: np.ndarray) -> Any:
-        if id(x) not in tensors:
-            tensors[id(x)] = torch.tensor(x)
-        return tensors[id(x)]
-
-    tensors: dict[int, Any] = {}
-    words, positions = tensor(weights.words), tensor(weights.positions)
-
-    def linear(x: Any, matrix: np.ndarray, bias: np.ndarray) -> Any:
-        return torch.addmm(tensor(bias), x.flatten(0, 1), tensor(matrix)).unflatten(0, x.shape[:2])
-
-    def norm(x: Any, parts: tuple[np.ndarray, np.ndarray]) -> Any:
-        return F.layer_norm(x, (x.shape[-1],), tensor(parts[0]), tensor(parts[1]), 1e-12)
-
-    @torch.inference_mode()
-    def run(tokens: Any, mask: Any) -> Any:
-        x = norm(words[tokens] + positions[: tokens.shape[1]], weights.norm)
-        for layer in weights.layers:
-            q, k, v = linear(x, layer.qkv, layer.qkv_bias).unflatten(-1, (3, 12, 32)).permute(2, 0, 3, 1, 4)
-            mixed = F.scaled_dot_product_attention(q, k, v, mask[:, None, None, :]).transpose(1, 2).flatten(2)
-            x = norm(x + linear(mixed, layer.out, layer.out_bias), layer.attention_norm)
-            hidden = F.gelu(linear(x, layer.wide, layer.wide_bias))
-            x = norm(x + linear(hidden, layer.narrow, layer.narrow_bias), layer.norm)
-        kept = mask[..., None].float()
-        return F.normalize((x * kept).sum(1) / kept.sum(1))
-
-    def embed(texts: list[str]) -> np.ndarray:
-        pieces = [backbone.pieces(text)[0] for text in texts]
-        order = np.argsort([len(piece) for piece in pieces], kind="stable")
-        rows = np.empty((len(texts), backbone.dimension), np.float32)
-        for start in range(0, len(order), TORCH_BATCH):
-            batch = order[start : start + TORCH_BATCH]
-            tokens = torch.zeros((len(batch), max(len(pieces[i]) for i in batch)), dtype=torch.int64)
-            mask = torch.zeros(tokens.shape, dtype=torch.bool)
-            for row, i in enumerate(batch):
-                tokens[row, : len(pieces[i])] = torch.tensor(pieces[i])
-                mask[row, : len(pieces[i])] = True
-            rows[batch] = run(tokens, mask).numpy()
-        return rows
-
-    return embed
-
-
-def speed(backbone: MiniLM, texts: list[str], turns: int) -> Section:
-    """Sentences a second of each way to run the network, by turns."""
-    ways: dict[str, Callable[[list[str]], np.ndarray]] = {"NumPy (handful)": backbone.embed}
-    for name, make in (("ONNX Runtime", onnx_runtime), ("torch", in_torch)):
-        try:
-            ways[name] = make(backbone)
-        except ImportError:
-            continue
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    rows: dict[str, np.ndarray] = {}
+def speed(backbone: Any, texts: list[str], turns: int) -> Section:
+    """Sentences a second, the median of some turns."""
+    seconds = []
     for _ in range(turns):
-        for name, embed in ways.items():
-            begun = time.perf_counter()
-            rows[name] = embed(texts)
-            seconds[name].append(time.perf_counter() - begun)
-    first = float(np.median(seconds["NumPy (handful)"]))
-    begun = time.perf_counter()
-    tokens = sum(len(piece) for text in texts for piece in backbone.pieces(text))
-    tokenizing = time.perf_counter() - begun
-    table = [
-        (
-            name, f"{len(texts) / np.median(taken):,.0f}", f"{np.median(taken) / first:.2f}",
-            f"{np.abs(rows[name] - rows['NumPy (handful)']).max():.0e}",
-        )
-        for name, taken in seconds.items()
-    ]  # fmt: skip
-    title = f"{len(texts):,} sentences of {tokens / len(texts):.0f} tokens; the tokenizer alone does "
-    title += f"{len(texts) / tokenizing:,.0f} a second"
-    return Section(title, ("run by", "sentences/s", "time of NumPy's", "largest difference"), table)
+        begun = time.perf_counter()
+        backbone.embed(texts)
+        seconds.append(time.perf_counter() - begun)
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    rows = [(f"{len(texts):,} sentences of {words:.0f} words", f"{len(texts) / np.median(seconds):,.0f}")]
+    return Section("Speed", ("", "sentences a second"), rows)
 
 
 def main() -> None:
     parser = Parser(__doc__, "an hour")
     parser.add_data("file", "a CSV file with the columns text and intent")
     parser.add_argument("--domains", type=Path, help="feature sets from which the posterior of the share is learned")
-    parser.add_part("--only-speed", action="store_true", help="leave the quality out")
     parser.add_size("--draws", 50, 1, "draws of each number of sentences")
     parser.add_size("--shots", [1, 3, 5, 10], [1, 3], "sentences of each known intent")
     parser.add_size("--turns", 5, 1, "turns of the speed")
@@ -227,7 +134,7 @@ def main() -> None:
     texts, intents = sentences_of(given.file)
     backbone = load_backbone("minilm")
     features = backbone.embed(texts)
-    sections = [] if given.only_speed else _quality_of(features, intents, given)
+    sections = _quality_of(features, intents, given)
     sections.append(speed(backbone, texts, given.turns))
     console = Console()
     for section in sections:
@@ -236,7 +143,7 @@ def main() -> None:
         f"{_pile_of(intents, shots):,} sentences ({_share(intents, shots):.0%} unknown) with {shots}"
         for shots in given.shots
     )
-    packages = ("handful", "numpy", "onnxruntime", "torch")
+    packages = ("handful", "numpy", "onnxruntime")
     notes = [_report.about(__doc__), f"{given.draws} draws; {unknown}.", _report.machine(packages)]
     _report.write(console, given.output / "texts.md", "Texts", sections, [], notes)
 
