@@ -8,7 +8,7 @@ and of none ("oos") in their natural share. The default and EOL decide by themse
 and kNN only rank: they get the threshold with the best F1, found with the truth. Precision is the part of the labels
 that are right, recall the part of the known sentences that get the right label. Means over the draws, in percent, with
 95 % intervals. With --domains, the default's posterior of the share is learned from that folder without CLINC150, which
-the sentences are from; what handful ships has seen it.
+the sentences are from; what handful ships has seen it. Speed is the median of the turns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import track
 
 import handful
-from handful.backbones import TextBackbone, load_backbone
+from handful.backbones import load_backbone
 from handful.core.metrics import auroc
 from handful.engines.posterior import using
 
@@ -111,26 +111,22 @@ def quality(features: np.ndarray, intents: np.ndarray, shots: Sequence[int], dra
     return sections
 
 
-def speed(backbone: TextBackbone, texts: list[str], turns: int) -> Section:
-    """Sentences a second: the median of the turns."""
+def speed(backbone: Any, texts: list[str], turns: int) -> Section:
+    """Sentences a second, the median of some turns."""
     seconds = []
     for _ in range(turns):
         begun = time.perf_counter()
         backbone.embed(texts)
         seconds.append(time.perf_counter() - begun)
-    begun = time.perf_counter()
-    backbone.count_pieces(texts)
-    tokenizing = time.perf_counter() - begun
-    title = f"{len(texts):,} sentences; the tokenizer alone does {len(texts) / tokenizing:,.0f} a second"
-    row = (backbone.name, f"{len(texts) / np.median(seconds):,.0f}")
-    return Section(title, ("backbone", "sentences/s"), [row])
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    rows = [(f"{len(texts):,} sentences of {words:.0f} words", f"{len(texts) / np.median(seconds):,.0f}")]
+    return Section("Speed", ("", "sentences a second"), rows)
 
 
 def main() -> None:
     parser = Parser(__doc__, "an hour")
     parser.add_data("file", "a CSV file with the columns text and intent")
     parser.add_argument("--domains", type=Path, help="feature sets from which the posterior of the share is learned")
-    parser.add_part("--only-speed", action="store_true", help="leave the quality out")
     parser.add_size("--draws", 50, 1, "draws of each number of sentences")
     parser.add_size("--shots", [1, 3, 5, 10], [1, 3], "sentences of each known intent")
     parser.add_size("--turns", 5, 1, "turns of the speed")
@@ -138,7 +134,7 @@ def main() -> None:
     texts, intents = sentences_of(given.file)
     backbone = load_backbone("minilm")
     features = backbone.embed(texts)
-    sections = [] if given.only_speed else _quality_of(features, intents, given)
+    sections = _quality_of(features, intents, given)
     sections.append(speed(backbone, texts, given.turns))
     console = Console()
     for section in sections:
@@ -147,7 +143,7 @@ def main() -> None:
         f"{_pile_of(intents, shots):,} sentences ({_share(intents, shots):.0%} unknown) with {shots}"
         for shots in given.shots
     )
-    packages = ("handful", "numpy", "onnxruntime", "tokenizers")
+    packages = ("handful", "numpy", "onnxruntime")
     notes = [_report.about(__doc__), f"{given.draws} draws; {unknown}.", _report.machine(packages)]
     _report.write(console, given.output / "texts.md", "Texts", sections, [], notes)
 

