@@ -17,7 +17,7 @@ def run(*options, **variables):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "browser", *options]
     environment = os.environ | variables
     return subprocess.run(
-        [*command, "tests/pages/test_pile_report.py"],
+        [*command, "tests/pages/test_report.py"],
         cwd=ROOT,
         env=environment,
         capture_output=True,
