@@ -94,10 +94,7 @@ def card_of(page, name):
     return page.locator(".cards:not(.probe) .card").filter(has=page.locator(f'.name[title="{name}"]'))
 
 
-# ---- Cards ----------------------------------------------------------------------------------------------------------
-
-
-def test_cards_show_their_texts_and_the_page_speaks_of_texts(open_texts):
+def test_cards_show_their_texts_and_the_words_that_speak_for_their_class(open_texts):
     page = open_texts()
     look_at(page, "#g0")
     assert re.match(r"light 2\d texts, 4 examples ", words(page, "#h0"))
@@ -105,10 +102,8 @@ def test_cards_show_their_texts_and_the_page_speaks_of_texts(open_texts):
     assert "picture" not in page.inner_text("body").lower()
     assert "a text is set aside as unknown" in page.inner_text("#scale")
     assert page.locator("#g0 .card img, #g0 .none").count() == 0
-
-
-def test_words_that_speak_for_the_class_of_a_card_are_marked(open_texts):
-    page = open_texts()
+    assert page.locator("#edge .known .open").count() == 3
+    assert page.locator("#edge .unknown .open .text").count() == 3
     look_at(page, "#g1")
     card = page.locator("#g1 .card").filter(has_text="the exchange rate for dollars, please").first
     assert card.locator("mark").all_inner_texts() == ["exchange rate", "dollars"]
@@ -119,7 +114,7 @@ def test_words_that_speak_for_the_class_of_a_card_are_marked(open_texts):
     assert "exchange rate" not in marks
 
 
-def test_marks_follow_the_threshold(open_texts):
+def test_marks_follow_the_threshold_and_texts_without_a_group_have_none(open_texts, labelled):
     """An unknown text that becomes known at another threshold has the words of its class marked."""
     page = open_texts()
     look_at(page, "#g2 .cards")
@@ -130,17 +125,14 @@ def test_marks_follow_the_threshold(open_texts):
     after = card_of(page, name).locator("mark:not(.hit)").all_inner_texts()
     assert before
     assert after != before
-
-
-def test_texts_without_a_group_of_their_own_are_not_marked_as_a_class(open_texts, labelled):
+    page.click("#reset")
     grouped = np.concatenate([group.items for group in labelled.groups])
     alone = np.setdiff1d(np.flatnonzero(labelled.unknown), grouped)
-    page = open_texts()
     for row in alone[:2]:
         assert card_of(page, labelled.pile.names[row]).locator("mark:not(.hit)").count() == 0
 
 
-def test_nearest_examples_are_texts(open_texts):
+def test_examples_and_points_of_the_map_are_texts_too(open_texts, labelled):
     page = open_texts()
     look_at(page, "#g0")
     assert "lights" in page.locator("#g0 .card .near").first.inner_text()
@@ -148,20 +140,14 @@ def test_nearest_examples_are_texts(open_texts):
     nearest = page.locator("#detail .stage li").all_inner_texts()
     assert len(nearest) == 3
     assert all(re.match(r"light\s.*\blights\b", text, re.S) for text in nearest)
-
-
-def test_examples_are_texts_too_and_open_large(open_texts):
-    page = open_texts()
+    page.keyboard.press("Escape")
     look_at(page, "#g1 .examples")
     example = page.locator("#g1 .examples .open").first
     assert example.inner_text().startswith("what is the exchange rate in")
     example.click()
     assert page.locator("#detail .whole").inner_text().startswith("what is the exchange rate in")
     assert "example of money" in words(page, "#detail dl")
-
-
-def test_the_map_shows_the_text_of_a_point(open_texts, labelled):
-    page = open_texts()
+    page.keyboard.press("Escape")
     look_at(page, "#map")
     page.locator("#points").focus()
     page.keyboard.press("ArrowRight")
@@ -172,10 +158,7 @@ def test_the_map_shows_the_text_of_a_point(open_texts, labelled):
     assert text_of[page.inner_text("#tip .name")].startswith(text)
 
 
-# ---- Search ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_search_finds_texts_by_their_words_and_marks_them(open_texts):
+def test_the_search_finds_signs_and_words_wherever_they_are_and_marks_them(open_texts):
     page = open_texts()
     assert page.get_by_role("searchbox", name="Find in texts").count() == 1
     search(page, "NEXT Song")
@@ -187,30 +170,20 @@ def test_the_search_finds_texts_by_their_words_and_marks_them(open_texts):
     assert page.inner_text("#found") == "11 texts found"
     search(page, "in no text at all")
     assert page.inner_text("#nothing") == "No text has this in it or in its name."
-
-
-def test_what_is_far_in_a_text_is_shown_where_it_was_found(open_texts):
-    page = open_texts()
     search(page, "last line")
     look_at(page, "main section:not([hidden]) .cards")
     card = page.locator(".cards:not(.probe) .card")
     assert card.count() == 1
     assert card.locator(".text").inner_text().startswith("…")
     assert card.locator("mark.hit").inner_text() == "last line"
-
-
-def test_signs_in_the_search_are_only_signs(open_texts):
-    page = open_texts()
     for text in ("(", "[a-", "\\", ".*", "$", "🙂", "<script>", "a|b", "{1}", "-", "/"):
         search(page, text)
         expected = sum(text in f"{name}\n{own}" for name, own in NASTY.items()) + (text == "\\")  # of the surrogate
         assert page.inner_text("#found") == f"{expected} text{'' if expected == 1 else 's'} found"
 
 
-# ---- Large ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_large_view_shows_the_whole_text_with_its_lines(open_texts):
+def test_the_large_view_shows_the_text_with_its_lines_and_says_where_it_is_cut(open_texts, report_file):
+    assert report_file.stat().st_size < 1_000_000
     page = open_texts()
     card_of(page, "lines").locator(".open").click()
     body = page.locator("#detail .body")
@@ -222,11 +195,7 @@ def test_the_large_view_shows_the_whole_text_with_its_lines(open_texts):
     page.keyboard.press("End")
     page.wait_for_timeout(300)
     assert box.evaluate("e => e.scrollTop") > 0
-
-
-def test_a_text_of_a_megabyte_is_cut_and_the_page_says_so(open_texts, report_file):
-    assert report_file.stat().st_size < 1_000_000
-    page = open_texts()
+    page.keyboard.press("Escape")  # and a text of a megabyte is cut
     card = card_of(page, "huge")
     assert len(card.locator(".text").evaluate("e => e.textContent")) <= 601
     card.locator(".open").click()
@@ -247,9 +216,6 @@ def test_keys_step_from_text_to_text_and_correct_labels(open_texts):
     page.keyboard.press("Escape")
     page.wait_for_selector("#detail:not([open])", state="attached")
     assert page.locator(".card .correct.corrected").inner_text() == "→ money"
-
-
-# ---- Corrections, groups --------------------------------------------------------------------------------------------
 
 
 def test_a_card_is_corrected_by_a_key_and_by_its_pencil(open_texts, tmp_path):
@@ -284,16 +250,7 @@ def test_groups_are_called_by_their_words(open_texts, labelled):
     assert f"group {labelled.groups[0].name}" in words(page, "#detail dl")
 
 
-def test_texts_at_the_threshold_are_listed_beside_the_slider(open_texts):
-    page = open_texts()
-    assert page.locator("#edge .known .open").count() == 3
-    assert page.locator("#edge .unknown .open .text").count() == 3
-
-
-# ---- Strangers' texts -----------------------------------------------------------------------------------------------
-
-
-def test_every_text_is_only_text(open_texts):
+def test_every_text_is_only_text_and_runs_in_its_own_direction(open_texts):
     page = open_texts()
     for name, text in NASTY.items():
         if name in ("huge", "surrogate"):
@@ -310,10 +267,6 @@ def test_every_text_is_only_text(open_texts):
         page.keyboard.press("Escape")
     assert page.evaluate("document.querySelectorAll('script').length") == 1
     assert page.locator(".card b b, .card .text img, .card .text script").count() == 0
-
-
-def test_text_runs_in_its_own_direction(open_texts):
-    page = open_texts()
     text = card_of(page, "hebrew").locator(".text")
     assert text.evaluate("e => getComputedStyle(e).direction") == "rtl"
     assert text.evaluate("e => getComputedStyle(e).unicodeBidi") == "isolate"
@@ -337,9 +290,6 @@ def test_marked_words_in_every_script_are_the_ones_that_python_found(open_texts,
         page = open_texts(path=path)
         look_at(page, "#g0")
         assert page.locator("#g0 .card mark").all_text_contents() == expected
-
-
-# ---- Sizes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
