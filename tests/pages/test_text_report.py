@@ -5,13 +5,16 @@ import re
 
 import numpy as np
 import pytest
-from test_pile_report import Parts, luminance, settled, words
+from reports import contrast, is_within, look_at, settled, visit, words
+from test_report import Parts
 
 from handful.features import FeatureTable
 from handful.project.labelling import label_items
 from handful.project.pile_report import run_of, write_report
 from handful.report import Item, Report, render
 from handful.report.html_page import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, longest_text, page_texts
+
+__all__ = ["visit"]  # a fixture
 
 TOPICS = {
     "money": [
@@ -75,37 +78,8 @@ def report_file(labelled, tmp_path_factory):
 
 
 @pytest.fixture
-def visit(page, report_file):
-    """Open the page. Whatever the test does: no request leaves, no error is logged, no policy is violated."""
-    problems = []
-    listeners = {
-        "console": lambda message: problems.append(message.text),
-        "pageerror": lambda error: problems.append(str(error)),
-        "dialog": lambda dialog: (problems.append(dialog.message), dialog.dismiss()),
-        "request": lambda r: r.url.startswith(("file:", "data:", "blob:")) or problems.append(r.url),
-    }
-
-    def open_page(width=1280, height=900, scheme="light", path=report_file):
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme=scheme)
-        page.goto(path.as_uri())
-        page.evaluate("localStorage.clear()")
-        page.reload()
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    for event, listener in listeners.items():
-        page.on(event, listener)
-    yield open_page
-    assert page.evaluate("typeof pwned") == "undefined"
-    for event, listener in listeners.items():
-        page.remove_listener(event, listener)
-    assert problems == []
-
-
-def look_at(page, selector):
-    page.locator(selector).first.evaluate("e => e.scrollIntoView({behavior: 'instant'})")
-    settled(page)
+def open_texts(visit, report_file):
+    return lambda path=report_file, **options: visit(path=path, **options)
 
 
 def search(page, text):
@@ -120,25 +94,16 @@ def card_of(page, name):
     return page.locator(".cards:not(.probe) .card").filter(has=page.locator(f'.name[title="{name}"]'))
 
 
-def is_within(page):
-    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-# ---- Cards ----------------------------------------------------------------------------------------------------------
-
-
-def test_cards_show_their_texts_and_the_page_speaks_of_texts(visit):
-    page = visit()
+def test_cards_show_their_texts_and_the_words_that_speak_for_their_class(open_texts):
+    page = open_texts()
     look_at(page, "#g0")
     assert re.match(r"light 2\d texts, 4 examples ", words(page, "#h0"))
     assert "lights" in page.locator("#g0 .card .text").first.inner_text()
     assert "picture" not in page.inner_text("body").lower()
     assert "a text is set aside as unknown" in page.inner_text("#scale")
     assert page.locator("#g0 .card img, #g0 .none").count() == 0
-
-
-def test_words_that_speak_for_the_class_of_a_card_are_marked(visit):
-    page = visit()
+    assert page.locator("#edge .known .open").count() == 3
+    assert page.locator("#edge .unknown .open .text").count() == 3
     look_at(page, "#g1")
     card = page.locator("#g1 .card").filter(has_text="the exchange rate for dollars, please").first
     assert card.locator("mark").all_inner_texts() == ["exchange rate", "dollars"]
@@ -149,9 +114,9 @@ def test_words_that_speak_for_the_class_of_a_card_are_marked(visit):
     assert "exchange rate" not in marks
 
 
-def test_marks_follow_the_threshold(visit):
+def test_marks_follow_the_threshold_and_texts_without_a_group_have_none(open_texts, labelled):
     """An unknown text that becomes known at another threshold has the words of its class marked."""
-    page = visit()
+    page = open_texts()
     look_at(page, "#g2 .cards")
     name = page.locator("#g2 .card:has(mark) .name").first.get_attribute("title")
     before = card_of(page, name).locator("mark").all_inner_texts()
@@ -160,38 +125,29 @@ def test_marks_follow_the_threshold(visit):
     after = card_of(page, name).locator("mark:not(.hit)").all_inner_texts()
     assert before
     assert after != before
-
-
-def test_texts_without_a_group_of_their_own_are_not_marked_as_a_class(visit, labelled):
+    page.click("#reset")
     grouped = np.concatenate([group.items for group in labelled.groups])
     alone = np.setdiff1d(np.flatnonzero(labelled.unknown), grouped)
-    page = visit()
     for row in alone[:2]:
         assert card_of(page, labelled.pile.names[row]).locator("mark:not(.hit)").count() == 0
 
 
-def test_nearest_examples_are_texts(visit):
-    page = visit()
+def test_examples_and_points_of_the_map_are_texts_too(open_texts, labelled):
+    page = open_texts()
     look_at(page, "#g0")
     assert "lights" in page.locator("#g0 .card .near").first.inner_text()
     page.locator("#g0 .card .open").first.click()
     nearest = page.locator("#detail .stage li").all_inner_texts()
     assert len(nearest) == 3
     assert all(re.match(r"light\s.*\blights\b", text, re.S) for text in nearest)
-
-
-def test_examples_are_texts_too_and_open_large(visit):
-    page = visit()
+    page.keyboard.press("Escape")
     look_at(page, "#g1 .examples")
     example = page.locator("#g1 .examples .open").first
     assert example.inner_text().startswith("what is the exchange rate in")
     example.click()
     assert page.locator("#detail .whole").inner_text().startswith("what is the exchange rate in")
     assert "example of money" in words(page, "#detail dl")
-
-
-def test_the_map_shows_the_text_of_a_point(visit, labelled):
-    page = visit()
+    page.keyboard.press("Escape")
     look_at(page, "#map")
     page.locator("#points").focus()
     page.keyboard.press("ArrowRight")
@@ -202,11 +158,8 @@ def test_the_map_shows_the_text_of_a_point(visit, labelled):
     assert text_of[page.inner_text("#tip .name")].startswith(text)
 
 
-# ---- Search ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_search_finds_texts_by_their_words_and_marks_them(visit):
-    page = visit()
+def test_the_search_finds_signs_and_words_wherever_they_are_and_marks_them(open_texts):
+    page = open_texts()
     assert page.get_by_role("searchbox", name="Find in texts").count() == 1
     search(page, "NEXT Song")
     assert page.inner_text("#found") == "20 texts found"
@@ -217,31 +170,21 @@ def test_the_search_finds_texts_by_their_words_and_marks_them(visit):
     assert page.inner_text("#found") == "11 texts found"
     search(page, "in no text at all")
     assert page.inner_text("#nothing") == "No text has this in it or in its name."
-
-
-def test_what_is_far_in_a_text_is_shown_where_it_was_found(visit):
-    page = visit()
     search(page, "last line")
     look_at(page, "main section:not([hidden]) .cards")
     card = page.locator(".cards:not(.probe) .card")
     assert card.count() == 1
     assert card.locator(".text").inner_text().startswith("…")
     assert card.locator("mark.hit").inner_text() == "last line"
+    for text in ("(", "[a-", "\\", ".*", "$", "🙂", "<script>", "a|b", "{1}", "-", "/"):
+        search(page, text)
+        expected = sum(text in f"{name}\n{own}" for name, own in NASTY.items()) + (text == "\\")  # of the surrogate
+        assert page.inner_text("#found") == f"{expected} text{'' if expected == 1 else 's'} found"
 
 
-@pytest.mark.parametrize("text", ["(", "[a-", "\\", ".*", "$", "🙂", "<script>", "a|b", "{1}", "-", "/"])
-def test_signs_in_the_search_are_only_signs(visit, text):
-    page = visit()
-    search(page, text)
-    expected = sum(text in f"{name}\n{own}" for name, own in NASTY.items()) + (text == "\\")  # of the surrogate
-    assert page.inner_text("#found") == f"{expected} text{'' if expected == 1 else 's'} found"
-
-
-# ---- Large ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_large_view_shows_the_whole_text_with_its_lines(visit):
-    page = visit()
+def test_the_large_view_shows_the_text_with_its_lines_and_says_where_it_is_cut(open_texts, report_file):
+    assert report_file.stat().st_size < 1_000_000
+    page = open_texts()
     card_of(page, "lines").locator(".open").click()
     body = page.locator("#detail .body")
     assert body.evaluate("e => e.textContent") == NASTY["lines"]
@@ -252,11 +195,7 @@ def test_the_large_view_shows_the_whole_text_with_its_lines(visit):
     page.keyboard.press("End")
     page.wait_for_timeout(300)
     assert box.evaluate("e => e.scrollTop") > 0
-
-
-def test_a_text_of_a_megabyte_is_cut_and_the_page_says_so(visit, report_file):
-    assert report_file.stat().st_size < 1_000_000
-    page = visit()
+    page.keyboard.press("Escape")  # and a text of a megabyte is cut
     card = card_of(page, "huge")
     assert len(card.locator(".text").evaluate("e => e.textContent")) <= 601
     card.locator(".open").click()
@@ -265,8 +204,8 @@ def test_a_text_of_a_megabyte_is_cut_and_the_page_says_so(visit, report_file):
     assert is_within(page)
 
 
-def test_keys_step_from_text_to_text_and_correct_labels(visit):
-    page = visit()
+def test_keys_step_from_text_to_text_and_correct_labels(open_texts):
+    page = open_texts()
     look_at(page, "#g0")
     page.locator("#g0 .card .open").first.click()
     first = page.inner_text("#detail .body")
@@ -279,11 +218,8 @@ def test_keys_step_from_text_to_text_and_correct_labels(visit):
     assert page.locator(".card .correct.corrected").inner_text() == "→ money"
 
 
-# ---- Corrections, groups --------------------------------------------------------------------------------------------
-
-
-def test_a_card_is_corrected_by_a_key_and_by_its_pencil(visit, tmp_path):
-    page = visit()
+def test_a_card_is_corrected_by_a_key_and_by_its_pencil(open_texts, tmp_path):
+    page = open_texts()
     look_at(page, "#g1")
     page.locator("#g1 .card .open").first.focus()
     page.keyboard.press("1")
@@ -299,8 +235,8 @@ def test_a_card_is_corrected_by_a_key_and_by_its_pencil(visit, tmp_path):
     assert sorted(entry["label"] for entry in entries) == ["light", "unknown"]
 
 
-def test_groups_are_called_by_their_words(visit, labelled):
-    page = visit()
+def test_groups_are_called_by_their_words(open_texts, labelled):
+    page = open_texts()
     look_at(page, "#k0")
     titles = [words(page, f"#k{k} bdi") for k in range(len(labelled.groups))]
     assert titles == [group.name for group in labelled.groups]
@@ -314,46 +250,30 @@ def test_groups_are_called_by_their_words(visit, labelled):
     assert f"group {labelled.groups[0].name}" in words(page, "#detail dl")
 
 
-def test_texts_at_the_threshold_are_listed_beside_the_slider(visit):
-    page = visit()
-    assert page.locator("#edge .known .open").count() == 3
-    assert page.locator("#edge .unknown .open .text").count() == 3
-
-
-# ---- Strangers' texts -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [name for name in NASTY if name not in ("huge", "empty", "blank", "surrogate")])
-def test_every_text_is_only_text(visit, name):
-    page = visit()
-    card = card_of(page, name)
-    assert card.count() == 1
+def test_every_text_is_only_text_and_runs_in_its_own_direction(open_texts):
+    page = open_texts()
+    for name, text in NASTY.items():
+        if name in ("huge", "surrogate"):
+            continue
+        card = card_of(page, name)
+        assert card.count() == 1
+        shown = text if text.strip() else "(an empty text)"
+        if not text.strip():
+            assert card.locator(".text").inner_text() == shown
+        card.locator(".open").click()
+        assert page.locator("#detail .body").evaluate("e => e.textContent") == shown, name
+        assert page.locator("#detail .body > :not(mark)").count() == (not text.strip()), name
+        assert is_within(page)
+        page.keyboard.press("Escape")
     assert page.evaluate("document.querySelectorAll('script').length") == 1
     assert page.locator(".card b b, .card .text img, .card .text script").count() == 0
-    card.locator(".open").click()
-    assert page.locator("#detail .body").evaluate("e => e.textContent") == NASTY[name]
-    assert page.locator("#detail .body > :not(mark)").count() == 0
-    assert is_within(page)
-
-
-@pytest.mark.parametrize("name", ["empty", "blank"])
-def test_an_empty_text_says_that_it_is_empty(visit, name):
-    page = visit()
-    card = card_of(page, name)
-    assert card.locator(".text").inner_text() == "(an empty text)"
-    card.locator(".open").click()
-    assert page.inner_text("#detail .body") == "(an empty text)"
-
-
-def test_text_runs_in_its_own_direction(visit):
-    page = visit()
     text = card_of(page, "hebrew").locator(".text")
     assert text.evaluate("e => getComputedStyle(e).direction") == "rtl"
     assert text.evaluate("e => getComputedStyle(e).unicodeBidi") == "isolate"
     assert card_of(page, "script").locator(".text").evaluate("e => getComputedStyle(e).direction") == "ltr"
 
 
-def test_marked_words_in_every_script_are_the_ones_that_python_found(visit, tmp_path):
+def test_marked_words_in_every_script_are_the_ones_that_python_found(open_texts, tmp_path):
     """The page splits words as `telling_words` does: Hindi marks, Chinese pairs, capitals, apostrophes, sharp s."""
     cases = [
         ("विनिमय दर क्या है", ["दर"], ["दर"]),
@@ -367,23 +287,14 @@ def test_marked_words_in_every_script_are_the_ones_that_python_found(visit, tmp_
         report = Report("T", [], [Item("a", None, "c", "c", 0.9, 0.1, text=text)], ["c"], 0.5, True, words={"c": own})
         path = tmp_path / "report.html"
         path.write_text(render(report), encoding="utf-8")
-        page = visit_path(visit, path)
+        page = open_texts(path=path)
+        look_at(page, "#g0")
         assert page.locator("#g0 .card mark").all_text_contents() == expected
 
 
-def visit_path(visit, path):
-    page = visit(path=path)
-    look_at(page, "#g0")
-    return page
-
-
-# ---- Sizes ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_is_wider_than_the_window_and_all_cards_are_equally_high(visit, width, scheme):
-    page = visit(width=width, scheme=scheme)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_nothing_is_wider_than_the_window_and_all_cards_are_equally_high(open_texts, width, scheme):
+    page = open_texts(width=width, scheme=scheme)
     for place in ("#g0", "#g1", "#g2"):
         look_at(page, place)
         assert is_within(page)
@@ -395,18 +306,9 @@ def test_nothing_is_wider_than_the_window_and_all_cards_are_equally_high(visit, 
         [...card.querySelectorAll('.text, .name, .label, .score')].some(e =>
             e.getBoundingClientRect().right > card.getBoundingClientRect().right + 1)).length"""
     assert page.evaluate(too_wide) == 0
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_marked_words_stay_legible(visit, scheme):
-    page = visit(scheme=scheme)
-    look_at(page, "#g1")
     search(page, "exchange")
     look_at(page, "#g1 .cards")
-    hit = page.locator("#g1 .card mark.hit").first
-    ink, ground = (hit.evaluate(f"e => getComputedStyle(e).{name}") for name in ("color", "backgroundColor"))
-    light, dark = sorted((luminance(ink), luminance(ground)), reverse=True)
-    assert (light + 0.05) / (dark + 0.05) > 4.5
+    assert contrast(page, "#g1 .card mark.hit") >= 4.5
 
 
 def test_reports_without_texts_hold_no_texts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -252,38 +252,6 @@ class Report:
                     raise ValueError(f"group {group.name!r}: item {place} is not an unknown item of the report")
 
 
-class GroupOfUnknowns(Protocol):
-    """A group as `handful.solving` makes it."""
-
-    @property
-    def number(self) -> int:
-        """1 is the largest."""
-
-    @property
-    def name(self) -> str:
-        """What the page calls it."""
-
-    @property
-    def size(self) -> int:
-        """How many items it has."""
-
-    @property
-    def items(self) -> Any:
-        """Their places in the pile, an array [size], the most central first."""
-
-    @property
-    def parts(self) -> Sequence[Any]:
-        """If it looks like several kinds: the items of each."""
-
-    @property
-    def words(self) -> Sequence[str]:
-        """Where items are texts: the words that speak for it."""
-
-    @property
-    def part_words(self) -> Sequence[Sequence[str]]:
-        """For each kind the words that tell it from the other kinds."""
-
-
 @dataclass(frozen=True)
 class Gallery:
     """The names and pictures of some items, or their texts.
@@ -318,16 +286,9 @@ def make_report(
     examples: Gallery | None = None,
     places: Callable[[Sequence[int]], Sequence[Place]] | None = None,
     nearest: np.ndarray[Any, Any] | None = None,
-    groups: Sequence[GroupOfUnknowns] = (),
-    skipped: Sequence[tuple[str, str]] = (),
-    made_by: Mapping[str, object] | None = None,
-    tables: Sequence[Figures] = (),
-    can_promote: bool = True,
-    expected: Expected | None = None,
-    run: Run | None = None,
-    words: Mapping[str, Sequence[str]] | None = None,
-    chances: str = "",
+    groups: Sequence[Any] = (),
     progress: Progress = lambda what, done, total: None,
+    **more: Any,
 ) -> Report:
     """The report of a labelled pile.
 
@@ -352,26 +313,12 @@ def make_report(
     nearest : array [n, k], optional
         For each item the numbers of the k examples most like it.
     groups : sequence
-        The unknown items in groups that look alike.
-    skipped : sequence of (str, str)
-        Files that gave no item, and why.
-    made_by : mapping, optional
-        How the answers were made.
-    tables : sequence of Figures
-        Figures to show above the items.
-    can_promote : bool
-        Whether `handful promote` can make classes of the groups, and `handful label` take corrections: the page then
-        says how.
-    expected : Expected, optional
-        How many labels should be right.
-    run : Run, optional
-        The run that made the answers, and the commands that go on from it.
-    words : mapping of sequence of str, optional
-        Where items are texts: by class the words that speak for it.
-    chances : str
-        What the probabilities of being unknown say of this pile, in words.
+        The unknown items in groups that look alike, as `handful.Result.groups` has them.
     progress : callable
         Called with "report", how many items are done, and of how many.
+    **more
+        Other parameters of `Report`: `skipped`, `made_by`, `tables`, `can_promote`, `expected`, `run`, `words`,
+        `chances`.
 
     Returns
     -------
@@ -403,19 +350,12 @@ def make_report(
         [str(name) for name in answers.classes.tolist()],
         float(answers.threshold),
         answers.is_probability,
-        skipped,
-        dict(made_by or {}),
-        [_group(group, place_of) for group in groups],
-        tables,
-        can_promote,
-        expected or Expected(),
-        run or Run(),
-        words or {},
-        chances,
+        groups=[_group(group, place_of) for group in groups],
+        **{name: value for name, value in more.items() if value is not None},
     )
 
 
-def _group(group: GroupOfUnknowns, place_of: Mapping[int, int]) -> Group:
+def _group(group: Any, place_of: Mapping[int, int]) -> Group:
     def places(items: Any) -> list[int]:
         return [place_of[i] for i in items.tolist() if i in place_of]
 
@@ -423,7 +363,7 @@ def _group(group: GroupOfUnknowns, place_of: Mapping[int, int]) -> Group:
     return Group(group.name, group.size, places(group.items), parts, group.words, group.part_words)
 
 
-def _choose_rows(answers: Answers, groups: Sequence[GroupOfUnknowns]) -> list[int]:
+def _choose_rows(answers: Answers, groups: Sequence[Any]) -> list[int]:
     if len(answers) <= MAX_REPORT_ITEMS:
         return list(range(len(answers)))
     central = [i for group in groups for i in group.items[:MAX_CENTRAL_ITEMS].tolist()]

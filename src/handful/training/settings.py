@@ -14,23 +14,6 @@ CLASSES, PREDICT = "classes", "predict"
 AUTO, FLOAT32, BFLOAT16 = "auto", "float32", "bfloat16"
 
 
-@dataclass(frozen=True)
-class TrainableHead:
-    """The name of a head that has a loss, or "none"."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        return isinstance(value, str) and value in self.names
-
-    @property
-    def names(self) -> list[str]:
-        """Names that are accepted."""
-        return [NONE, *(name for name, head in HEADS.items() if head.loss is not None)]
-
-    def __str__(self) -> str:
-        return f"one of {', '.join(map(repr, self.names))} (heads that learn by the gradient of a loss)"
-
-
 RULES: dict[str, Rule] = {
     "epochs": Number(1, closed=True, whole=True),
     "batch": Number(2, closed=True, whole=True),
@@ -44,7 +27,7 @@ RULES: dict[str, Rule] = {
     "rotations": OneOf((NONE, CLASSES, PREDICT)),
     "precision": OneOf((AUTO, FLOAT32, BFLOAT16)),
     "seed": Number(0, 2**31, closed=True, whole=True),
-    "together": TrainableHead(),
+    "together": OneOf((NONE, *(name for name, head in HEADS.items() if head.loss is not None))),
     "together_tasks": Number(1, closed=True, whole=True),
     "together_rate": Number(0),
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from handful.backbones.folders import LITTER, Skipped
 from handful.backbones.pictures import find_pictures
 from handful.training.datasets.gathering import Part, from_files
+from handful.training.datasets.picture_set import SPLITS
 from handful.training.datasets.splits import NAMES, cub_split, published
 from handful.utils.csv_file import records
 from handful.utils.files import in_brief, read_text
@@ -103,8 +104,8 @@ def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | No
         raise ValueError(
             f"{root}: no picture of a class with a split was found; its folders are {_first_names(unsplit)}"
         )
-    files.sort(key=lambda file: list(NAMES).index(file[1]))  # rows of a split together: selecting it needs no copy
-    return [from_files(files)], skipped
+    parts = [[file for file in files if file[1] == split] for split in SPLITS]  # so that selecting one needs no copy
+    return [from_files(part) for part in parts if part], skipped
 
 
 def _usual_split(root: Path, dataset: str, folders: list[tuple[str | None, str, Path]]) -> dict[str, str] | None:

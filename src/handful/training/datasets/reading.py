@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from handful.backbones.folders import Skipped
 from handful.training.datasets.catalogue import check_archives, dataset_info, list_datasets
 from handful.training.datasets.class_folders import (
@@ -21,7 +19,7 @@ from handful.training.datasets.class_folders import (
     read_lists,
     split_lists,
 )
-from handful.training.datasets.gathering import Part, Pictures, Preparation, Progress, gather
+from handful.training.datasets.gathering import Part, Preparation, Progress, gather
 from handful.training.datasets.omniglot import halves, is_packed, read_omniglot, read_packed
 from handful.training.datasets.pickled import CIFAR_100, PATTERNS, files_of, read_cifar_100, read_files
 from handful.training.datasets.picture_set import SPLITS, PictureSet
@@ -196,24 +194,7 @@ def _only(parts: list[Part], split_names: set[str] | None, path: Path) -> list[P
     if not split_names & available:
         names = " or ".join(sorted(split_names))
         raise ValueError(f"{path} has no split {names}: there is {', '.join(sorted(available)) or 'none'}")
-    selected = []
-    for part in parts:
-        rows = [i for i, split in enumerate(part.splits) if split in split_names]
-        if len(rows) == len(part.splits):
-            selected.append(part)
-        elif rows:
-            selected.append(_subset(part, rows))
-    return selected
-
-
-def _subset(part: Part, rows: list[int]) -> Part:
-    def load() -> Pictures:
-        pictures: Any = part.load()
-        return pictures[rows] if isinstance(pictures, np.ndarray) else [pictures[i] for i in rows]
-
-    has_own_file = len(part.sources) == len(part.labels)  # one file a picture
-    sources = [part.sources[i] for i in rows] if has_own_file else part.sources
-    return Part([part.labels[i] for i in rows], [part.splits[i] for i in rows], load, sources, part.encoded)
+    return [part for part in parts if split_names & set(part.splits)]  # a part has one split
 
 
 def _refuse_own(own_splits: dict[str, str] | None, path: Path) -> None:
