@@ -40,7 +40,7 @@ test: $(READY)
 # A run of all slow tests, with all that they need, writes tests/slow_tests_passed.json: commit it.
 test-slow: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m slow $(if $(CHANGED),--changed) \
-		$(if $(PYTEST),$(PYTEST),--record --require browser,ray,torch)
+		tests $(if $(PYTEST),$(PYTEST),--record --require browser,ray,torch)
 
 quick: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m "$(QUICK)" --ignore tests/faults --ignore tests/pages $(PYTEST)

