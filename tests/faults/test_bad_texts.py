@@ -105,7 +105,7 @@ def test_ids_that_repeat_are_kept_and_rows_are_named_by_number(handful, tmp_path
 
 REFUSED = [
     ("text,label\n", (), ["no rows"]),
-    ("", (), ["Empty"]),
+    ("", (), ["it is empty"]),
     ("text,label\nhello there,a\n", (), ["every row", "has a label"]),
     ("text,label\nhello there,\n", (), ["no row with a label", "'label' is blank"]),
     ("text,price\nhello there,1\n", (), ["no row with a label", "no column 'label'", "'text', 'price'"]),

@@ -107,10 +107,16 @@ def test_a_concentration_that_is_none_is_refused(name, value):
         Protocol(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["ways", "shots", "queries", "outlier_ways", "outlier_queries"])
-def test_a_count_below_the_least_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} is -1: at least"):
-        Protocol(**{name: -1})
+def test_a_count_below_the_least_is_refused():
+    for name in (
+        "ways",
+        "shots",
+        "queries",
+        "outlier_ways",
+        "outlier_queries",
+    ):
+        with pytest.raises(ValueError, match=f"{name} is -1: at least"):
+            Protocol(**{name: -1})
 
 
 @given(st.data())

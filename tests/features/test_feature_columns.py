@@ -32,23 +32,25 @@ def wide(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_an_id_is_no_feature_and_it_is_said(wide, name):
-    with pytest.warns(UserWarning, match="look like ids, row numbers or labels: id"):
-        table = read(wide / name)
-    assert list(table.columns) == ["f0", "f1", "f2", "f3"]
-    np.testing.assert_allclose(table.features, rows())
-    assert list(table.set_aside) == ["id"]
-    assert table.others["id"].tolist() == list(range(100, 118))
-    assert table.others["text"].tolist() == [f"note {i}" for i in range(18)]
-    assert [str(date) for date in table.others["date"]] == [f"2024-01-{i + 1:02d}" for i in range(18)]
-    assert table.about_columns.startswith("features: 4 columns f0 ... f3; carried along: ")
-    assert describe(table)["set_aside"] == ["id"]
+def test_an_id_is_no_feature_and_it_is_said(wide):
+    for name in (
+        "t.parquet",
+        "t.csv",
+    ):
+        with pytest.warns(UserWarning, match="look like ids, row numbers or labels: id"):
+            table = read(wide / name)
+        assert list(table.columns) == ["f0", "f1", "f2", "f3"]
+        np.testing.assert_allclose(table.features, rows())
+        assert list(table.set_aside) == ["id"]
+        assert table.others["id"].tolist() == list(range(100, 118))
+        assert table.others["text"].tolist() == [f"note {i}" for i in range(18)]
+        assert [str(date) for date in table.others["date"]] == [f"2024-01-{i + 1:02d}" for i in range(18)]
+        assert table.about_columns.startswith("features: 4 columns f0 ... f3; carried along: ")
+        assert describe(table)["set_aside"] == ["id"]
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "is_feature"),
-    [
+def test_columns_that_look_like_something_else(tmp_path):
+    for name, values, is_feature in (
         ("id", [3, 1, 2, 9, 5, 5], False),
         ("image_id", [3, 1, 2, 9, 5, 5], False),
         ("imageId", [3, 1, 2, 9, 5, 5], False),
@@ -62,13 +64,11 @@ def test_an_id_is_no_feature_and_it_is_said(wide, name):
         ("avoid", [3, 1, 2, 9, 5, 5], True),
         ("refractive_index", [1.5, 1.3, 1.2, 1.1, 1.6, 1.4], True),
         ("target", [0, 1, 0, 1, 0, 1], False),  # there is no column `label`
-    ],
-)
-def test_columns_that_look_like_something_else(name, values, is_feature, tmp_path):
-    parquet.write_table(pa.table({"f": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], name: values}), tmp_path / "t.parquet")
-    table = read(tmp_path / "t.parquet", warn=False)
-    assert (name in table.columns) == is_feature
-    assert (name in table.set_aside) == (name in table.others) == (not is_feature)
+    ):
+        parquet.write_table(pa.table({"f": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], name: values}), tmp_path / "t.parquet")
+        table = read(tmp_path / "t.parquet", warn=False)
+        assert (name in table.columns) == is_feature
+        assert (name in table.set_aside) == (name in table.others) == (not is_feature)
 
 
 def test_columns_can_be_named_and_left_out(wide):
@@ -101,21 +101,22 @@ def test_a_list_column_of_another_name_is_not_passed_over_for_numbers_beside_it(
     assert read(tmp_path / "t.parquet", embedding="clip").others["species"].tolist() == [3, 4]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_other_columns_names_of_features_and_blank_labels_come_back(name, tmp_path):
-    others = {"id": np.array([7, 8, 9]), "text": np.array(["a", None, "c d"], object), "size": np.array([0.5, 1, 2])}
-    for labels in (["hen", None, "owl"], [4, -1, 2], None):
-        columns = None if name == "t.csv" else ["f0", "f1"]  # a CSV has no place for them beside numbers
-        original = FeatureTable(np.eye(3, 2), labels, ["a", "", "c"], columns=columns, others=others)
-        table = read(write(original, tmp_path / name), warn=False)
-        np.testing.assert_array_equal(table.features, original.features)
-        assert table.label_names == original.label_names
-        assert labels is None or table.labels.tolist() == original.labels.tolist()
-        assert table.names == ["a", "row 1", "c"]
-        assert (None if table.columns is None else list(table.columns)) == columns
-        assert table.others["id"].tolist() == [7, 8, 9]
-        assert [value or None for value in table.others["text"].tolist()] == ["a", None, "c d"]
-        assert [float(value) for value in table.others["size"]] == [0.5, 1, 2]
+def test_other_columns_names_of_features_and_blank_labels_come_back(tmp_path):
+    for name in FORMATS:
+        others = {"id": np.array([7, 8, 9]), "size": np.array([0.5, 1, 2])}
+        others["text"] = np.array(["a", None, "c d"], object)
+        for labels in (["hen", None, "owl"], [4, -1, 2], None):
+            columns = None if name == "t.csv" else ["f0", "f1"]  # a CSV has no place for them beside numbers
+            original = FeatureTable(np.eye(3, 2), labels, ["a", "", "c"], columns=columns, others=others)
+            table = read(write(original, tmp_path / name), warn=False)
+            np.testing.assert_array_equal(table.features, original.features)
+            assert table.label_names == original.label_names
+            assert labels is None or table.labels.tolist() == original.labels.tolist()
+            assert table.names == ["a", "row 1", "c"]
+            assert (None if table.columns is None else list(table.columns)) == columns
+            assert table.others["id"].tolist() == [7, 8, 9]
+            assert [value or None for value in table.others["text"].tolist()] == ["a", None, "c d"]
+            assert [float(value) for value in table.others["size"]] == [0.5, 1, 2]
 
 
 def test_a_csv_of_features_alone_has_a_column_for_each(tmp_path):
@@ -218,26 +219,31 @@ def test_a_column_that_is_called_as_one_of_handful_is_carried_under_another_name
     assert labels["confidence"].type == pa.float64()
 
 
-@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
-def test_arrays_of_any_name_reach_label_and_info(tmp_path, handful, suffix):
-    labels = np.array([0] * 3 + [-1] * 3 + [1] * 3 + [-1] * 9)
-    arrays = {"X": rows(), "y": labels, "id": np.arange(18)}
-    path = tmp_path / f"t.{suffix}"
-    np.savez(path, **arrays) if suffix == "npz" else save_file(arrays, path)
-    done = handful("label", path, "-o", "out")
-    assert done.returncode == 1
-    assert "'features', only" in done.stderr
-    assert "embedding= (--embedding)" in done.stderr
-    done = handful("label", path, "--embedding", "X", "-o", "out")
-    assert done.returncode == 1
-    assert "no row with a label" in done.stderr
-    assert "--label" in done.stderr
-    assert "'y'" in done.stderr
-    done = handful("label", path, "--embedding", "X", "--label", "y", "-o", "out", "--outlier-share", "0.5")
-    assert done.returncode == 0, done.stderr
-    found = parquet.read_table("out/labels.parquet")
-    assert found["id"].to_pylist() == np.flatnonzero(labels < 0).tolist()
-    assert found["label"].to_pylist()[:6] == ["0"] * 3 + ["1"] * 3
-    assert handful("promote", "out", "1=z", "-o", "out2").returncode == 0  # the names of the arrays are in the record
-    facts = json.loads(handful("info", path, "--embedding", "X", "--label", "y", "--json").stdout)
-    assert (facts["items"], facts["unlabelled"], facts["classes"]) == (18, 12, 2)
+def test_arrays_of_any_name_reach_label_and_info(tmp_path, handful):
+    for suffix in (
+        "npz",
+        "safetensors",
+    ):
+        labels = np.array([0] * 3 + [-1] * 3 + [1] * 3 + [-1] * 9)
+        arrays = {"X": rows(), "y": labels, "id": np.arange(18)}
+        path = tmp_path / f"t.{suffix}"
+        np.savez(path, **arrays) if suffix == "npz" else save_file(arrays, path)
+        done = handful("label", path, "-o", f"out-{suffix}")
+        assert done.returncode == 1
+        assert "'features', only" in done.stderr
+        assert "embedding= (--embedding)" in done.stderr
+        done = handful("label", path, "--embedding", "X", "-o", f"out-{suffix}")
+        assert done.returncode == 1
+        assert "no row with a label" in done.stderr
+        assert "--label" in done.stderr
+        assert "'y'" in done.stderr
+        done = handful(
+            "label", path, "--embedding", "X", "--label", "y", "-o", f"out-{suffix}", "--outlier-share", "0.5"
+        )
+        assert done.returncode == 0, done.stderr
+        found = parquet.read_table(f"out-{suffix}/labels.parquet")
+        assert found["id"].to_pylist() == np.flatnonzero(labels < 0).tolist()
+        assert found["label"].to_pylist()[:6] == ["0"] * 3 + ["1"] * 3
+        assert handful("promote", f"out-{suffix}", "1=z", "-o", f"{suffix}-2").returncode == 0  # by the record
+        facts = json.loads(handful("info", path, "--embedding", "X", "--label", "y", "--json").stdout)
+        assert (facts["items"], facts["unlabelled"], facts["classes"]) == (18, 12, 2)

@@ -292,19 +292,19 @@ def pickled(path: Path, content, protocol: int = 4) -> Path:
     return path
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_per_class_pickles_of_every_protocol(tmp_path, protocol):
-    hens, owls = np.arange(6, dtype=np.float32).reshape(3, 2), np.arange(10, 14, dtype=np.float32).reshape(2, 2)
-    lists = defaultdict(list, {np.str_("hen"): list(hens), "owl": list(owls)})
-    turned = {"hen": np.asfortranarray(hens), "owl": np.repeat(owls, 2, axis=1)[:, ::2]}
-    ordered = OrderedDict(hen=hens.astype(">f8"), owl=[owls[:1], owls[1:]])
-    for content in ({b"hen": hens, "owl": owls}, lists, turned, ordered, {"hen": hens.tolist(), "owl": owls}):
-        found = read(pickled(tmp_path / "a.pkl", content, protocol))
-        assert found.labels.tolist() == ["hen"] * 3 + ["owl"] * 2
-        np.testing.assert_array_equal(found.features, np.concatenate([hens, owls]))
-    found = read(pickled(tmp_path / "a.plk", {np.int64(3): hens.astype(np.float16), 1: owls.astype(int)}, protocol))
-    assert found.labels.tolist() == [3, 3, 3, 1, 1]
-    assert found.features.dtype == np.float32
+def test_per_class_pickles_of_every_protocol(tmp_path):
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        hens, owls = np.arange(6, dtype=np.float32).reshape(3, 2), np.arange(10, 14, dtype=np.float32).reshape(2, 2)
+        lists = defaultdict(list, {np.str_("hen"): list(hens), "owl": list(owls)})
+        turned = {"hen": np.asfortranarray(hens), "owl": np.repeat(owls, 2, axis=1)[:, ::2]}
+        ordered = OrderedDict(hen=hens.astype(">f8"), owl=[owls[:1], owls[1:]])
+        for content in ({b"hen": hens, "owl": owls}, lists, turned, ordered, {"hen": hens.tolist(), "owl": owls}):
+            found = read(pickled(tmp_path / "a.pkl", content, protocol))
+            assert found.labels.tolist() == ["hen"] * 3 + ["owl"] * 2
+            np.testing.assert_array_equal(found.features, np.concatenate([hens, owls]))
+        found = read(pickled(tmp_path / "a.plk", {np.int64(3): hens.astype(np.float16), 1: owls.astype(int)}, protocol))
+        assert found.labels.tolist() == [3, 3, 3, 1, 1]
+        assert found.features.dtype == np.float32
 
 
 def test_rows_of_a_pickle_may_be_lists_of_any_numbers(tmp_path):

@@ -23,17 +23,18 @@ def text(folder, *lines):
     return folder / "t.csv"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pa.list_(pa.float64()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 2), pa.list_(pa.float16())],
-    ids=str,
-)
-def test_a_parquet_of_lists(kind, tmp_path):
-    values = pa.array([[np.float16(v) for v in row] for row in X]) if "half" in str(kind) else pa.array(X, kind)
-    found = read(save(tmp_path, {"embedding": values, "label": LABELS, "path": ["a", "", "c"]}))
-    np.testing.assert_array_equal(found.features, X)
-    assert found.label_names == LABELS
-    assert found.names == ["a", "row 1", "c"]
+def test_a_parquet_of_lists(tmp_path):
+    for kind in (
+        pa.list_(pa.float64()),
+        pa.large_list(pa.float32()),
+        pa.list_(pa.float32(), 2),
+        pa.list_(pa.float16()),
+    ):
+        values = pa.array([[np.float16(v) for v in row] for row in X]) if "half" in str(kind) else pa.array(X, kind)
+        found = read(save(tmp_path, {"embedding": values, "label": LABELS, "path": ["a", "", "c"]}))
+        np.testing.assert_array_equal(found.features, X)
+        assert found.label_names == LABELS
+        assert found.names == ["a", "row 1", "c"]
 
 
 def test_a_parquet_in_several_pieces(tmp_path):
@@ -69,9 +70,8 @@ def test_a_column_of_json_lists(tmp_path):
     np.testing.assert_array_equal(same.features, X)
 
 
-@pytest.mark.parametrize(
-    ("written", "labels"),
-    [
+def test_labels_of_a_csv_are_text_as_written_and_blank_where_blank(tmp_path):
+    for written, labels in (
         (["hen", "", "  ", " owl "], ["hen", None, None, "owl"]),
         (["1", "", "2", "10"], ["1", None, "2", "10"]),
         (["1.0", "", "2.0", "10.0"], ["1", None, "2", "10"]),  # how pandas writes integers with blanks
@@ -80,27 +80,21 @@ def test_a_column_of_json_lists(tmp_path):
         (["1", "-1", "2", "-1"], ["1", None, "2", None]),  # scikit-learn's unlabelled
         (["", "", "", ""], [None] * 4),
         (["true", "NA", "2020-01-01", "ünï"], ["true", "NA", "2020-01-01", "ünï"]),
-    ],
-)
-def test_labels_of_a_csv_are_text_as_written_and_blank_where_blank(written, labels, tmp_path):
-    lines = [f"{i},{label}" for i, label in enumerate(written)]
-    assert read(text(tmp_path, "f,label", *lines)).label_names == labels
+    ):
+        lines = [f"{i},{label}" for i, label in enumerate(written)]
+        assert read(text(tmp_path, "f,label", *lines)).label_names == labels
 
 
-@pytest.mark.parametrize(
-    ("column", "labels"),
-    [
+def test_labels_of_a_parquet_may_be_numbers_too(tmp_path):
+    for column, labels in (
         (pa.array([1, None, 2]), ["1", None, "2"]),
         (pa.array([1.0, None, 2.0]), ["1", None, "2"]),
         (pa.array([1.0, float("nan"), 2.0]), ["1", None, "2"]),
         (pa.array([1, -1, 2]), ["1", None, "2"]),
         (pa.array(["a", "", "b"]).dictionary_encode(), ["a", None, "b"]),
         (pa.nulls(3), [None] * 3),
-    ],
-    ids=str,
-)
-def test_labels_of_a_parquet_may_be_numbers_too(column, labels, tmp_path):
-    assert read(save(tmp_path, {"embedding": X, "label": column})).label_names == labels
+    ):
+        assert read(save(tmp_path, {"embedding": X, "label": column})).label_names == labels
 
 
 def test_without_a_column_of_labels_no_row_has_one(tmp_path):
@@ -133,13 +127,13 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_what_cannot_be_read_is_told_with_the_file_and_the_place(what, tmp_path):
-    make, sentence = BAD[what]
-    path = make(tmp_path)
-    with pytest.raises(ValueError, match=sentence) as refused:
-        read(path)
-    assert str(refused.value).startswith(f"{str(path)!r}: ")
+def test_what_cannot_be_read_is_told_with_the_file_and_the_place(tmp_path):
+    for what in BAD:
+        make, sentence = BAD[what]
+        path = make(tmp_path)
+        with pytest.raises(ValueError, match=sentence) as refused:
+            read(path)
+        assert str(refused.value).startswith(f"{str(path)!r}: ")
 
 
 def test_columns_of_one_name_are_all_features(tmp_path):

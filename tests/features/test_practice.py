@@ -10,16 +10,16 @@ from handful.features import practice, read
 FIRST = {"pictures": "examples/disc/disc0.png", "texts": "tickets.csv", "embeddings": "table.csv"}
 
 
-@pytest.mark.parametrize(("kind", "first"), FIRST.items())
-def test_a_second_call_writes_the_same_and_replaces_nothing_else(tmp_path, kind, first):
-    paths = practice(kind, tmp_path)
-    before = {path: path.read_bytes() for path in paths}
-    assert tmp_path / first in before
-    assert {path: path.read_bytes() for path in practice(kind, tmp_path)} == before
-    (tmp_path / first).write_bytes(b"mine")
-    with pytest.raises(FileExistsError, match="something else"):
-        practice(kind, tmp_path)
-    assert (tmp_path / first).read_bytes() == b"mine"
+def test_a_second_call_writes_the_same_and_replaces_nothing_else(tmp_path):
+    for kind, first in FIRST.items():
+        paths = practice(kind, tmp_path)
+        before = {path: path.read_bytes() for path in paths}
+        assert tmp_path / first in before
+        assert {path: path.read_bytes() for path in practice(kind, tmp_path)} == before
+        (tmp_path / first).write_bytes(b"mine")
+        with pytest.raises(FileExistsError, match="something else"):
+            practice(kind, tmp_path)
+        assert (tmp_path / first).read_bytes() == b"mine"
 
 
 def test_a_file_where_a_folder_should_be_is_named_and_nothing_is_written(tmp_path):

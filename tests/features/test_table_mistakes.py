@@ -28,16 +28,16 @@ def save(folder, columns, name="t.parquet"):
 # ---- CSV
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [{"start": "\ufeff"}, {"end": "\n\n\n"}, {"end": ""}],
-    ids=["a byte order mark", "blank lines at the end", "no end of the last line"],
-)
-def test_what_editors_add_changes_nothing(parts, tmp_path):
-    found = read(text(tmp_path, HEADER, *ROWS, **parts))
-    np.testing.assert_array_equal(found.features, FEATURES)
-    assert found.label_names == ["x", "y", None]
-    assert found.names == ["p0", "p1", "p2"]
+def test_what_editors_add_changes_nothing(tmp_path):
+    for parts in (
+        {"start": "\ufeff"},
+        {"end": "\n\n\n"},
+        {"end": ""},
+    ):
+        found = read(text(tmp_path, HEADER, *ROWS, **parts))
+        np.testing.assert_array_equal(found.features, FEATURES)
+        assert found.label_names == ["x", "y", None]
+        assert found.names == ["p0", "p1", "p2"]
 
 
 MISTAKES = {
@@ -61,18 +61,21 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_said(name, tmp_path):
-    lines, said = MISTAKES[name]
-    with pytest.raises(ValueError, match=said) as raised:
-        read(text(tmp_path, *lines))
-    assert len(str(raised.value)) < 400
+def test_a_mistake_is_said(tmp_path):
+    for name in MISTAKES:
+        lines, said = MISTAKES[name]
+        with pytest.raises(ValueError, match=said) as raised:
+            read(text(tmp_path, *lines))
+        assert len(str(raised.value)) < 400
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_another_encoding_is_refused(encoding, tmp_path):
-    with pytest.raises(ValueError, match="t.csv"):
-        read(text(tmp_path, HEADER, "é,x,1,2,3", encoding=encoding))
+def test_another_encoding_is_refused(tmp_path):
+    for encoding in (
+        "utf-16",
+        "latin-1",
+    ):
+        with pytest.raises(ValueError, match="t.csv"):
+            read(text(tmp_path, HEADER, "é,x,1,2,3", encoding=encoding))
 
 
 def test_the_index_that_pandas_writes_to_csv_is_no_feature(tmp_path):
@@ -99,9 +102,8 @@ def test_paths_are_kept_to_the_last_blank(tmp_path):
 # ---- labels
 
 
-@pytest.mark.parametrize(
-    ("labels", "names"),
-    [
+def test_labels_are_compared_as_people_see_them(tmp_path):
+    for labels, names in (
         ([" x", "x ", "\u00a0x"], ["x"] * 3),
         (["e\u0301", "\u00e9", None], ["\u00e9", "\u00e9", None]),
         (["1", "1.0", "2"], ["1", "1", "2"]),
@@ -111,11 +113,8 @@ def test_paths_are_kept_to_the_last_blank(tmp_path):
         ([b"x", b"\xc3\xa9", None], ["x", "\u00e9", None]),
         ([1.0, float("nan"), 2.0], ["1", None, "2"]),
         ([True, False, None], ["True", "False", None]),
-    ],
-    ids=str,
-)
-def test_labels_are_compared_as_people_see_them(labels, names, tmp_path):
-    assert read(save(tmp_path, {"embedding": [[1.0], [2.0], [3.0]], "label": labels})).label_names == names
+    ):
+        assert read(save(tmp_path, {"embedding": [[1.0], [2.0], [3.0]], "label": labels})).label_names == names
 
 
 def test_names_that_are_almost_alike_are_told():
@@ -146,12 +145,12 @@ def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
     assert set(parquet.read_table("out/labels.parquet")["label"].to_pylist()) == {"a", "A", "unknown"}
 
 
-@pytest.mark.parametrize("name", ["unknown", "Unknown", "UNKNOWN"])
-def test_no_class_is_called_unknown(handful, name, tmp_path):
-    done = handful("label", table(tmp_path, rows(), name), "-o", "out")
-    assert done.returncode == 0, done.stderr
-    assert "examples of other things" in " ".join(done.stdout.split())
-    assert name not in {*parquet.read_table("out/labels.parquet")["closest"].to_pylist()}
+def test_no_class_is_called_unknown(handful, tmp_path):
+    for name in ("unknown", "Unknown", "UNKNOWN"):
+        done = handful("label", table(tmp_path, rows(), name), "-o", "out", "--overwrite")
+        assert done.returncode == 0, done.stderr
+        assert "examples of other things" in " ".join(done.stdout.split())
+        assert name not in {*parquet.read_table("out/labels.parquet")["closest"].to_pylist()}
 
 
 def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
@@ -176,11 +175,14 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
 # ---- features
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0])
-def test_examples_that_are_all_the_same_are_refused(handful, value, tmp_path):
-    done = handful("label", table(tmp_path, np.full((18, 4), value)), "-o", "out")
-    assert done.returncode == 1
-    assert "all examples have the same features" in done.stderr
+def test_examples_that_are_all_the_same_are_refused(handful, tmp_path):
+    for value in (
+        0.0,
+        3.0,
+    ):
+        done = handful("label", table(tmp_path, np.full((18, 4), value)), "-o", "out")
+        assert done.returncode == 1
+        assert "all examples have the same features" in done.stderr
 
 
 def test_a_pile_of_one_item_is_labelled(handful, tmp_path):
@@ -201,12 +203,18 @@ def test_copies_of_examples_in_the_pile_get_their_label(handful, tmp_path):
     assert parquet.read_table("out/labels.parquet")["label"].to_pylist()[:6] == ["x"] * 3 + ["y"] * 3
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint16(), pa.float16(), pa.float32()], ids=str)
-def test_numbers_of_any_kind_are_features(kind, tmp_path):
-    values = np.array([[1, 2], [3, 100]])
-    convert = np.float16 if pa.types.is_float16(kind) else int
-    lists = pa.array([[convert(v) for v in row] for row in values.tolist()], pa.list_(kind))
-    np.testing.assert_array_equal(read(save(tmp_path, {"embedding": lists})).features, values)
+def test_numbers_of_any_kind_are_features(tmp_path):
+    for kind in (
+        pa.int8(),
+        pa.int64(),
+        pa.uint16(),
+        pa.float16(),
+        pa.float32(),
+    ):
+        values = np.array([[1, 2], [3, 100]])
+        convert = np.float16 if pa.types.is_float16(kind) else int
+        lists = pa.array([[convert(v) for v in row] for row in values.tolist()], pa.list_(kind))
+        np.testing.assert_array_equal(read(save(tmp_path, {"embedding": lists})).features, values)
 
 
 def test_large_whole_numbers_keep_their_digits(tmp_path):
@@ -217,19 +225,15 @@ def test_large_whole_numbers_keep_their_digits(tmp_path):
     np.testing.assert_array_equal(columns.features, values)
 
 
-@pytest.mark.parametrize(
-    ("column", "said"),
-    [
+def test_lists_that_are_no_features_are_refused(tmp_path):
+    for column, said in (
         ([[1.0], None], "no embedding in row 1"),
         ([[1.0, 2.0], [1.0, None]], "no number in row 1, position 1"),
         ([[[1.0]], [[2.0]]], "a list of numbers in each row is needed"),
         ([[True], [False]], "a list of numbers in each row is needed"),
-    ],
-    ids=["a missing row", "a missing number", "lists of lists", "truths"],
-)
-def test_lists_that_are_no_features_are_refused(column, said, tmp_path):
-    with pytest.raises(ValueError, match=said):
-        read(save(tmp_path, {"embedding": column}))
+    ):
+        with pytest.raises(ValueError, match=said):
+            read(save(tmp_path, {"embedding": column}))
 
 
 def test_columns_of_any_kind_of_number_are_read(tmp_path):

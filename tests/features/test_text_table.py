@@ -31,9 +31,8 @@ def cells(table, name):
 # Which column
 
 
-@pytest.mark.parametrize(
-    ("header", "text", "label"),
-    [
+def test_the_columns_are_found_by_name_or_by_how_they_look(table):
+    for header, text, label in (
         ("text,label", "text", "label"),
         ("label,id,Message", "Message", "label"),
         ("title,body,intent", "body", "intent"),
@@ -41,17 +40,15 @@ def cells(table, name):
         ("label,review_text,author", "review_text", "label"),
         ("class,label,text", "text", "label"),
         ("tag,what people said,when", "what people said", "tag"),
-    ],
-)
-def test_the_columns_are_found_by_name_or_by_how_they_look(table, header, text, label):
-    names = header.split(",")
-    rows = [[SENTENCES[i] if name == text else f"{name}{i % 2}" for name in names] for i in range(4)]
-    read = table("\n".join(",".join(row) for row in [names, *rows]))
-    assert list(read.texts) == SENTENCES
-    assert read.source["text"] == text
-    assert read.label_names == [f"{label}{i % 2}" for i in range(4)]
-    assert repr(text) in read.notes[0]
-    assert repr(label) in read.notes[0]
+    ):
+        names = header.split(",")
+        rows = [[SENTENCES[i] if name == text else f"{name}{i % 2}" for name in names] for i in range(4)]
+        read = table("\n".join(",".join(row) for row in [names, *rows]))
+        assert list(read.texts) == SENTENCES
+        assert read.source["text"] == text
+        assert read.label_names == [f"{label}{i % 2}" for i in range(4)]
+        assert repr(text) in read.notes[0]
+        assert repr(label) in read.notes[0]
 
 
 def test_the_columns_that_the_user_names_are_used(table):
@@ -66,9 +63,8 @@ def test_languages_without_spaces_are_language(table):
     assert read.source["text"] == "words"
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "words"),
-    [
+def test_what_is_missing_is_said_with_the_columns_there_are(table):
+    for content, options, words in (
         ("a,b\n1,2\n", {"text": "c"}, ["'c'", "'a', 'b'", "--text"]),
         ("a,text\n1,2\n", {"text": "a"}, ["'a'", "only numbers", "--text"]),
         ("text,b\nhello,2\n", {"label": "class"}, ["'class'", "'text', 'b'", "--label"]),
@@ -78,13 +74,11 @@ def test_languages_without_spaces_are_language(table):
         ("text,label\n", {}, ["no rows"]),
         ("", {}, ["empty"]),
         ("text,label\nhello,nan\n", {}, ["'nan'", "blank"]),
-    ],
-)
-def test_what_is_missing_is_said_with_the_columns_there_are(table, content, options, words):
-    with pytest.raises(ValueError, match=r"table\.csv") as error:
-        table(content, **options)
-    for word in words:
-        assert word in str(error.value)
+    ):
+        with pytest.raises(ValueError, match=r"table\.csv") as error:
+            table(content, **options)
+        for word in words:
+            assert word in str(error.value)
 
 
 def test_a_blank_label_is_no_label_and_a_blank_text_is_kept(table):
@@ -101,12 +95,16 @@ def test_rows_are_named_by_their_path_or_id_if_these_are_distinct(table):
     assert table("id,path,text\n1,a.txt,hello you\n1,b.txt,hello me\n").names == ["a.txt", "b.txt"]
 
 
-@pytest.mark.parametrize("ids", [("7", "7"), ("7", ""), ("7", "x" * 1000)])
-def test_rows_with_unfit_ids_are_named_by_number_and_it_is_said(table, ids):
-    read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
-    assert read.names == ["row 0", "row 1"]
-    assert cells(read, "id") == list(ids)
-    assert any("named by their number" in note for note in read.notes)
+def test_rows_with_unfit_ids_are_named_by_number_and_it_is_said(table):
+    for ids in (
+        ("7", "7"),
+        ("7", ""),
+        ("7", "x" * 1000),
+    ):
+        read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
+        assert read.names == ["row 0", "row 1"]
+        assert cells(read, "id") == list(ids)
+        assert any("named by their number" in note for note in read.notes)
 
 
 # Nothing is lost
@@ -142,10 +140,16 @@ def test_json_lines_have_a_column_for_each_name(table):
     assert read.label_names == [None, "x", None]
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", "3", '{"a": 1} x', "[" * 100_000])
-def test_a_line_that_is_no_object_is_named(table, line):
-    with pytest.raises(ValueError, match="line 2"):
-        table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
+def test_a_line_that_is_no_object_is_named(table):
+    for line in (
+        "{",
+        "[1]",
+        "3",
+        '{"a": 1} x',
+        "[" * 100_000,
+    ):
+        with pytest.raises(ValueError, match="line 2"):
+            table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
 
 
 def test_a_cell_of_a_megabyte_and_zero_characters_are_read(table):
@@ -162,11 +166,15 @@ def test_the_limit_of_the_csv_module_stays_as_it_was(table):
     assert csv.field_size_limit() == before
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_encodings_are_recognised(table, encoding):
-    read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
-    assert list(read.texts) == ["Grüße, 今天 😀", "another line"]
-    assert list(read.others) == ["text", "label"]
+def test_encodings_are_recognised(table):
+    for encoding in (
+        "utf-8",
+        "utf-8-sig",
+        "utf-16",
+    ):
+        read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
+        assert list(read.texts) == ["Grüße, 今天 😀", "another line"]
+        assert list(read.others) == ["text", "label"]
 
 
 def test_bytes_that_are_not_utf8_are_read_as_windows_1252_and_it_is_said(table):
@@ -192,11 +200,15 @@ def test_a_quote_that_is_never_closed_is_named_by_its_line(table):
         table('text,label\nfine,a\n"open,b\nmore,c\n')
 
 
-@pytest.mark.parametrize(("separator", "name"), [(";", "t.csv"), ("\t", "t.csv"), ("\t", "t.tsv")])
-def test_other_separators_are_recognised(table, separator, name):
-    read = table(f"text{separator}label\nhello, you{separator}a\n", name)
-    assert list(read.texts) == ["hello, you"]
-    assert read.label_names == ["a"]
+def test_other_separators_are_recognised(table):
+    for separator, name in (
+        (";", "t.csv"),
+        ("\t", "t.csv"),
+        ("\t", "t.tsv"),
+    ):
+        read = table(f"text{separator}label\nhello, you{separator}a\n", name)
+        assert list(read.texts) == ["hello, you"]
+        assert read.label_names == ["a"]
 
 
 def test_two_columns_of_one_name_are_both_kept(table):
@@ -224,9 +236,8 @@ def test_a_zero_character_is_read_where_the_csv_module_refuses_it(table, monkeyp
 # Texts or features
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
+def test_tables_of_texts_are_told_from_tables_of_features(tmp_path):
+    for content, expected in (
         ("text,intent\n" + "\n".join(f"{s},a" for s in SENTENCES), True),
         ("id,price,remark\n" + "\n".join(f"{i},{i}.5,{s}" for i, s in enumerate(SENTENCES)), True),
         ("text,label\nyes,a\nno,b\n", True),
@@ -237,13 +248,11 @@ def test_a_zero_character_is_read_where_the_csv_module_refuses_it(table, monkeyp
         ("name,label\nBob,x\nEve,y\n", True),
         ("a,b,text\n1,2,x\n3,4,y\n", False),
         ("a,label\n1,long labels are no texts\n3,as they are labels here\n", False),
-    ],
-)
-def test_tables_of_texts_are_told_from_tables_of_features(tmp_path, content, expected):
-    path = tmp_path / "t.csv"
-    path.write_text(content)
-    assert is_text_table(path) is expected
-    assert not is_text_table(path, {"columns": ["a"]})
+    ):
+        path = tmp_path / "t.csv"
+        path.write_text(content)
+        assert is_text_table(path) is expected
+        assert not is_text_table(path, {"columns": ["a"]})
 
 
 def test_a_parquet_file_with_lists_of_numbers_is_of_features(tmp_path):

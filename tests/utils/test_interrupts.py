@@ -144,7 +144,7 @@ NETWORK = ("--backbone", "model.onnx")
 
 
 def test_while_it_starts(tmp_path):
-    for seconds in (0.05, 0.3):
+    for seconds in (0.2, 0.5):
         running = Running("bench", "balanced", "--tasks", "5000", "-o", "out", cwd=tmp_path)
         running.until(lambda pid=running.process.pid: b"handful" in Path(f"/proc/{pid}/cmdline").read_bytes())
         time.sleep(seconds)

@@ -5,8 +5,7 @@ from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.files import read, write
 from handful.features.parts import is_sharded
 from handful.features.practice import practice
-from handful.features.summary import describe
-from handful.features.table import FeatureTable, concatenate
+from handful.features.table import FeatureTable, concatenate, describe
 
 __all__ = [
     "Episodes",

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 
 from handful.features import array_files, csv_table, parquet_file, parts
 from handful.features.file_checks import ColumnChoice
-from handful.features.pickles import read_pickle
 from handful.features.table import FeatureTable
 from handful.utils.interrupts import cleanup
 
@@ -28,7 +27,7 @@ READERS: dict[str, Callable[[Path, ColumnChoice], FeatureTable]] = {
     ".npy": array_files.read_npy,
     ".safetensors": array_files.read_safetensors,
     ".csv": csv_table.read_csv,
-    **dict.fromkeys(PICKLES, read_pickle),
+    **dict.fromkeys(PICKLES, array_files.read_pickle),
 }
 WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
     ".parquet": parquet_file.write_parquet,
