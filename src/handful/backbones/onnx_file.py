@@ -57,7 +57,7 @@ class OnnxFile(Backbone):
         sides = (len(self.preprocessing.mean), *self.input_size)
         ramp = np.linspace(-1, 1, math.prod(sides), dtype=np.float32).reshape(1, *sides)
         trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
-        self._session = self._session.on_device(device, trial)
+        self._session = self._session.on_device(device, trial, partial(Session, path, threads, self.name))
         self.device = self._session.device
 
     def _read_input(self, settings: dict[str, Any], preset: dict[str, Any]) -> None:
