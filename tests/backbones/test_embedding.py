@@ -225,14 +225,12 @@ def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
         embed_pictures(pile, Overflows("other"), strict=True)
 
 
-def test_a_backbone_that_is_wrong_about_itself_is_told(pile):
+def test_faults_of_a_backbone_are_not_taken_for_bad_pictures(pile):
     backbone = Grid()
     backbone.dimension = 47
     with pytest.raises(ValueError, match=r"shape \(20, 48\) for 20 pictures, not \(20, 47\)"):
         embed_pictures(pile, backbone)
 
-
-def test_errors_of_a_backbone_are_not_taken_for_bad_pictures(pile):
     class Broken(Grid):
         def prepare(self, image):
             raise ZeroDivisionError
@@ -252,38 +250,21 @@ def test_arguments_are_checked(pile):
 # ---- the cache
 
 
-def test_a_second_run_reads_no_picture(pile, never_read):
+def test_pictures_are_known_by_their_content_and_read_only_where_they_changed(tmp_path, pile, never_read):
     first = embed_pictures(pile, Grid())
-    never_read()
-    backbone = Grid()
-    second = embed_pictures(pile, backbone)
-    assert (backbone.embedded, second.source["cached"]) == (0, 20)
-    np.testing.assert_array_equal(first.features, second.features)
-    assert first.hashes == second.hashes
-
-
-def test_a_moved_picture_is_known_by_its_content(tmp_path, pile, never_read):
-    embed_pictures(pile, Grid())
     (tmp_path / "pile").rename(tmp_path / "moved")
-    backbone = Grid()
     moved = find_pictures(tmp_path / "moved")[0]
-    found = embed_pictures(moved, backbone)
-    assert (backbone.embedded, found.source["cached"]) == (0, 20)
-    np.testing.assert_array_equal(found.features, one_by_one(moved))
-    never_read()
-    assert embed_pictures(moved, backbone).source["cached"] == 20  # by now under its new name too
-
-
-def test_a_touched_picture_is_read_again_but_not_embedded(pile, never_read):
-    embed_pictures(pile, Grid())
-    os.utime(pile[0], ns=(1, 1))
+    os.utime(moved[0], ns=(1, 1))
     backbone = Grid()
-    assert embed_pictures(pile, backbone).source["cached"] == 20
-    assert backbone.embedded == 0
-    os.utime(pile[0], ns=(2, 2))
+    table = embed_pictures(moved, backbone)  # read again, but not embedded
+    assert (backbone.embedded, table.source["cached"]) == (0, 20)
+    np.testing.assert_array_equal(table.features, one_by_one(moved))
+    assert table.hashes == first.hashes
     never_read()
+    assert embed_pictures(moved, backbone).source["cached"] == 20
+    os.utime(moved[0], ns=(2, 2))
     with pytest.raises(AssertionError, match=r"0\.png was read"):
-        embed_pictures(pile, backbone)
+        embed_pictures(moved, backbone)
 
 
 def test_changed_content_is_embedded_again(pile):
@@ -329,10 +310,10 @@ def test_another_backbone_or_loading_embeds_again(pile, monkeypatch):
 
 
 def test_kept_features_of_another_length_are_not_used(pile):
-    kept = FeatureCache()
+    store = FeatureCache()
     contents = [content_hash(path.read_bytes()) for path in pile]
-    kept.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING_VERSION}")
-    found = embed_pictures(pile, Grid(), cache=kept)
+    store.put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"aa-{embedding.LOADING_VERSION}")
+    found = embed_pictures(pile, Grid(), cache=store)
     assert found.source["cached"] == 0
     np.testing.assert_array_equal(found.features, one_by_one(pile))
 
@@ -348,18 +329,18 @@ def test_an_interrupted_run_goes_on_where_it_was(pile):
 
 
 def test_many_pictures_are_asked_for_at_once():
-    kept = FeatureCache()
+    store = FeatureCache()
     vectors = {content_hash(str(i).encode()): np.full(3, i, np.float32) for i in range(3000)}
-    kept.put(vectors, "f")
+    store.put(vectors, "f")
     asked = []
-    kept._open().set_trace_callback(asked.append)
-    found = kept.get([*vectors, "00" * 20], "f")
+    store._open().set_trace_callback(asked.append)
+    found = store.get([*vectors, "00" * 20], "f")
     assert len(asked) <= 7
     assert found.keys() == vectors.keys()
     assert all((found[h] == vectors[h]).all() for h in vectors)
-    assert kept.get(vectors, "g") == {}
-    kept.clear()
-    assert kept.get(vectors, "f") == {}
+    assert store.get(vectors, "g") == {}
+    store.clear()
+    assert store.get(vectors, "f") == {}
 
 
 def test_names_that_are_no_text_are_remembered(tmp_path):
@@ -403,65 +384,58 @@ def test_processes_share_the_cache_at_once(tmp_path, pile):
 
 
 def test_threads_share_a_cache():
-    kept = FeatureCache()
+    store = FeatureCache()
     vectors = {content_hash(bytes([i])): np.full(4, i, np.float32) for i in range(40)}
 
     def work(content):
-        kept.put({content: vectors[content]}, "f")
-        assert content in kept.get(vectors, "f")
+        store.put({content: vectors[content]}, "f")
+        assert content in store.get(vectors, "f")
 
     threads = [threading.Thread(target=work, args=(content,)) for content in vectors]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(kept.get(vectors, "f")) == 40
+    assert len(store.get(vectors, "f")) == 40
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_opens_the_cache_itself():
-    kept = FeatureCache()
-    kept.put({"00" * 20: np.ones(3, np.float32)}, "f")
+    store = FeatureCache()
+    store.put({"00" * 20: np.ones(3, np.float32)}, "f")
     child = multiprocessing.get_context("fork").Process(
-        target=lambda: kept.put({"11" * 20: kept.get(["00" * 20], "f")["00" * 20] + 1}, "f")
+        target=lambda: store.put({"11" * 20: store.get(["00" * 20], "f")["00" * 20] + 1}, "f")
     )
     child.start()
     child.join(30)
     assert child.exitcode == 0
-    np.testing.assert_array_equal(kept.get(["11" * 20], "f")["11" * 20], [2, 2, 2])
+    np.testing.assert_array_equal(store.get(["11" * 20], "f")["11" * 20], [2, 2, 2])
 
 
-def test_a_file_that_is_no_cache_is_set_aside(tmp_path, pile):
-    file = FeatureCache().path
-    file.parent.mkdir()
-    file.write_bytes(b"this is no database" * 1000)
-    with pytest.warns(UserWarning, match="is damaged .*a new one was started"):
-        embed_pictures(pile, Grid())
-    assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"this is no database")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert embed_pictures(pile, Grid()).source["cached"] == 20
-
-
-def test_a_cache_damaged_inside_is_set_aside(pile):
-    kept = FeatureCache()
-    embed_pictures(pile, Grid(), cache=kept)
-    kept.close()
-    whole = kept.path.read_bytes()
-    kept.path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
-    with pytest.warns(UserWarning, match="is damaged"):
-        found = embed_pictures(pile, Grid(), cache=kept)
-    np.testing.assert_array_equal(found.features, one_by_one(pile))
-    assert embed_pictures(pile, Grid()).source["cached"] == 20
+def test_a_damaged_cache_is_set_aside(pile):
+    store = FeatureCache()
+    embed_pictures(pile, Grid(), cache=store)
+    store.close()
+    whole = store.path.read_bytes()
+    for content in (b"this is no database" * 1000, whole[:4096] + b"\xa5" * (len(whole) - 4096)):
+        store.path.write_bytes(content)
+        with pytest.warns(UserWarning, match="is damaged .*a new one was started"):
+            table = embed_pictures(pile, Grid(), cache=store)
+        store.close()
+        np.testing.assert_array_equal(table.features, one_by_one(pile))
+        assert store.path.with_name(store.path.name + ".damaged").read_bytes()[:4096] == content[:4096]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_a_cache_that_another_process_has_renewed_stays(pile):
-    kept = FeatureCache()
-    embed_pictures(pile, Grid(), cache=kept)
+    store = FeatureCache()
+    embed_pictures(pile, Grid(), cache=store)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        kept._set_aside(sqlite3.DatabaseError("malformed"), though_sound=False)
+        store._set_aside(sqlite3.DatabaseError("malformed"), though_sound=False)
     assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
@@ -475,11 +449,11 @@ def test_where_no_cache_can_be_written_it_works_without(tmp_path, pile, monkeypa
 
 
 def test_a_cache_that_another_process_holds_is_done_without(pile, monkeypatch):
-    kept = FeatureCache()
-    kept.put({"00" * 20: np.ones(3, np.float32)}, "f")
-    kept.close()
+    store = FeatureCache()
+    store.put({"00" * 20: np.ones(3, np.float32)}, "f")
+    store.close()
     monkeypatch.setattr(cache_module, "LOCK_TIMEOUT_S", 0.1)
-    holder = sqlite3.connect(kept.path, isolation_level=None)
+    holder = sqlite3.connect(store.path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     try:
         with pytest.warns(UserWarning, match="locked"):
@@ -504,14 +478,11 @@ def test_a_thumbnail_is_a_small_upright_jpeg_that_tells_nothing(tmp_path):
     assert np.abs(np.asarray(image).astype(int) - [200, 30, 30]).max() <= 4
 
 
-def test_a_small_picture_stays_small_and_a_thin_one_keeps_a_pixel(tmp_path):
+def test_thumbnails_of_small_thin_and_bad_pictures(tmp_path):
     Image.new("RGB", (10, 5)).save(tmp_path / "a.png")
     assert open_picture(thumbnail(tmp_path / "a.png")).size == (10, 5)
     Image.new("RGB", (5000, 1)).save(tmp_path / "b.png")
     assert open_picture(thumbnail(tmp_path / "b.png")).size == (160, 1)
-
-
-def test_a_thumbnail_has_the_same_limits(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"text")
     with pytest.raises(BadPicture, match="is not a JPEG"):
         thumbnail(tmp_path / "a.jpg")

@@ -1,6 +1,7 @@
 """ONNX files of the user: features, what is said about them, presets, and devices. Only the CPU can be run here."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,7 +193,7 @@ def test_unknown_devices_list_the_known_ones(monkeypatch):
 def test_a_device_is_taken_only_if_it_gives_the_features_of_the_cpu(tmp_path, monkeypatch):
     runtime, path = pytest.importorskip("onnxruntime"), onnx_file(tmp_path / "network.onnx")
     trial = {"picture": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}
-    cpu, error = Session(path), 0.0
+    cpu, reopen, error = Session(path), partial(Session, path, None, ""), 0.0
     monkeypatch.setattr(runtime, "get_available_providers", lambda: [CUDA, CPU])
 
     class OtherDevice(runtime.InferenceSession):
@@ -212,14 +213,14 @@ def test_a_device_is_taken_only_if_it_gives_the_features_of_the_cpu(tmp_path, mo
 
     monkeypatch.setattr(runtime, "InferenceSession", OtherDevice)
     error = 0.0005
-    assert cpu.on_device("auto", trial).device == "cuda"
-    assert cpu.on_device("cpu", trial) is cpu
+    assert cpu.on_device("auto", trial, reopen).device == "cuda"
+    assert cpu.on_device("cpu", trial, reopen) is cpu
     for error, words in (  # noqa: B007  # OtherDevice reads it
         (0.1, "its features differ by 10.0%"), (np.nan, "features differ"), (None, "are missing"),
     ):  # fmt: skip
-        assert cpu.on_device("auto", trial) is cpu
+        assert cpu.on_device("auto", trial, reopen) is cpu
         with pytest.raises(ValueError, match=rf"network.onnx cannot run on 'cuda': .*{words}.* use the device 'cpu'"):
-            cpu.on_device("cuda", trial)
+            cpu.on_device("cuda", trial, reopen)
 
 
 def test_a_provider_that_onnx_runtime_does_not_have_is_not_replaced_in_silence(monkeypatch):

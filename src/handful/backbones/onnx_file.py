@@ -57,7 +57,7 @@ class OnnxFile(Backbone):
         sides = (len(self.preprocessing.mean), *self.input_size)
         ramp = np.linspace(-1, 1, math.prod(sides), dtype=np.float32).reshape(1, *sides)
         trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
-        self._session = self._session.on_device(device, trial)
+        self._session = self._session.on_device(device, trial, partial(Session, path, threads, self.name))
         self.device = self._session.device
 
     def _read_input(self, settings: dict[str, Any], preset: dict[str, Any]) -> None:
@@ -160,12 +160,7 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     sidecar = path.with_suffix(".json")
     if not sidecar.is_file():
         return {}
-    if sidecar.stat().st_size > JSON_BYTES:
-        raise ValueError(f"{sidecar} has more than {in_units(JSON_BYTES)}: an object with {', '.join(KEYS)} is needed")
-    try:
-        settings = json.loads(sidecar.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{sidecar} is not JSON: {shortened(str(error), 200)}") from None
+    settings = read_json(sidecar)
     if not isinstance(settings, dict) or (unknown := [key for key in settings if key not in KEYS]):
         wrong = (
             shortened(", ".join(map(repr, unknown)), 200)
@@ -180,3 +175,13 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
         return {key: checked[key](value) if key in checked else value for key, value in settings.items()}
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
+
+
+def read_json(file: Path) -> Any:
+    """Return the content of a JSON file that lies beside a network."""
+    if file.stat().st_size > JSON_BYTES:
+        raise ValueError(f"{file} has more than {in_units(JSON_BYTES)}: a few settings are needed")
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not JSON: {shortened(str(error), 200)}") from None

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,6 @@ class Session:
 
     def __init__(self, model: bytes | Path, threads: int | None = None, name: str = "", device: str = CPU) -> None:
         self._runtime = runtime = need("onnxruntime", "an ONNX backbone")
-        self._arguments = (model, threads, name)
         options = runtime.SessionOptions()
         options.log_severity_level = 4  # none: what is wrong is raised
         # Waiting threads sleep instead of spinning. This is slightly slower on an idle machine, but slightly faster
@@ -95,8 +94,10 @@ class Session:
             raise ValueError(f"{self.name} fails on a batch of {rows}: {_message(error)}") from None
         return results
 
-    def on_device(self, device: str | None, trial: dict[str, np.ndarray]) -> Session:
+    def on_device(self, device: str | None, trial: dict[str, np.ndarray], reopen: Callable[[str], Session]) -> Session:
         """Return this network on the best device that gives the features of the CPU for the inputs `trial`.
+
+        `reopen` opens the network on a device.
 
         Raises ValueError if `device` names one that is missing, cannot open the network, or gives other features.
         """
@@ -107,7 +108,7 @@ class Session:
             if name == CPU:
                 break
             try:
-                session = Session(*self._arguments, device=name)
+                session = reopen(name)
                 difference = _difference(self.run(None, trial), session.run(None, trial))
                 if difference <= TOLERANCE:  # NaN must not pass
                     return session

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import TextBackbone, fingerprint, unit_rows
+from handful.backbones.onnx_file import read_json
 from handful.backbones.onnx_runtime import Session, weights_hash
 from handful.utils.extras import ENCODERS, TEXT, need
 from handful.utils.files import in_brief
-from handful.utils.limits import JSON_BYTES, in_units
+from handful.utils.limits import in_units
 from handful.utils.text import shortened
 
 MINILM, MINILM_DIMENSION = "minilm", 384
@@ -261,7 +262,7 @@ def _checked(settings: Any) -> dict[str, Any]:
 
 
 def _pooling(folder: Path) -> str:
-    settings = _read_json(folder / POOLING_FILE)
+    settings = _settings(folder / POOLING_FILE)
     chosen = [name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True]
     if not chosen:
         return "mean"
@@ -276,21 +277,14 @@ def _pooling(folder: Path) -> str:
 def _length(folder: Path) -> int:
     """Return how many tokens a piece may have."""
     for file, key in LENGTH_FILES.items():
-        value = _read_json(folder / file).get(key)
+        value = _settings(folder / file).get(key)
         if isinstance(value, int) and not isinstance(value, bool) and 8 <= value <= MAX_LENGTH:
             return value
     return DEFAULT_LENGTH
 
 
-def _read_json(file: Path) -> Mapping[str, Any]:
-    if not file.is_file():
-        return {}
-    if file.stat().st_size > JSON_BYTES:
-        raise ValueError(f"{file} has more than {in_units(JSON_BYTES)}: settings are needed")
-    try:
-        settings = json.loads(file.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not JSON: {shortened(str(error), 200)}") from None
+def _settings(file: Path) -> Mapping[str, Any]:
+    settings = read_json(file) if file.is_file() else {}
     return settings if isinstance(settings, dict) else {}
 
 
