@@ -25,6 +25,7 @@ def tiny_imagenet(shared):
     return test["features"].astype(np.float32), test["labels"], base_mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "tasks"), [("iforest", 30), ("proser", 80)])  # a forest a task takes its time
 def test_chance_lands_on_the_published_figures(tiny_imagenet, name, tasks):
     if name == "iforest":

@@ -10,7 +10,6 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score, roc
 
 import handful
 from handful.bench import parse_methods
-from handful.core.prepare import prepare
 from handful.core.task import Task
 from handful.engines import posterior as engine
 from handful.engines.posterior import Posterior
@@ -56,16 +55,6 @@ def test_piles_are_true_and_differ_in_everything(embedded, drawn):
         assert (pile.ways, pile.shots, len(pile.truth), pile.share) == (3, 4, 50, 0.5)
 
 
-def test_near_unknown_classes_are_nearer_than_random_ones(drawn):
-    def distance(pile):
-        known = np.unique(pile.task.support[0], axis=0).mean(axis=0)
-        return np.linalg.norm(known - pile.task.query[0][pile.truth < 0].mean(axis=0))
-
-    some = [pile for pile in drawn if 0 < pile.unknown_ways < 3 and pile.ways < 5]
-    near, others = ([distance(p) for p in some if p.is_near is wanted] for wanted in (True, False))
-    assert np.mean(near) < np.mean(others)
-
-
 def test_a_label_that_is_no_class_is_only_ever_unknown():
     features, labels = digits()
     names = np.where(labels == 9, "oos", labels.astype(str))
@@ -83,7 +72,7 @@ def test_a_label_that_is_no_class_is_only_ever_unknown():
 
 @pytest.fixture(scope="module")
 def shown(drawn):
-    return piles.Shown.of(drawn)
+    return piles.Shown.of(drawn[:50])
 
 
 def test_the_posterior_is_the_logistic_regression_of_scikit_learn(shown):
@@ -103,17 +92,18 @@ def test_a_posterior_never_rises_with_the_share_and_comes_back_from_its_file(sho
     found = shown.learn()
     above = found.above(shown.columns)
     assert (np.diff(above, axis=1) <= 0).all()
-    again = Posterior.from_json(found.as_json({"piles": 120}))
+    again = Posterior.from_json(found.as_json({"piles": 50}))
     np.testing.assert_allclose(again.above(shown.columns), above, atol=1e-4)
     assert set(engine.shipped().names) == set(shown.columns)  # the shipped one takes what is measured
 
 
 def test_the_shipped_posterior_is_honest_on_pixels_that_it_never_saw(drawn):
-    results = [handful.solve_task(pile.task, method="kdo") for pile in drawn]
-    errors = [abs(float(r.outlier_share) - pile.share) for r, pile in zip(results, drawn, strict=True)]
+    some = drawn[:50]
+    results = [handful.solve_task(pile.task, method="kdo") for pile in some]
+    errors = [abs(float(r.outlier_share) - pile.share) for r, pile in zip(results, some, strict=True)]
     covered = [
         low <= pile.share <= high
-        for (low, high), pile in zip((r.outlier_share_interval for r in results), drawn, strict=True)
+        for (low, high), pile in zip((r.outlier_share_interval for r in results), some, strict=True)
     ]
     assert np.mean(errors) < 0.14
     assert 0.7 < np.mean(covered) < 0.97
@@ -122,7 +112,7 @@ def test_the_shipped_posterior_is_honest_on_pixels_that_it_never_saw(drawn):
 def test_a_source_is_judged_by_what_others_taught(shown):
     half, rest = (
         piles.Shown({n: v[part] for n, v in shown.columns.items()}, shown.shares[part])
-        for part in (slice(60), slice(60, None))
+        for part in (slice(25), slice(25, None))
     )
     learned = piles.leave_one_out({"a": half, "b": rest, "b_2": rest})  # b and b_2 are one source
     np.testing.assert_allclose(learned["b"].weights, half.learn().weights)
@@ -165,15 +155,6 @@ def test_clusters_far_apart_show_their_share():
             assert estimators.estimate(name, pile(share=0.0)) < 0.05, name
 
 
-def test_otsu_is_the_split_of_least_variance_within():
-    task = pile(noise=0.3, items=40)
-    prepared = prepare(task.support, task.query, ("task", "l2"))
-    d = np.sort(np.linalg.norm(prepared.query[0][:, None] - prepared.support[0], axis=-1), axis=1)[:, :3].mean(axis=1)
-    d = np.sort(d)
-    within = [k * d[:k].var() + (len(d) - k) * d[k:].var() for k in range(1, len(d))]
-    assert estimators.estimate("otsu", task) == pytest.approx(1 - (np.argmin(within) + 1) / len(d))
-
-
 def test_scores_leave_an_example_out_of_its_class_and_a_class_out_of_all():
     task = pile(ways=3, shots=4, noise=0.3)
     unit = [x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (task.support[0], task.query[0])]
@@ -185,28 +166,11 @@ def test_scores_leave_an_example_out_of_its_class_and_a_class_out_of_all():
         assert scores.unknown[s] == pytest.approx(max(c for k, c in cosines.items() if k != label))
 
 
-def test_km2_projects_to_the_nearest_point_of_the_simplex_in_the_space_of_a_kernel():
-    from scipy.optimize import minimize
-
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(6, 3))
-    kernel = np.exp(-((x[:, None] - x) ** 2).sum(axis=-1))
-    target = rng.normal(size=(2, 6))
-    simplex = [{"type": "eq", "fun": lambda w: w.sum() - 1}]
-    for matrix, found in ((np.eye(6), estimators._on_simplex(target)), (kernel, estimators._project(kernel, target))):
-        for row, weights in zip(target, found, strict=True):
-            best = minimize(
-                lambda w, m=matrix, t=row: (w - t) @ m @ (w - t), np.full(6, 1 / 6), bounds=[(0, 1)] * 6,
-                constraints=simplex, options={"ftol": 1e-12},
-            )  # fmt: skip
-            np.testing.assert_allclose(weights, best.x, atol=1e-3)
-
-
 @pytest.mark.filterwarnings("error")
 def test_piles_that_show_nothing_give_a_share_and_no_warning():
     edges = [
-        {"ways": 1}, {"ways": 1, "shots": 1}, {"shots": 1}, {"share": 0.0}, {"share": 1.0}, {"items": 20},
-        {"items": 1}, {"dimension": 11}, {"noise": 0.0}, {"noise": 0.0, "ways": 1, "unknown_ways": 1, "share": 0.0},
+        {"ways": 1, "shots": 1, "items": 20}, {"shots": 1, "share": 0.0, "items": 20}, {"share": 1.0, "items": 20},
+        {"items": 1}, {"noise": 0.0, "items": 30}, {"noise": 0.0, "ways": 1, "unknown_ways": 1, "share": 0.0},
     ]  # fmt: skip
     alike = Task(np.ones((25, 64)), np.repeat(np.arange(5), 5), np.ones((150, 64)))
     for task in (*(pile(**edge) for edge in edges), alike):
@@ -250,7 +214,7 @@ def test_only_eol_is_told_the_share_and_queries_stay_as_many_while_more_are_unkn
 # The open world
 
 
-def test_a_stream_has_each_item_once_and_new_classes_at_uniform_moments():
+def test_a_stream_has_each_item_once_and_a_seed_is_a_stream():
     codes = np.random.default_rng(0).permutation(np.repeat(np.arange(30), np.arange(2, 32)))
     codes[codes == 7] = -1
     for context, ways in (("small", 5), ("large", 14)):
@@ -265,14 +229,6 @@ def test_a_stream_has_each_item_once_and_new_classes_at_uniform_moments():
     np.testing.assert_array_equal(one.arrivals, same.arrivals)
     assert one.arrivals.tolist() != other.arrivals.tolist()
     assert one.classes == 12
-    # Of new classes alone, a part (1 - t) log(1 - t) + t of the items has arrived when the part t has begun.
-    stream = world.draw_stream(np.repeat(np.arange(605), 100), items=10**6)
-    kinds, first = np.unique(stream.truth, return_index=True)
-    is_new = ~np.isin(stream.truth, stream.context)
-    place = np.cumsum(is_new) / is_new.sum()
-    for t in (0.25, 0.5, 0.75):
-        arrived = np.quantile(place[first[~np.isin(kinds, stream.context)]], t)
-        assert arrived == pytest.approx((1 - t) * np.log(1 - t) + t, abs=0.04)
     with pytest.raises(ValueError, match="there are 5 classes, 5 of them with two items or more: a small context"):
         world.draw_stream(np.repeat(np.arange(5), 9))
     assert world.class_codes(FeatureTable(np.eye(6), ["b", None, "oos", "a", "b", ""])).tolist() == [
@@ -283,11 +239,6 @@ def test_a_stream_has_each_item_once_and_new_classes_at_uniform_moments():
         1,
         -1,
     ]
-
-
-def test_a_person_looks_at_the_first_item_of_the_ten_largest_groups():
-    groups = [Group(k, np.arange(100 * k, 100 * k + size), 0.5) for k, size in enumerate([2, 3, 9, *[4] * 12])]
-    assert world.looked_at(groups) == [200, *range(300, 1200, 100)]
 
 
 class Notebook:
@@ -329,6 +280,8 @@ def test_a_model_is_told_only_what_has_come():
             assert max(call[1]) < seen
             assert call[1] == {row: codes[order[row]] for row in call[1]}
     assert [place + n for place, _ in run.told] == model.labels
+    groups = [Group(k, np.arange(100 * k, 100 * k + size), 0.5) for k, size in enumerate([2, 3, 9, *[4] * 12])]
+    assert world.looked_at(groups) == [200, *range(300, 1200, 100)]  # the first item of the ten largest groups
 
 
 def test_figures_of_a_small_stream_by_hand():
@@ -411,10 +364,6 @@ def test_other_tools_answer_for_every_item_and_a_tuned_threshold_parts_what_is_e
     support, labels, query, _ = clusters(5)
     answer = methods.pyod(methods.Examples(support, labels, query), "knn", on_pile=True)
     assert answer.unknown.sum() <= 0.1 * (len(support) + len(query)) + 1
-    support, labels, query, _ = clusters(3, noise=0.4)  # the probe of few examples is that of all features
-    model = LogisticRegression(C=methods.PENALTY, max_iter=2000, tol=1e-8).fit(support, labels)
-    ranking = methods.logistic_regression(methods.Examples(support, labels, query))
-    np.testing.assert_allclose(ranking.scores, 1 - model.predict_proba(query).max(axis=1), atol=1e-3)
 
 
 def test_rules_decide_as_they_are_named_and_figures_are_those_of_scikit_learn(peers, embedded):
