@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import parquet
 
@@ -172,7 +173,7 @@ def blobs(base_mean=None):
     return FeatureTable(rows, list("aabbcc"), [f"e{i}" for i in range(6)]), pile
 
 
-@pytest.mark.parametrize("method", [ON_BASE, "eol", f"pt_map+{ON_BASE}", "simpleshot+maxprob"])
+@loop("method", [ON_BASE, "eol", f"pt_map+{ON_BASE}", "simpleshot+maxprob"])
 def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     mean = np.linspace(4, 7, 8, dtype=np.float32)
     examples, pile = blobs(mean)
@@ -183,7 +184,7 @@ def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     assert np.abs(found.outlier_scores - without.outlier_scores).max() > 1e-3
 
 
-@pytest.mark.parametrize("method", ["auto", "kdo", "oslo"])
+@loop("method", ["auto", "kdo", "oslo"])
 def test_methods_that_centre_on_the_task_are_told_nothing(method):
     with_mean, without = label_items(*blobs(np.arange(8.0)), method=method), label_items(*blobs(), method=method)
     np.testing.assert_array_equal(with_mean.outlier_scores, without.outlier_scores)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import loop
 from sklearn.metrics import (
     accuracy_score,
     auc,
@@ -116,7 +117,7 @@ def test_outlier_figures_equal_scikit_learn_on_every_task(batch):
     )
 
 
-@pytest.mark.parametrize(
+@loop(
     ("b", "q", "share", "levels"),
     [(1, 150, 0.5, 1), (40, 150, 1 / 6, 1), (40, 150, 5 / 6, 1), (7, 30, 0.5, 0), (5, 1000, 0.02, 8)],
 )
@@ -131,8 +132,8 @@ def test_all_four_figures_equal_scikit_learn_on_tasks_of_realistic_size(b, q, sh
     np.testing.assert_array_equal(found["prec@0.9"], each(sklearn_precision_at_recall, scores, outlier))
 
 
-@pytest.mark.parametrize("recall", [0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0])
-@pytest.mark.parametrize("outliers", [1, 3, 10, 20, 30, 100])
+@loop("recall", [0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0])
+@loop("outliers", [1, 3, 10, 20, 30, 100])
 def test_precision_at_recall_reaches_recalls_that_land_on_the_target(recall, outliers):
     """9 of 10 outliers is a recall of 0.9, not a hair below it."""
     rng = np.random.default_rng(outliers)
@@ -212,7 +213,7 @@ def test_infinite_scores_rank_at_the_ends():
     assert metrics.precision_at_recall(infinite, outlier) == sklearn_precision_at_recall(finite, outlier)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint8, bool])
+@loop("dtype", [np.float16, np.float32, np.int8, np.uint8, bool])
 def test_scores_of_any_real_type_are_ranked_as_they_are(dtype):
     rng = np.random.default_rng(3)
     scores, outlier = rng.integers(0, 5, (6, 40)).astype(dtype), rng.random((6, 40)) < 0.4
@@ -238,7 +239,7 @@ def test_figures_are_nan_only_where_a_task_cannot_define_them():
     np.testing.assert_allclose(area, [nan, nan, 1 / 2])
 
 
-@pytest.mark.parametrize(("inlier", "expected"), [(False, 1.0), (True, math.nan)])
+@loop(("inlier", "expected"), [(False, 1.0), (True, math.nan)])
 def test_a_task_of_one_query_has_a_precision_only_if_it_is_an_outlier(inlier, expected):
     found = metrics.precision_at_recall([0.4], np.array([not inlier]))
     assert found == pytest.approx(expected, nan_ok=True)
@@ -261,7 +262,7 @@ def test_unknown_f1_equals_scikit_learn_on_every_task(masks):
     np.testing.assert_allclose(metrics.unknown_f1(unknown, outlier), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@loop(
     ("unknown", "outlier", "expected"),
     [
         ([False, False], [False, False], 1.0),  # nothing to find, nothing called
@@ -292,7 +293,7 @@ def test_open_set_balanced_accuracy_by_hand():
     assert metrics.open_set_balanced_accuracy(predicted, truth, ways=3) == pytest.approx((1 / 2 + 1 + 0) / 3)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+@loop("dtype", [np.int8, np.uint8, np.int32, np.uint64])
 def test_open_set_balanced_accuracy_takes_labels_of_any_integer_type(dtype):
     # 127 + 1 does not fit into int8, and unsigned types hold no -1.
     predicted, truth = np.array([0, 126, 127], dtype=dtype), np.array([0, 127, 127], dtype=dtype)
@@ -413,7 +414,7 @@ def test_nan_values_count_neither_in_the_mean_nor_in_n():
     assert half_width_95 == pytest.approx(1.96 * 2.0 / math.sqrt(3))  # of 1, 3, 5
 
 
-@pytest.mark.parametrize(("values", "mean"), [([0.7], 0.7), ([np.nan, 0.7], 0.7), ([], math.nan), ([np.nan], math.nan)])
+@loop(("values", "mean"), [([0.7], 0.7), ([np.nan, 0.7], 0.7), ([], math.nan), ([np.nan], math.nan)])
 def test_fewer_than_two_values_have_no_half_width(values, mean):
     with np.errstate(all="raise"):
         found = metrics.mean_and_half_width(values)
@@ -464,7 +465,7 @@ def batch():
     return probabilities, scores, truth
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@loop("name", FIGURES)
 def test_a_batch_gives_what_its_tasks_give_one_by_one(name, batch):
     together = FIGURES[name](*batch)
     alone = [FIGURES[name](*task) for task in zip(*batch, strict=True)]
@@ -473,20 +474,20 @@ def test_a_batch_gives_what_its_tasks_give_one_by_one(name, batch):
     np.testing.assert_allclose(together, alone, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@loop("name", FIGURES)
 def test_the_order_of_queries_does_not_matter(name, batch):
     order = np.random.default_rng(1).permutation(30)
     shuffled = FIGURES[name](*(array[:, order] for array in batch))
     np.testing.assert_allclose(shuffled, FIGURES[name](*batch), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@loop("name", FIGURES)
 def test_the_order_of_tasks_is_kept(name, batch):
     backwards = FIGURES[name](*(array[::-1] for array in batch))
     np.testing.assert_allclose(backwards[::-1], FIGURES[name](*batch), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@loop("name", FIGURES)
 def test_arguments_are_left_as_they_were(name, batch):
     before = [array.copy() for array in batch]
     for array in batch:
@@ -496,7 +497,7 @@ def test_arguments_are_left_as_they_were(name, batch):
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.parametrize("name", ["auroc", "aupr", "precision_at_recall", "oscr", "figures aupr"])
+@loop("name", ["auroc", "aupr", "precision_at_recall", "oscr", "figures aupr"])
 def test_ranking_figures_depend_on_the_order_of_scores_alone(name, batch):
     probabilities, scores, truth = batch
     moved = FIGURES[name](probabilities, np.exp(3 * scores) - 50, truth)
@@ -518,7 +519,7 @@ SCORES, MASK, TRUTH = np.zeros((2, 3)), np.array([[True, False, False]] * 2), np
 PROBABILITIES = np.full((2, 3, 2), 0.5)
 
 
-@pytest.mark.parametrize("figure", [metrics.auroc, metrics.aupr, metrics.precision_at_recall])
+@loop("figure", [metrics.auroc, metrics.aupr, metrics.precision_at_recall])
 def test_outlier_figures_say_what_is_wrong_with_their_arguments(figure):
     with pytest.raises(ValueError, match=r"scores has shape \(2, 3\) but outlier has shape \(3,\); give"):
         figure(SCORES, MASK[0])
@@ -536,7 +537,7 @@ def test_outlier_figures_say_what_is_wrong_with_their_arguments(figure):
         figure(holed, MASK)
 
 
-@pytest.mark.parametrize("figure", [metrics.figures, metrics.oscr, lambda p, s, y: metrics.accuracy(p, y)])
+@loop("figure", [metrics.figures, metrics.oscr, lambda p, s, y: metrics.accuracy(p, y)])
 def test_figures_with_probabilities_say_what_is_wrong_with_them(figure):
     with pytest.raises(ValueError, match=r"probabilities has shape \(2, 3\) but truth has shape \(2, 3\)"):
         figure(PROBABILITIES[..., 0], SCORES, TRUTH)
@@ -554,7 +555,7 @@ def test_figures_with_probabilities_say_what_is_wrong_with_them(figure):
         figure(PROBABILITIES * np.nan, SCORES, TRUTH)
 
 
-@pytest.mark.parametrize("figure", [metrics.figures, metrics.oscr])
+@loop("figure", [metrics.figures, metrics.oscr])
 def test_figures_with_scores_and_truth_refuse_nan_scores_and_other_shapes(figure):
     with pytest.raises(ValueError, match="scores holds 6 NaN"):
         figure(PROBABILITIES, SCORES * np.nan, TRUTH)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import loop
 
 import handful
 from handful.core.arrays import with_unknown
@@ -29,7 +30,7 @@ def auroc(scores):
     return (scores[unknown][:, None] > scores[~unknown]).mean()
 
 
-@pytest.mark.parametrize("method", USED_BY)
+@loop("method", USED_BY)
 def test_they_help_every_method_to_find_the_others_of_their_kind(method):
     before = handful.solve(SUPPORT, LABELS, QUERY, method=method)
     after = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method=method)
@@ -37,7 +38,7 @@ def test_they_help_every_method_to_find_the_others_of_their_kind(method):
     assert auroc(after.outlier_scores) > 0.8
 
 
-@pytest.mark.parametrize("method", ["auto", "eol", "kdo", "ostim", "oslo", "knn"])
+@loop("method", ["auto", "eol", "kdo", "ostim", "oslo", "knn"])
 def test_none_of_them_changes_nothing(method):
     without = handful.solve(SUPPORT, LABELS, QUERY, method=method)
     empty = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN[:0], method=method)
@@ -102,7 +103,7 @@ def test_a_method_that_takes_them_is_known_by_its_arguments():
         METHODS.pop("counts_unknown")
 
 
-@pytest.mark.parametrize(("count", "weight"), [(1, 1.0), (3, 1.0), (6, 0.5)])
+@loop(("count", "weight"), [(1, 1.0), (3, 1.0), (6, 0.5)])
 def test_together_they_weigh_at_most_as_one_class(count, weight):
     no_class = np.concatenate([np.zeros(6), np.ones(count)])[None, :, None]  # two classes of 3 examples
     weights = example_weights(no_class, 2)[0, :, 0]
@@ -123,8 +124,8 @@ def test_the_slopes_of_the_loss_with_them_are_its_derivatives():
         assert slope[0, i, j] == pytest.approx(float(difference[0]) / 2e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize("count", [2, 9])
-@pytest.mark.parametrize("outlier", ["mean", 0.7])
+@loop("count", [2, 9])
+@loop("outlier", ["mean", 0.7])
 def test_the_fused_kernel_agrees(count, outlier):
     pytest.importorskip("numba")
     draw = np.random.default_rng(1)
@@ -138,7 +139,7 @@ def test_the_fused_kernel_agrees(count, outlier):
     assert np.abs(array.query_probabilities - fast.query_probabilities).max() < 1e-4
 
 
-@pytest.mark.parametrize(
+@loop(
     "y",
     [
         np.array([0] * 3 + [1] * 3 + [-2] * 5 + [-1] * len(REST)),
@@ -146,7 +147,6 @@ def test_the_fused_kernel_agrees(count, outlier):
         ["a"] * 3 + ["b"] * 3 + ["unknown"] * 5 + [None] * len(REST),
         np.array([0.0] * 3 + [1.0] * 3 + [-2.0] * 5 + [np.nan] * len(REST)),
     ],
-    ids=["integers", "texts with the constant", "texts", "floats"],
 )
 def test_an_estimator_takes_them_in_y(y):
     model = handful.EOLKDO().fit(np.concatenate([SUPPORT, UNKNOWN, QUERY]), y)
@@ -158,7 +158,7 @@ def test_an_estimator_takes_them_in_y(y):
     assert (model.given_[:11] == [0, 0, 0, 1, 1, 1, -2, -2, -2, -2, -2]).all()
 
 
-@pytest.mark.parametrize("method", ["eol_kdo", "oslo", "knn", "simpleshot+knn"])
+@loop("method", ["eol_kdo", "oslo", "knn", "simpleshot+knn"])
 def test_a_saved_model_keeps_them_and_predict_uses_them(tmp_path, method):
     X = np.concatenate([SUPPORT, UNKNOWN, QUERY[::2]])
     y = np.concatenate([LABELS, np.full(5, handful.NONE_OF_THESE), np.full(len(QUERY[::2]), -1)])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import loop
 
 import handful
 from handful.core.answers import Answers, ExpectedLabels
@@ -65,7 +66,7 @@ def test_a_batch_is_decided_task_by_task():
     np.testing.assert_array_equal(at_precision(p, 0.7, is_label), one_by_one)
 
 
-@pytest.mark.parametrize("precision", [-0.1, 1.01, 90, float("nan")])
+@loop("precision", [-0.1, 1.01, 90, float("nan")])
 def test_a_precision_is_between_0_and_1(precision):
     with pytest.raises(ValueError, match="give a number between 0 and 1"):
         at_precision(np.array([0.5]), precision)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import loop
 
 from handful import solve
 from handful.core.prepare import parse, prepare, replay
@@ -75,7 +74,7 @@ def test_a_base_mean_is_left_alone_by_steps_that_do_not_ask_for_it():
     np.testing.assert_array_equal(both(prepare(SUPPORT, QUERY, "task", BASE)), both(prepare(SUPPORT, QUERY, "task")))
 
 
-@pytest.mark.parametrize("steps", ["none", ()])
+@loop("steps", ["none", ()])
 def test_none_changes_nothing(items, steps):
     np.testing.assert_array_equal(both(prepare(SUPPORT, QUERY, steps)), items)
 
@@ -93,9 +92,7 @@ def test_l2_floors_the_norm():
     np.testing.assert_allclose(prepared.query[0, 1, 0], 0.1)  # 1e-13 / 1e-12
 
 
-@pytest.mark.parametrize(
-    ("step", "beta"), [("power", 0.5), ("power(0.3)", 0.3), ("power(2)", 2.0), ("POWER(.25)", 0.25)]
-)
+@loop(("step", "beta"), [("power", 0.5), ("power(0.3)", 0.3), ("power(2)", 2.0), ("POWER(.25)", 0.25)])
 def test_power_raises_the_positive_part(items, step, beta):
     expected = (np.where(items > 0, items, 0.0) + 1e-6) ** beta
     assert (items < 0).any()
@@ -111,7 +108,7 @@ def test_steps_are_applied_in_the_order_given(items):
     np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "l2, task")), then_centred, atol=1e-12)
 
 
-@pytest.mark.parametrize("dimension", [3, 9, 40], ids=["fewer features than items", "as many", "more features"])
+@loop("dimension", [3, 9, 40])
 def test_qr_keeps_distances_and_cosines_in_at_most_as_many_dimensions_as_items(dimension):
     rng = np.random.default_rng(1)
     support, query = rng.normal(size=(2, 4, dimension)), rng.normal(size=(2, 5, dimension))
@@ -129,7 +126,7 @@ def test_qr_keeps_inner_products_of_dependent_and_zero_rows_too(x):
     np.testing.assert_allclose(after @ after.swapaxes(1, 2), x @ x.swapaxes(1, 2), atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["knn", "simpleshot"])
+@loop("method", ["knn", "simpleshot"])
 def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(method):
     labels = [[0, 0, 1, 1]] * BATCH
     turned = solve(SUPPORT, labels, QUERY, method=method, preparation="task, l2, qr", dtype="float64")
@@ -141,27 +138,27 @@ def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(m
 # --- replay ---
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@loop("chain", CHAINS)
 def test_replay_on_the_tasks_own_items_gives_the_prepared_items(items, chain):
     prepared = prepare(SUPPORT, QUERY, chain, BASE)
     np.testing.assert_allclose(prepared.replay(items), both(prepared), atol=1e-12)
     np.testing.assert_array_equal(replay(prepared.state(), QUERY), prepared.query)
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@loop("chain", CHAINS)
 def test_replay_on_an_item_does_not_depend_on_the_others(items, chain):
     prepared = prepare(SUPPORT, QUERY, chain, BASE)
     np.testing.assert_allclose(prepared.replay(items[:, 2:3]), prepared.replay(items)[:, 2:3], atol=1e-12)
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@loop("chain", CHAINS)
 def test_tasks_of_a_batch_are_prepared_each_on_its_own(chain):
     prepared = prepare(SUPPORT, QUERY, chain, BASE)
     alone = prepare(SUPPORT[1:2], QUERY[1:2], chain, BASE)
     np.testing.assert_allclose(both(prepared)[1:2], both(alone), atol=1e-12)
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@loop("chain", CHAINS)
 def test_the_input_is_left_as_it_was(chain):
     support, query = SUPPORT.copy(), QUERY.copy()
     prepare(support, query, chain, BASE)
@@ -169,7 +166,7 @@ def test_the_input_is_left_as_it_was(chain):
     np.testing.assert_array_equal(query, QUERY)
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@loop("chain", CHAINS)
 def test_the_precision_is_kept(chain):
     prepared = prepare(SUPPORT.astype("float32"), QUERY.astype("float32"), chain, BASE)
     assert prepared.support.dtype == prepared.query.dtype == np.float32
@@ -177,7 +174,7 @@ def test_the_precision_is_kept(chain):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("chain", CHAINS)
+@loop("chain", CHAINS)
 def test_torch_gives_the_numbers_of_numpy(chain):
     import torch
 
@@ -199,7 +196,7 @@ def test_steps_are_read_from_text_or_from_a_sequence():
     assert parse(()) == ()
 
 
-@pytest.mark.parametrize(
+@loop(
     "step",
     ["tsak", "", "l3", "power()", "power(1.2.3)", "power(.)", "power(-1)", "power(x)", "power(2", "task(2)", "l2(1)"],
 )
@@ -214,19 +211,19 @@ def test_a_comma_too_many_is_refused():
         parse("task,, l2")
 
 
-@pytest.mark.parametrize("strange", [3, ["l2", 3], {"l2": 1}, b"l2"])
+@loop("strange", [3, ["l2", 3], {"l2": 1}, b"l2"])
 def test_what_is_no_sequence_of_names_is_refused(strange):
     with pytest.raises(ValueError, match=r'^preparation must be names of steps, as "task, l2"'):
         parse(strange)
 
 
-@pytest.mark.parametrize("shape", [(3,), (1, DIMENSION), (DIMENSION, 1), ()])
+@loop("shape", [(3,), (1, DIMENSION), (DIMENSION, 1), ()])
 def test_a_base_mean_of_the_wrong_shape_is_refused_with_both(shape):
     with pytest.raises(ValueError, match=r"^base_mean has shape \(.*\) but items have 8 features: .*same backbone"):
         prepare(SUPPORT, QUERY, "base", np.zeros(shape))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@loop("value", [np.nan, np.inf])
 def test_a_base_mean_with_a_value_that_is_no_number_is_refused(value):
     mean = BASE.copy()
     mean[3] = value
@@ -234,16 +231,16 @@ def test_a_base_mean_with_a_value_that_is_no_number_is_refused(value):
         prepare(SUPPORT, QUERY, "base", mean)
 
 
-@pytest.mark.parametrize("mean", ["none", ["a"] * DIMENSION, object()], ids=["text", "texts", "object"])
+@loop("mean", ["none", ["a"] * DIMENSION, object()])
 def test_a_base_mean_that_is_no_row_of_numbers_is_refused(mean):
     with pytest.raises(ValueError, match=r"^base_mean is not a row of numbers"):
         prepare(SUPPORT, QUERY, "base", mean)
 
 
-@pytest.mark.parametrize("hold", [np.ndarray.tolist, pd.Series, pl.Series], ids=["list", "pandas", "polars"])
-@pytest.mark.parametrize("library", ["numpy", pytest.param("torch", marks=pytest.mark.torch)])
+@loop("hold", [np.ndarray.tolist, pd.Series, pl.Series])
+@loop("library", ["numpy", "torch"])
 def test_a_base_mean_is_taken_however_it_is_held(hold, library):
-    as_array = import_module(library).asarray
+    as_array = pytest.importorskip(library).asarray
     support, query = as_array(SUPPORT), as_array(QUERY)
     prepared = prepare(support, query, "base", hold(BASE))
     np.testing.assert_allclose(prepared.query, QUERY - BASE, atol=1e-12)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 
 import handful
 from handful.core.arrays import at_usual_scale, scale_to_one
@@ -56,7 +57,7 @@ def skip_without_pyod(name):
         pytest.importorskip("pyod")
 
 
-@pytest.mark.parametrize("name", [*NAMES, *PAIRS])
+@loop("name", [*NAMES, *PAIRS])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_every_method_says_the_same_of_features_of_any_size(name):
     skip_without_pyod(name)
@@ -74,7 +75,7 @@ def test_every_method_says_the_same_of_features_of_any_size(name):
             assert result.labels.tolist() == usual.labels.tolist(), scale
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not get_solver(n).info.needs and can_stream(METHODS[n])])
+@loop("name", [n for n in NAMES if not get_solver(n).info.needs and can_stream(METHODS[n])])
 def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
     skip_without_pyod(name)
 
@@ -95,7 +96,7 @@ def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
         assert result.labels.tolist() == usual.labels.tolist()
 
 
-@pytest.mark.parametrize("scale", [2.0**500, 2.0**-500])
+@loop("scale", [2.0**500, 2.0**-500])
 def test_a_power_of_two_changes_nothing_to_the_last_bit(scale):
     usual, result = solve(*task(2.0**100), method="kdo"), solve(*task(scale), method="kdo")
     np.testing.assert_array_equal(result.probabilities, usual.probabilities)
@@ -110,7 +111,7 @@ def test_features_of_a_usual_size_are_not_touched():
     assert solve(*task(1e13), method="eol").made_by["preparation"] == ["scale", "task", "l2"]
 
 
-@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e-38, 1e300, 1.7e308])
+@loop("value", [5e-324, 1e-310, 1e-38, 1e300, 1.7e308])
 def test_the_largest_feature_comes_near_one_if_a_factor_can_do_it(value):
     largest = np.abs(at_usual_scale(np.array([[value, -value / 2]]))).max()
     assert 0.5 <= largest <= 4 if value > 1e-300 else largest > 0
@@ -140,8 +141,8 @@ def test_a_given_base_mean_is_of_the_same_scale():
     np.testing.assert_allclose(after.query, before.query)
 
 
-@pytest.mark.parametrize("name", ["kdo", "ostim", "knn", "simpleshot+knn"])
-@pytest.mark.parametrize("scale", [1e150, 1e-150])
+@loop("name", ["kdo", "ostim", "knn", "simpleshot+knn"])
+@loop("scale", [1e150, 1e-150])
 def test_a_saved_model_scales_new_items_as_its_own(name, scale, tmp_path):
     (s, y, q), (small_s, _, small_q) = task(), task(scale)
     X, y = np.concatenate([s, q]), [*y, *[None] * len(q)]
@@ -177,7 +178,7 @@ def test_a_model_that_grows_keeps_its_scale():
     assert model.transduction_.tolist() == usual.transduction_.tolist()
 
 
-@pytest.mark.parametrize("in_pieces", [False, True])
+@loop("in_pieces", [False, True])
 def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces, tmp_path):
     support, labels, query = task()
     query[5] *= 1e150
@@ -246,7 +247,7 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
         assert tables[2][name].to_pylist() == tables[0][name].to_pylist(), name
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e120])
+@loop("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
     from handful.project.loading import read_table
     from handful.project.pile import Pile

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 from scipy.stats import false_discovery_control
 
 import handful
@@ -70,7 +71,7 @@ def test_p_values_are_those_of_a_loop():
     assert ((place >= 0) & (place <= 1)).all()
 
 
-@pytest.mark.parametrize("shots", [(3, 3), (1, 1), (4, 1)])
+@loop("shots", [(3, 3), (1, 1), (4, 1)])
 def test_scores_of_a_task_by_hand(shots):
     """The whole path: preparation, spread, nearest class, p-value against the calibration scores of the state."""
     base = base_of(classes(8, 9, seed=2))
@@ -119,7 +120,7 @@ def test_ranks_beyond_the_largest_calibration_score_are_kept():
     assert (p[0] == 1 / 2001).sum() > 300
 
 
-@pytest.mark.parametrize("shots", [(1, 1, 1, 1), (5, 5, 5, 5), (8, 4, 2, 1)])
+@loop("shots", [(1, 1, 1, 1), (5, 5, 5, 5), (8, 4, 2, 1)])
 def test_inliers_of_classes_like_the_base_have_uniform_p_values(base, shots):
     support, labels, query = tasks_of(classes(150, 20, seed=7), shots, 150, 40, 0)
     p = p_of(handful.solve(support, labels, query, method="conformal", base=base))
@@ -166,8 +167,8 @@ def test_storeys_share_by_hand():
     assert at_false_discovery(np.empty((2, 0)), 0.1).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("fdr", [0.05, 0.2])
-@pytest.mark.parametrize(("known", "unknown"), [(40, 10), (25, 25), (10, 40)])
+@loop("fdr", [0.05, 0.2])
+@loop(("known", "unknown"), [(40, 10), (25, 25), (10, 40)])
 def test_the_false_discovery_rate_is_kept(base, fdr, known, unknown):
     support, labels, query = tasks_of(classes(150, 20, seed=7), (5,) * 4, 100, known, unknown)
     result = handful.solve(support, labels, query, method="conformal", base=base, fdr=fdr)
@@ -299,7 +300,7 @@ def test_a_share_or_a_threshold_that_is_given_decides_instead(base, pile):
     assert ((by_threshold.labels == "unknown") == (by_threshold.outlier_scores > 0.5)).all()
 
 
-@pytest.mark.parametrize("method", ["conformal", "simpleshot+conformal"])
+@loop("method", ["conformal", "simpleshot+conformal"])
 def test_the_decision_reaches_the_estimator_and_its_file(base, pile, method, tmp_path):
     support, labels, query = pile
     X, y = np.concatenate([support, query]), np.concatenate([labels.astype(object), [None] * len(query)])

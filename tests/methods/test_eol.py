@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loops import loop
 from random_tasks import random_task
 
 import handful
@@ -23,7 +24,7 @@ def test_balance_inverts_share_of(share):
     assert share_of(balance(share)) == pytest.approx(share, rel=1e-9)
 
 
-@pytest.mark.parametrize("b", [0.2, 0.5, 0.7])
+@loop("b", [0.2, 0.5, 0.7])
 def test_share_of_b_is_where_the_marginal_term_is_smallest(b):
     """Independent of the derivation: minimise MA over the outlier share on a fine grid."""
     share = np.linspace(1e-4, 1 - 1e-4, 200001)
@@ -40,7 +41,7 @@ def landing(share, ways, shots, seed):
     return handful.solve_task(tasks, method="eol", outlier_share=share, backend="array").outlier_scores.mean()
 
 
-@pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+@loop("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 def test_over_random_ways_and_shots_the_predicted_share_lands_where_it_was_asked(share):
     rng = np.random.default_rng(int(100 * share))
     landed = [landing(share, int(rng.integers(2, 9)), int(rng.integers(1, 11)), seed) for seed in range(12)]
@@ -54,7 +55,7 @@ def test_at_any_ways_and_shots_it_lands_near(share, ways, shots, seed):
     assert landing(share, ways, shots, seed) == pytest.approx(share, abs=0.08)
 
 
-@pytest.mark.parametrize("backend", ["array", "fast"])
+@loop("backend", ["array", "fast"])
 def test_a_task_does_not_depend_on_its_neighbours(episodes, backend):
     if backend == "fast":
         pytest.importorskip("numba")

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 from random_tasks import random_task
 from scipy.stats import multivariate_normal, norm
 
@@ -113,8 +114,8 @@ def test_a_flat_prior_and_equal_shots_are_the_nearest_mean():
     np.testing.assert_array_equal(np.argsort(-result.probabilities[0], axis=-1), np.argsort(distances, axis=-1))
 
 
-@pytest.mark.parametrize("arrivals", [False, True])
-@pytest.mark.parametrize(("alpha", "score"), [(1e-30, 0), (1e30, 1)])
+@loop("arrivals", [False, True])
+@loop(("alpha", "score"), [(1e-30, 0), (1e30, 1)])
 def test_alpha_decides_whether_anything_is_new(task, alpha, score, arrivals):
     support, labels, query = task
     result = solve((unit(support), labels, unit(query)), base_for(10), alpha=alpha, arrivals=arrivals)
@@ -204,8 +205,8 @@ def grown(task, base, sizes, **parameters):
     return solution
 
 
-@pytest.mark.parametrize("arrivals", [True, False])
-@pytest.mark.parametrize("sizes", [[59, 60], [1, 20, 45, 60], list(range(1, 61))])
+@loop("arrivals", [True, False])
+@loop("sizes", [[59, 60], [1, 20, 45, 60], list(range(1, 61))])
 def test_a_pile_that_grows_ends_as_one_that_came_at_once(sizes, arrivals):
     base, task = base_for(4), random_task(np.random.default_rng(1), 1, [3, 2], 60, 4)
     whole = flowr.flowr(*task, base=head_64(base), arrivals=arrivals)

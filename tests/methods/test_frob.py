@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 from random_tasks import random_task
 
 import handful
@@ -106,7 +107,7 @@ def trained_by_autograd(task, arrays, steps, lambda_boundary, unknown=None, lamb
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("weight", "count"), [(0.0, 0), (1.3, 0), (0.7, 4), (0.0, 2)])
+@loop(("weight", "count"), [(0.0, 0), (1.3, 0), (0.7, 4), (0.0, 2)])
 def test_the_steps_are_those_of_autograd_on_the_loss(task, weight, count):
     """A weight of 0 and no examples of no class: prototypes and rejection fine-tuned on the examples alone."""
     arrays = head()
@@ -178,7 +179,7 @@ def clusters(likeness):
     return items[None, :2, :5].reshape(1, 10, D), np.repeat([[0, 1]], 5, axis=1), query, items[None, 2, :5]
 
 
-@pytest.mark.parametrize(("likeness", "tolerance"), [(0.0, 0.01), (0.6, 0.05)])
+@loop(("likeness", "tolerance"), [(0.0, 0.01), (0.6, 0.05)])
 def test_exposure_rejects_the_cluster_of_the_examples_of_no_class_and_not_the_known(likeness, tolerance):
     support, labels, query, unknown = clusters(likeness)
     arrays = head(threshold=0.2, log_lambda=np.log(1e-9), log_rate_bias=np.log(1e-9))
@@ -215,7 +216,7 @@ def test_a_batch_is_its_tasks_alone_with_examples_of_no_class_too(task):
         np.testing.assert_allclose(alone.outlier_scores, together.outlier_scores[i], atol=1e-9)
 
 
-@pytest.mark.parametrize("shots", [[1, 1, 1], [1, 7, 2], [3], [1]], ids=["one shot", "unequal", "one class", "one"])
+@loop("shots", [[1, 1, 1], [1, 7, 2], [3], [1]])
 def test_tasks_of_every_shape_are_solved(shots):
     task = random_task(np.random.default_rng(4), 2, shots, 6, D)
     result = solve(task)
@@ -224,7 +225,7 @@ def test_tasks_of_every_shape_are_solved(shots):
     assert ((result.outlier_scores > 0) & (result.outlier_scores < 1)).all()
 
 
-@pytest.mark.parametrize(
+@loop(
     ("wrong", "message"), [({"steps": -1}, "steps"), ({"lambda_boundary": -0.1}, "lambda_boundary"),
                            ({"lambda_exposure": -1.0}, "lambda_exposure")],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from loops import loop
 from random_tasks import random_task
 from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -53,7 +54,7 @@ def ridge_precision(support, labels):
     return d * np.linalg.inv((n - 1) * covariance + np.trace(covariance) * np.eye(d))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@loop("shape", SHAPES)
 def test_gda_clip_is_the_papers_linear_classifier(shape):
     shots, n_query, dimension = SHAPES[shape]
     support, labels, query = random_task(np.random.default_rng(0), 2, shots, n_query, dimension)
@@ -85,7 +86,7 @@ def test_gda_clip_is_scikit_learns_discriminant_analysis_with_the_same_covarianc
     np.testing.assert_allclose(run("gda_clip", support, labels, query).probabilities[0], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("dimension", [6, 30])
+@loop("dimension", [6, 30])
 def test_gda_clip_ranks_as_gda_with_the_shrinkage_of_its_ridge(dimension):
     task = random_task(np.random.default_rng(2), 2, [5, 4, 6], 20, dimension)
     scores = run("gda_clip", *task).outlier_scores
@@ -94,7 +95,7 @@ def test_gda_clip_ranks_as_gda_with_the_shrinkage_of_its_ridge(dimension):
         np.testing.assert_allclose(one / two, one[0] / two[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("shots", [(1,), (1, 1, 1), (4, 4)])
+@loop("shots", [(1,), (1, 1, 1), (4, 4)])
 def test_gda_clip_is_gda_where_examples_show_no_covariance(shots):
     """One example of each class, or copies of one. GDA keeps a millionth of the residuals there."""
     support, labels, query = random_task(np.random.default_rng(3), 2, [1] * len(shots), 9, 7)
@@ -156,7 +157,7 @@ def transclip_by_hand(support, labels, query, *, rounds, gamma, shrinkage, tempe
 KNOBS = {"rounds": 3, "gamma": 0.7, "shrinkage": 0.4, "temperature": 4.0, "neighbours": 3, "strength": 2.0}
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, "one shot", "fewer items than neighbours"])
+@loop("shape", [*SHAPES, "one shot", "fewer items than neighbours"])
 def test_transclip_is_its_equations_item_by_item(shape):
     more = {"one shot": ([1, 1, 1], 12, 9), "fewer items than neighbours": ([2, 3], 3, 8)}
     shots, n_query, dimension = (SHAPES | more)[shape]
@@ -168,7 +169,7 @@ def test_transclip_is_its_equations_item_by_item(shape):
         np.testing.assert_allclose(result.outlier_scores[i], scores, atol=1e-9)
 
 
-@pytest.mark.parametrize("shots", [[5, 4, 6], [2, 7, 3]])
+@loop("shots", [[5, 4, 6], [2, 7, 3]])
 def test_transclip_without_votes_and_pile_is_the_gaussian_classifier_of_the_support(shots):
     """With the temperature D it is the posterior of the mixture itself."""
     support, labels, query = random_task(np.random.default_rng(5), 1, shots, 10, 8)
@@ -212,9 +213,9 @@ def test_a_new_item_takes_the_votes_of_its_nearest_of_the_pile_in_transclip():
 # ---------------------------------------------------------------------------------------------------------------- both
 
 
-@pytest.mark.parametrize("shots", [[1], [1, 1], [1, 3, 2], [4, 4]])
-@pytest.mark.parametrize("n_query", [1, 2, 12])
-@pytest.mark.parametrize("name", ["gda_clip", "transclip"])
+@loop("shots", [[1], [1, 1], [1, 3, 2], [4, 4]])
+@loop("n_query", [1, 2, 12])
+@loop("name", ["gda_clip", "transclip"])
 def test_a_batch_equals_its_tasks_alone(name, n_query, shots):
     batch = random_task(np.random.default_rng(9), 3, shots, n_query, 6)
     together = run(name, *batch)

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from bases import base_for, needed
+from loops import loop
 from random_tasks import random_task
 from safetensors.numpy import load_file, save_file
 
@@ -113,9 +114,9 @@ def test_a_base_needs_no_torch():
 # --------------------------------------------------------------------------------------------------- what all have
 
 
-@pytest.mark.parametrize("name", NEED_BASE)
+@loop("name", NEED_BASE)
 def test_without_a_base_it_says_what_it_is_and_how_it_is_made(name, task):
-    with pytest.raises(ValueError, match=rf"{name} needs what .*handful\.Base.*`handful base FEATURES"):
+    with pytest.raises(ValueError, match=rf"{name} needs what .*handful\.methods\.Base.*`handful base FEATURES"):
         handful.solve(*task, method=name)
     with pytest.raises(ValueError, match="for 6 features, and items have 10: give the base of the same backbone"):
         handful.solve(*task, method=name, base=base_for(6))
@@ -123,7 +124,7 @@ def test_without_a_base_it_says_what_it_is_and_how_it_is_made(name, task):
         handful.solve(*task, method=name, base=Base(np.zeros(10)))
 
 
-@pytest.mark.parametrize("name", [*NEED_BASE, "simpleshot+snatcher_f", "feat+knn"])
+@loop("name", [*NEED_BASE, "simpleshot+snatcher_f", "feat+knn"])
 def test_its_own_mean_is_what_it_centres_on_and_a_path_will_do(name, task, tmp_path):
     base = base_for(10)
     path = base.save(tmp_path / "b.safetensors")
@@ -136,7 +137,7 @@ def test_its_own_mean_is_what_it_centres_on_and_a_path_will_do(name, task, tmp_p
     json.dumps(found.made_by)
 
 
-@pytest.mark.parametrize("name", NEED_BASE)
+@loop("name", NEED_BASE)
 def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
     support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
     np.save(tmp_path / "pile.npy", query[0])
@@ -150,7 +151,7 @@ def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
     np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["finetune", "proser", "rpl"])
+@loop("name", ["finetune", "proser", "rpl"])
 def test_methods_that_train_on_the_examples_read_a_pile_in_pieces_too(name, tmp_path):
     support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
     np.save(tmp_path / "pile.npy", query[0])
@@ -159,7 +160,7 @@ def test_methods_that_train_on_the_examples_read_a_pile_in_pieces_too(name, tmp_
     np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*NEED_BASE, "simpleshot+snatcher_f"])
+@loop("name", [*NEED_BASE, "simpleshot+snatcher_f"])
 def test_a_saved_model_needs_the_base_file_no_more(name, tmp_path):
     support, labels, query = random_task(np.random.default_rng(6), 1, [4, 5], 30, 6)
     X, y = np.concatenate([support[0], query[0]]), np.concatenate([labels[0], np.full(30, -1)])
@@ -252,7 +253,7 @@ def test_peeler_item_by_item(task):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("shared", [True, False])
+@loop("shared", [True, False])
 def test_the_slopes_of_poodle_are_those_of_autograd(task, shared):
     import torch
 
@@ -463,7 +464,7 @@ def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", NEED_BASE)
+@loop("name", NEED_BASE)
 def test_torch_gives_what_numpy_gives(name, task):
     import torch
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from loops import loop
 
 import handful
 from handful.core.metrics import auroc
@@ -66,7 +67,7 @@ def few():
     return draw(*digits(), Protocol(ways=2, shots=3, queries=12, outlier_ways=4, outlier_queries=5), seed=4, tasks=2)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.45])
+@loop("share", [0.2, 0.45])
 def test_it_is_the_equations_written_out(few, share):
     found = handful.solve_task(few.task, method="kdo", outlier_share=share, dtype="float64")
     for i in range(2):
@@ -75,16 +76,16 @@ def test_it_is_the_equations_written_out(few, share):
         np.testing.assert_allclose(found.outlier_scores[i], 1 / (1 + np.exp(-odds)), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@loop("name", ["kdo", "eol_kdo"])
+@loop("share", [0.1, 0.5, 0.9])
 def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
     found = handful.solve_task(episodes.task, method=name, outlier_share=share)
     limit = 0.02 if name == "kdo" else 0.1  # EOL ends only near the share
     assert found.outlier_scores.mean(axis=1) == pytest.approx(share, abs=limit)
 
 
-@pytest.mark.parametrize("name", ["eol", "kdo", "eol_kdo"])
-@pytest.mark.parametrize("backend", ["array", "fast"])
+@loop("name", ["eol", "kdo", "eol_kdo"])
+@loop("backend", ["array", "fast"])
 def test_a_share_beside_0_or_1_gives_finite_answers(episodes, name, backend):
     if backend == "fast":
         pytest.importorskip("numba")
@@ -127,7 +128,7 @@ def test_without_the_share_kdo_averages_over_those_that_may_be_true(episodes):
     np.testing.assert_array_equal(found.p_unknown, found.outlier_scores)  # nothing corrects them
 
 
-@pytest.mark.parametrize(("known", "outlier"), [(25, 5), (5, 25)])
+@loop(("known", "outlier"), [(25, 5), (5, 25)])
 def test_not_told_the_share_it_ranks_unknowns_well_above_eol_that_takes_one_half(known, outlier):
     tasks = draw(*digits(), Protocol(queries=known, outlier_queries=outlier), seed=2, tasks=40)
     found, half = handful.solve_task(tasks.task), handful.solve_task(tasks.task, method="eol", outlier_share=0.5)
@@ -136,7 +137,7 @@ def test_not_told_the_share_it_ranks_unknowns_well_above_eol_that_takes_one_half
     assert best > eol + 0.02
 
 
-@pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
+@loop("name", ["kdo", "eol_kdo"])
 def test_a_pile_of_one_query_still_finds_its_class(name):
     features, labels = digits()
     support = np.concatenate([features[labels == k][:5] for k in range(4)])
@@ -147,7 +148,7 @@ def test_a_pile_of_one_query_still_finds_its_class(name):
         assert found.closest.tolist() == [k]
 
 
-@pytest.mark.parametrize("name", ["kdo", "eol_kdo"])
+@loop("name", ["kdo", "eol_kdo"])
 def test_new_items_are_scored_much_as_those_of_the_pile(episodes, name):
     X = np.concatenate([episodes.task.support[0], episodes.task.query[0]])
     y = np.concatenate([episodes.task.labels[0], np.full(150, -1)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 from random_tasks import random_task
 
 import handful
@@ -115,7 +116,7 @@ def items_of_classes(dimension=12, shots=(1, 5)):
     return BaseItems(features, codes, np.arange(12), shots, 4, features, codes)
 
 
-@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+@loop("name", ["meta_bce", "ood_maml"])
 def test_the_start_rejects_as_many_items_as_are_unknown(name):
     """On other tasks than those that set the threshold, half of which is unknown."""
     from handful.training.heads.head import TaskSampler
@@ -135,7 +136,7 @@ def test_the_start_rejects_as_many_items_as_are_unknown(name):
     assert np.mean(means) == pytest.approx(0.5, abs=0.03)
 
 
-@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+@loop("name", ["meta_bce", "ood_maml"])
 def test_the_start_on_classes_without_spread_is_finite_and_right(name):
     """Distances separate these classes perfectly, and one number of shots cannot tell t from t'."""
     from handful.training.heads.head import BaseItems
@@ -152,7 +153,7 @@ def test_the_start_on_classes_without_spread_is_finite_and_right(name):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", ["meta_bce", "ood_maml"])
+@loop("name", ["meta_bce", "ood_maml"])
 def test_learning_finds_the_features_that_matter(name):
     """A learned head tells classes of another draw better than its start does."""
     from handful.features import FeatureTable

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 from math import exp, log
 
 import numpy as np
 import pytest
 from bases import needed
+from loops import loop
 from random_tasks import random_task
 from sklearn.utils import estimator_checks
 
@@ -23,12 +25,9 @@ WITHOUT = {extra: find_spec(package) is None for extra, package in NEEDS.items()
 
 
 def methods(but=()):
-    """Every method as a parameter; those whose extra is not installed are skipped."""
-    return [
-        pytest.param(i.name, marks=pytest.mark.skipif(WITHOUT.get(i.extra, False), reason=f"needs handful[{i.extra}]"))
-        for i in map(handful.describe, handful.list_methods())
-        if i.name not in but
-    ]
+    """The names of all methods whose extra is installed."""
+    infos = map(handful.describe, handful.list_methods())
+    return [info.name for info in infos if info.name not in but and not WITHOUT.get(info.extra, False)]
 
 
 NEED_BASE = {info.name for info in map(handful.describe, handful.list_methods()) if info.needs == "base"}
@@ -86,66 +85,59 @@ def batch():
 # ------------------------------------------------------------------------------------------- what must change nothing
 
 
-@pytest.mark.parametrize("name", methods())
-def test_a_batch_is_its_tasks_one_by_one(batch, name):
-    together = run(name, *batch)
+@pytest.fixture(scope="module")
+def plain(batch):
+    """The result of each method for the batch."""
+    return cache(lambda name: run(name, *batch))
+
+
+@loop("name", methods())
+def test_a_task_of_a_batch_does_not_depend_on_the_others(batch, plain, name):
     for i in range(4):
-        same(run(name, *(x[i] for x in batch)), together[i])
-
-
-@pytest.mark.parametrize("name", methods())
-def test_a_task_does_not_depend_on_its_neighbours(batch, name):
+        same(run(name, *(x[i] for x in batch)), plain(name)[i])
     support, labels, query = (x.copy() for x in batch)
     support[1:], query[1:] = 100 * support[:0:-1] ** 3, query[1:, :1]  # others far away, all queries alike
     labels[1:] = labels[1:, ::-1]
-    same(run(name, support, labels, query)[0], run(name, *batch)[0])
+    same(run(name, support, labels, query)[0], plain(name)[0])
 
 
-@pytest.mark.parametrize("name", methods())
-def test_chunks_and_threads_change_nothing(batch, name, monkeypatch):
-    whole = run(name, *batch, threads=1)
+@loop("name", methods())
+def test_chunks_and_threads_change_nothing(batch, plain, name, monkeypatch):
     monkeypatch.setattr(sys.modules["handful.solving.solve"], "CHUNK_BYTES", (1, 1))  # a chunk a task
-    same(run(name, *batch, threads=1), whole)
-    same(run(name, *batch, threads=3), whole)
+    same(run(name, *batch, threads=1), plain(name))
+    same(run(name, *batch, threads=3), plain(name))
 
 
-@pytest.mark.parametrize("name", methods())
-def test_permuting_queries_permutes_results(batch, name):
+@loop("name", methods())
+def test_the_order_of_queries_examples_and_class_names_does_not_matter(batch, plain, name):
     support, labels, query = batch
     order = np.random.default_rng(1).permutation(query.shape[1])
-    plain, moved = run(name, *batch), run(name, support, labels, query[:, order])
-    np.testing.assert_allclose(moved.probabilities, plain.probabilities[:, order], **CLOSE)
-    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores[:, order], **CLOSE)
-
-
-@pytest.mark.parametrize("name", methods(but=["proser"]))  # its head starts at random, each column elsewhere
-def test_permuting_class_names_permutes_columns(batch, name):
-    support, labels, query = batch
-    renamed = np.array([2, 0, 3, 1])  # the class in column j gets this name, and so this column
-    plain, moved = run(name, *batch), run(name, support, renamed[labels], query)
-    np.testing.assert_allclose(moved.probabilities[..., renamed], plain.probabilities, **CLOSE)
-    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
-
-
-@pytest.mark.parametrize("name", methods(but=["iforest"]))  # its trees draw items by their place
-def test_permuting_support_items_changes_nothing(batch, name):
-    """One-class SVM at its published tolerance does not train: it stays where it starts, at the first half of them."""
-    support, labels, query = batch
-    order = np.random.default_rng(2).permutation(labels.shape[1])
-    knobs = {"tolerance": 1e-12} if name == "ocsvm" else {}
-    same(run(name, support[:, order], labels[:, order], query, **knobs), run(name, *batch, **knobs))
+    moved = run(name, support, labels, query[:, order])
+    np.testing.assert_allclose(moved.probabilities, plain(name).probabilities[:, order], **CLOSE)
+    np.testing.assert_allclose(moved.outlier_scores, plain(name).outlier_scores[:, order], **CLOSE)
+    if name != "proser":  # its head starts at random, each column elsewhere
+        names = np.array([2, 0, 3, 1])  # the class in column j gets this name, and so this column
+        renamed = run(name, support, names[labels], query)
+        np.testing.assert_allclose(renamed.probabilities[..., names], plain(name).probabilities, **CLOSE)
+        np.testing.assert_allclose(renamed.outlier_scores, plain(name).outlier_scores, **CLOSE)
+    if name != "iforest":  # its trees draw items by their place
+        # One-class SVM at its published tolerance does not train: it stays where it starts, at the first half of them.
+        knobs = {"tolerance": 1e-12} if name == "ocsvm" else {}
+        order = np.random.default_rng(2).permutation(labels.shape[1])
+        shuffled = run(name, support[:, order], labels[:, order], query, **knobs)
+        same(shuffled, run(name, *batch, **knobs) if knobs else plain(name))
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", methods())
-def test_torch_tensors_give_what_numpy_gives_as_torch_tensors(batch, name):
+@loop("name", methods())
+def test_torch_tensors_give_what_numpy_gives_as_torch_tensors(batch, plain, name):
     import torch
 
     support, labels, query = batch
     result = run(name, torch.tensor(support), labels, torch.tensor(query))
     assert isinstance(result.probabilities, torch.Tensor)
     assert isinstance(result.outlier_scores, torch.Tensor)
-    same(result, run(name, *batch))
+    same(result, plain(name))
 
 
 # --------------------------------------------------------------------------------------------- tasks of strange shape
@@ -180,8 +172,8 @@ STRANGE = {
 
 
 @pytest.mark.filterwarnings("ignore:invalid value|divide by zero|Precision loss")  # what PyOD says of copies
-@pytest.mark.parametrize("shape", STRANGE)
-@pytest.mark.parametrize("name", methods())
+@loop("shape", STRANGE)
+@loop("name", methods())
 def test_strange_shapes_get_finite_answers_and_every_known_item_its_class(name, shape):
     support, labels, query, truth = STRANGE[shape]()
     if shape == "one query":
@@ -211,7 +203,7 @@ BLIND = {
 }
 
 
-@pytest.mark.parametrize("name", methods(but=BLIND))
+@loop("name", methods(but=BLIND))
 def test_outliers_between_far_apart_classes_are_found(name):
     """PROSER by its few published steps: further ones pull the dummy up where the examples are, and turn it round."""
     *task, truth = easy(8, dimension=400)
@@ -221,7 +213,7 @@ def test_outliers_between_far_apart_classes_are_found(name):
 DETECTORS = [info.name for info in map(handful.describe, handful.list_methods()) if info.setting == "detector"]
 
 
-@pytest.mark.parametrize("name", methods(but=set(handful.list_methods()) - set(DETECTORS)))
+@loop("name", methods(but=set(handful.list_methods()) - set(DETECTORS)))
 def test_detectors_find_what_lies_outside_the_examples(name):
     rng = np.random.default_rng(9)
     support, inside, outside = (centre + 0.3 * rng.normal(size=(2, 25, 32)) for centre in (1, 1, -1))
@@ -253,7 +245,7 @@ def test_the_methods_whose_defaults_depend_on_the_shots():
     assert {info.name for info in map(handful.describe, handful.list_methods()) if info.by_shots} == set(BY_SHOTS)
 
 
-@pytest.mark.parametrize("name", methods(but=set(handful.list_methods()) - set(BY_SHOTS)))
+@loop("name", methods(but=set(handful.list_methods()) - set(BY_SHOTS)))
 def test_defaults_follow_the_shots_and_give_way_to_what_is_asked_for(name):
     for_one, for_five = ({k: v[i] for k, v in BY_SHOTS[name].items()} for i in (0, 1))
     for shots, default, other in ((1, for_one, for_five), (5, for_five, for_one)):
@@ -267,7 +259,7 @@ def test_defaults_follow_the_shots_and_give_way_to_what_is_asked_for(name):
         assert np.abs(answers[0] - answers[1]).max() > 1e-7
 
 
-@pytest.mark.parametrize("name", methods(but=set(handful.list_methods()) - {"iforest", "proser"}))
+@loop("name", methods(but=set(handful.list_methods()) - {"iforest", "proser"}))
 def test_chance_is_fixed_by_random_state(batch, name):
     first, again, other = (run(name, *batch, random_state=seed) for seed in (7, 7, 8))
     np.testing.assert_array_equal(first.outlier_scores, again.outlier_scores)
@@ -433,8 +425,8 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("n_query", [16, 18])  # as many for each class, and two too many
-@pytest.mark.parametrize("name", BY_HAND)
+@loop("n_query", [16, 18])  # as many for each class, and two too many
+@loop("name", BY_HAND)
 def test_it_is_its_equations_item_by_item(name, n_query):
     """Its transport comes to rest at a tolerance of 1e-6, so PT-MAP is that near; the rest are exact."""
     by_hand, knobs = BY_HAND[name]
@@ -498,7 +490,7 @@ def test_weibull_fit_is_the_maximum_likelihood_of_the_largest_values():
             assert scale[i] == pytest.approx(expected_scale, rel=1e-3)
 
 
-@pytest.mark.parametrize("shots", [5, 10])  # too few for a model of a class's own: all classes have one; and enough
+@loop("shots", [5, 10])  # too few for a model of a class's own: all classes have one; and enough
 def test_openmax_revises_an_item_as_by_hand(shots):
     from scipy.stats import weibull_min
 
@@ -537,7 +529,7 @@ def test_openmax_takes_copies_of_an_example_for_one_example():
     same(run("openmax", np.repeat(support, 4, axis=1), np.repeat(labels, 4, axis=1), query, preparation="l2"), once)
 
 
-@pytest.mark.parametrize(("k", "neighbours"), [(1, 1), (3, 3), (100, 15)])  # more than there are: all of them
+@loop(("k", "neighbours"), [(1, 1), (3, 3), (100, 15)])  # more than there are: all of them
 def test_knn_is_scikit_learns_mean_distance(k, neighbours):
     from sklearn.neighbors import NearestNeighbors
 
@@ -580,7 +572,7 @@ def test_gda_with_a_full_shrinkage_is_the_nearest_class_mean():
     np.testing.assert_allclose(result.outlier_scores[0], squares / variance, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
+@loop(
     ("name", "shots"),
     # A background of few copies is flat: there relative_mahalanobis has no order that could be expected.
     [*(("gda", shots) for shots in [(1, 1, 1), (1,), (3,), (4, 4)]), ("relative_mahalanobis", (1,)),
@@ -612,7 +604,7 @@ def test_simpleshot_by_hand():
         assert result.outlier_scores[0, i] == pytest.approx(-p.max(), abs=1e-12)
 
 
-@pytest.mark.parametrize(
+@loop(
     ("name", "model", "options", "knobs"),
     [
         ("iforest", "IForest", {"n_estimators": 15, "max_features": 0.75, "random_state": 4}, {"trees": 15}),
@@ -753,7 +745,7 @@ ENGINE = {
 }
 
 
-@pytest.mark.parametrize("name", ENGINE)
+@loop("name", ENGINE)
 def test_methods_on_the_engine_follow_autograd(one, name):
     """The mean is subtracted inside: OSTIM's own equations, and what centring first means for the others."""
     import torch
@@ -784,7 +776,7 @@ def test_methods_on_the_engine_follow_autograd(one, name):
         np.testing.assert_allclose(result.probabilities[0], torch.softmax(l, dim=1).numpy(), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["ostim", "tim_gd", "finetune"])
+@loop("name", ["ostim", "tim_gd", "finetune"])
 def test_the_fused_kernel_gives_what_the_array_engine_gives(batch, name):
     pytest.importorskip("numba")
     same(run(name, *batch, backend="fast"), run(name, *batch, backend="array"))
@@ -794,20 +786,19 @@ def test_the_fused_kernel_gives_what_the_array_engine_gives(batch, name):
 
 # --------------------------------------------------------------------------------------------- the scikit-learn face
 
-FACE = {
-    "iforest": {"trees": 3},
-    "proser": TRAINED["proser"],
+KINDS = {  # one of each: by a verdict, a kernel density, prototypes that move, rounds, class means, a detector
+    "eol_kdo": {}, "kdo": {}, "eol": {}, "soft_kmeans": {}, "simpleshot": {}, "knn": {},
     "pt_map": {"preparation": "task, l2"},  # the check's features have signs, and power(0.5) cuts off the negative
-}
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", methods(but=NEED_BASE))  # the checks' features are of other numbers each time
-def test_scikit_learns_own_checks(name):
+@loop("name, knobs", KINDS.items())
+def test_scikit_learns_own_checks(name, knobs):
     """In double precision: they allow 1e-7 between an item alone and in a crowd, which the BLAS rounds differently."""
     expected = EXPECTED_FAILED_CHECKS | (EXPECTED_OF_METHOD[name] if name == "kdo" else {})
     results = estimator_checks.check_estimator(
-        handful.make_estimator(name, dtype="float64", **FACE.get(name, {})),
+        handful.make_estimator(name, dtype="float64", **knobs),
         on_fail=None, on_skip=None, expected_failed_checks=expected,
     )  # fmt: skip
     assert len(results) > 40
@@ -828,14 +819,32 @@ def fitted(name, pile):
     return handful.make_estimator(name, **CHEAP.get(name, {}), **needed(name, pile[0].shape[1])).fit(*pile[:2])
 
 
-# Those whose items of the pile do not vote for themselves give a little other an answer to the same item as a new one.
-@pytest.mark.parametrize("name", methods(but=["laplacianshot", "transclip", "kdo", "eol_kdo"]))
-def test_predict_on_the_pile_gives_what_fit_said_of_it(pile, name):
-    X = pile[0][:24]
+VOTERS = ("laplacianshot", "transclip", "kdo", "eol_kdo")
+
+
+@loop("name", methods())
+def test_a_fitted_model_scores_the_pile_and_new_items_and_comes_back_from_its_file(pile, name, tmp_path):
+    X, new = pile[0][:24], pile[2]
     model = fitted(name, pile)
-    np.testing.assert_array_equal(model.predict(X), model.transduction_[:24])
-    np.testing.assert_allclose(-model.score_samples(pile[0]), model.outlier_scores_, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(model.predict_proba(X), model.label_distributions_[:24], atol=1e-5)
+    if name not in VOTERS:  # whose items of the pile do not vote for themselves, and get a little other an answer
+        np.testing.assert_array_equal(model.predict(X), model.transduction_[:24])
+        np.testing.assert_allclose(-model.score_samples(pile[0]), model.outlier_scores_, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(model.predict_proba(X), model.label_distributions_[:24], atol=1e-5)
+    crowd, labels = model.transform(new), model.predict(new)
+    for i in range(0, 20, 3):  # alone as in a crowd
+        np.testing.assert_allclose(model.transform(new[i : i + 1])[0], crowd[i], rtol=1e-5, atol=1e-5)
+        assert model.predict(new[i : i + 1])[0] == labels[i]
+    again = handful.load(model.save(tmp_path / "model.safetensors"))
+    assert type(again) is type(model)
+    parameters, before = again.get_params(), model.get_params()
+    if name in NEED_BASE:
+        part = get_solver(name).info.base_part
+        kept, given = parameters.pop("base").part(part), before.pop("base").part(part)
+        assert all(np.array_equal(kept[key], given[key]) for key in given)
+    assert parameters == before
+    np.testing.assert_array_equal(again.transform(new), crowd)
+    np.testing.assert_array_equal(again.predict(new), labels)
+    np.testing.assert_array_equal(again.transduction_, model.transduction_)
 
 
 def test_a_new_item_takes_the_votes_of_its_two_nearest_of_the_pile_in_laplacianshot(pile):
@@ -867,33 +876,7 @@ def test_a_new_item_is_held_against_examples_and_pile_in_copod(pile):
         assert score == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", methods())
-def test_an_item_alone_and_in_a_crowd_gets_the_same_answer(pile, name):
-    new = pile[2]
-    model = fitted(name, pile)
-    crowd, labels = model.transform(new), model.predict(new)
-    for i in range(0, 20, 3):
-        np.testing.assert_allclose(model.transform(new[i : i + 1])[0], crowd[i], rtol=1e-5, atol=1e-5)
-        assert model.predict(new[i : i + 1])[0] == labels[i]
-
-
-@pytest.mark.parametrize("name", methods())
-def test_a_saved_model_comes_back(pile, name, tmp_path):
-    model = fitted(name, pile)
-    again = handful.load(model.save(tmp_path / "model.safetensors"))
-    assert type(again) is type(model)
-    said, was = again.get_params(), model.get_params()
-    if name in NEED_BASE:
-        part = get_solver(name).info.base_part
-        kept, given = said.pop("base").part(part), was.pop("base").part(part)
-        assert all(np.array_equal(kept[key], given[key]) for key in given)
-    assert said == was
-    np.testing.assert_array_equal(again.transform(pile[2]), model.transform(pile[2]))
-    np.testing.assert_array_equal(again.predict(pile[2]), model.predict(pile[2]))
-    np.testing.assert_array_equal(again.transduction_, model.transduction_)
-
-
-@pytest.mark.parametrize("name", methods())
+@loop("name", methods())
 def test_without_a_pile_it_learns_from_the_examples_alone(pile, name):
     X, y, _ = pile
     knobs = CHEAP.get(name, {}) | TRAINED.get(name, {}) | needed(name, X.shape[1])

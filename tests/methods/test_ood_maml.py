@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bases import base_for
+from loops import loop
 from random_tasks import random_task
 
 import handful
@@ -40,7 +41,7 @@ def detector_by_hand(examples, fakes, a, steps):
     return w, b
 
 
-@pytest.mark.parametrize(("steps", "adversarial_steps"), [(5, 3), (2, 0), (0, 1)])
+@loop(("steps", "adversarial_steps"), [(5, 3), (2, 0), (0, 1)])
 def test_ood_maml_class_by_class(task, steps, adversarial_steps):
     base = base_for(10, strength=0.5)
     a = arrays_of(base)

@@ -142,7 +142,6 @@ def test_the_command_line_lists_it(folder):
         ("import handful\n@handful.register('half', naming='Half')\ndef half(s, l, q): ...\n", "TypeError"),
         ("def broken(:", "SyntaxError"),
     ],
-    ids=["an import that fails", "something said that is not known", "no Python"],
 )
 def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, source, reason):
     install(folder, "handful-broken", "handful_broken", source)
