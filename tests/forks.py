@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import time
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile, mkdtemp
 
 COMMAND = "from handful.cli import main; main()"
 MODULES = (
@@ -165,30 +166,27 @@ def write_command(file):
 @cache
 def _listener():
     """The address of a process that forks for each connection; it ends with this process."""
-    folder = TemporaryDirectory(prefix="handful-tests-")
-    path, here = os.path.join(folder.name, "forker"), os.path.dirname(os.path.abspath(__file__))
-    code = f"import sys; sys.path.append({here!r}); import forks; forks.fork_on_connection({path!r})"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    listener = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-    )
-    _kept.extend((folder, listener))  # its input ends with this process
+    path = os.path.join(mkdtemp(prefix="handful-tests-"), "forker")
+    listener = Forked(code=f"import forks; forks.fork_on_connection({path!r})")
     listener.stdout.readline()
+    _kept.append(listener)
     return path
 
 
-_kept = []
+_kept = []  # while this process runs, so that the listener's output is open
 
 
 def fork_on_connection(path):
-    """Fork for each connection until the input ends; return from here in such a process, after its work."""
-    _import_modules()
+    """Fork for each connection until nobody reads the output; return from here in such a process, after its work."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
     listening.listen()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     print("ready", flush=True)
-    while listening in select.select([listening, sys.stdin], [], [])[0]:
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    waiting.register(sys.stdout, 0)  # an error of the output is told anyway
+    while [number for number, _ in waiting.poll()] == [listening.fileno()]:
         connection, _ = listening.accept()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -196,6 +194,7 @@ def fork_on_connection(path):
             _answer(connection)
             return
         connection.close()
+    shutil.rmtree(os.path.dirname(path), ignore_errors=True)
 
 
 def _answer(connection):

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -125,34 +124,6 @@ def test_a_link_swapped_in_before_any_open_shows_nothing(place, project):
             assert not is_secret(answer), (name, swapped, turn)
         else:
             assert answer.json()["width"] in (0, 40), (name, swapped, turn)
-
-
-def test_a_link_that_comes_and_goes_all_the_time_shows_nothing(place, project):
-    pictures, secret = place
-    client, item = client_of(project), ids_of(project)["a.png"]
-    file, aside = pictures / "a.png", pictures / ".aside"
-    stop = threading.Event()
-
-    def keep_swapping():
-        while not stop.is_set():
-            os.rename(file, aside)
-            os.symlink(secret / "a.png", file)
-            os.replace(aside, file)
-
-    swapper = threading.Thread(target=keep_swapping)
-    swapper.start()
-    try:
-        served = 0
-        for _ in range(100):
-            answer = client.get(f"/pictures/{item}?size=96")
-            assert not is_secret(answer)
-            served += answer.status_code == 200
-            assert client.get(f"/items/{item}").json()["width"] in (0, 40)
-            shutil.rmtree(project.folder / "thumbnails", ignore_errors=True)
-    finally:
-        stop.set()
-        swapper.join()
-    assert served
 
 
 @pytest.mark.parametrize("swapped", ["a.png", "below"])
