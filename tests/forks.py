@@ -23,7 +23,7 @@ COMMAND = "from handful.cli import main; main()"
 MODULES = (
     "handful.cli", "handful.cli.label", "handful.estimators.classes", "handful.features", "handful.label",
     "handful.label.large_pile", "handful.label.pile_report", "handful.backbones", "handful.solving.groups",
-    "handful.workbench.domain.exports", "handful.workbench.server.app", "handful.report", "PIL.ImageOps",
+    "handful.workbench.domain.exports", "handful.workbench.server.app", "handful.report", "PIL.ImageOps", "onnx",
     "array_api_compat.numpy", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas", "rich.progress",
     "rich.table", "safetensors.numpy", "sklearn.cluster", "sklearn.datasets", "uvicorn",
 )  # fmt: skip
@@ -32,13 +32,14 @@ MODULES = (
 class Forked:
     """`Forked("label", ...)` is `handful label ...`; with code, it is `python -c code label ...`."""
 
-    def __init__(self, *arguments, code=COMMAND, cwd=None, env=None, stdout=None, stderr=None):
-        """stdout, stderr: open files; without one, a pipe that is read here."""
+    def __init__(self, *arguments, code=COMMAND, cwd=None, env=None, stdin=None, stdout=None, stderr=None):
+        """stdin, stdout, stderr: open files; without them nothing to read, and pipes that are read here."""
         self.args, self.returncode = ["handful", *map(str, arguments)], None
         request = {"arguments": self.args, "code": code, "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ)}
         pipes = [None if file else os.pipe() for file in (stdout, stderr)]
         ends = [pipe[1] if pipe else file.fileno() for pipe, file in zip(pipes, (stdout, stderr), strict=True)]
-        self.pid = _ask(request, ends)
+        with open(os.devnull, "rb") as nothing:
+            self.pid = _ask(request, [(stdin or nothing).fileno(), *ends])
         for pipe in filter(None, pipes):
             os.close(pipe[1])
         self.stdout, self.stderr = (pipe and os.fdopen(pipe[0], encoding="utf-8") for pipe in pipes)
@@ -110,7 +111,7 @@ def fork_on_request(descriptor):
     _import_modules()
     connection = socket.socket(fileno=descriptor)
     while True:
-        message, descriptors, *_ = socket.recv_fds(connection, 2**20, 2)
+        message, descriptors, *_ = socket.recv_fds(connection, 2**20, 3)
         if not message:
             return
         request = json.loads(message)
@@ -123,7 +124,7 @@ def fork_on_request(descriptor):
             os.close(each)
         connection.send(json.dumps(answer).encode())
     connection.close()
-    _work(request, zip(descriptors, (1, 2), strict=True))
+    _work(request, descriptors)
 
 
 def _import_modules():
@@ -134,8 +135,8 @@ def _import_modules():
 
 
 def _work(request, descriptors):
-    """Run what was asked for in this process, with (open file, its number) as its input and output."""
-    for each, number in descriptors:
+    """Run what was asked for in this process, with these open files as its input, output and errors."""
+    for number, each in enumerate(descriptors):
         os.dup2(each, number)
         os.close(each)
     os.chdir(request["cwd"])
@@ -203,7 +204,7 @@ def _answer(connection):
     pid = os.fork()
     if pid == 0:
         connection.close()
-        _work(json.loads(message), zip(descriptors, (0, 1, 2), strict=True))
+        _work(json.loads(message), descriptors)
         return
     for each in descriptors:
         os.close(each)
