@@ -181,7 +181,7 @@ def test_thumbnails_that_came_with_the_project_cannot_lead_out(place, project):
     (project.folder / "thumbnails").mkdir()
     (project.folder / "thumbnails" / "96").symlink_to(secret)
     assert client.get(f"/pictures/{item}?size=96").content == good
-    assert sorted(path.name for path in secret.iterdir() if path.is_file()) == ["a.png", "key"]
+    assert sorted(path.name for path in secret.rglob("*") if path.is_file()) == ["a.png", "key"]
 
 
 def test_only_regular_files_below_the_folder_are_opened(place, tmp_path):
