@@ -192,12 +192,10 @@ def handful(own_cache, tmp_path, monkeypatch, capsys):
 
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory):
-    """Commands on hostile files, each in a process of its own that is measured."""
+    """Commands on hostile files, each in a process of its own."""
     from hostile import Sandbox
 
-    sandbox = Sandbox(tmp_path_factory.mktemp("hostile"))
-    yield sandbox
-    sandbox.close()
+    return Sandbox(tmp_path_factory.mktemp("hostile"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,13 +17,13 @@ import time
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile, mkdtemp
 
 COMMAND = "from handful.cli import main; main()"
 MODULES = (
     "handful.cli", "handful.cli.label", "handful.estimators", "handful.features", "handful.project",
     "handful.project.large_pile", "handful.project.pile_report", "handful.backbones", "handful.solving.groups",
-    "handful.project.export_files", "handful.workbench.server.app", "handful.report", "PIL.ImageOps",
+    "handful.project.export_files", "handful.workbench.server.app", "handful.report", "PIL.ImageOps", "onnx",
     "array_api_compat.numpy", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas", "rich.progress",
     "rich.table", "safetensors.numpy", "sklearn.cluster", "sklearn.datasets", "uvicorn",
 )  # fmt: skip
@@ -31,13 +32,14 @@ MODULES = (
 class Forked:
     """`Forked("label", ...)` is `handful label ...`; with code, it is `python -c code label ...`."""
 
-    def __init__(self, *arguments, code=COMMAND, cwd=None, env=None, stdout=None, stderr=None):
-        """stdout, stderr: open files; without one, a pipe that is read here."""
+    def __init__(self, *arguments, code=COMMAND, cwd=None, env=None, stdin=None, stdout=None, stderr=None):
+        """stdin, stdout, stderr: open files; without them nothing to read, and pipes that are read here."""
         self.args, self.returncode = ["handful", *map(str, arguments)], None
         request = {"arguments": self.args, "code": code, "cwd": str(cwd or os.getcwd()), "env": dict(env or os.environ)}
         pipes = [None if file else os.pipe() for file in (stdout, stderr)]
         ends = [pipe[1] if pipe else file.fileno() for pipe, file in zip(pipes, (stdout, stderr), strict=True)]
-        self.pid = _ask(request, ends)
+        with open(os.devnull, "rb") as nothing:
+            self.pid = _ask(request, [(stdin or nothing).fileno(), *ends])
         for pipe in filter(None, pipes):
             os.close(pipe[1])
         self.stdout, self.stderr = (pipe and os.fdopen(pipe[0], encoding="utf-8") for pipe in pipes)
@@ -109,7 +111,7 @@ def fork_on_request(descriptor):
     _import_modules()
     connection = socket.socket(fileno=descriptor)
     while True:
-        message, descriptors, *_ = socket.recv_fds(connection, 2**20, 2)
+        message, descriptors, *_ = socket.recv_fds(connection, 2**20, 3)
         if not message:
             return
         request = json.loads(message)
@@ -122,7 +124,7 @@ def fork_on_request(descriptor):
             os.close(each)
         connection.send(json.dumps(answer).encode())
     connection.close()
-    _work(request, zip(descriptors, (1, 2), strict=True))
+    _work(request, descriptors)
 
 
 def _import_modules():
@@ -133,8 +135,8 @@ def _import_modules():
 
 
 def _work(request, descriptors):
-    """Run what was asked for in this process, with (open file, its number) as its input and output."""
-    for each, number in descriptors:
+    """Run what was asked for in this process, with these open files as its input, output and errors."""
+    for number, each in enumerate(descriptors):
         os.dup2(each, number)
         os.close(each)
     os.chdir(request["cwd"])
@@ -165,30 +167,27 @@ def write_command(file):
 @cache
 def _listener():
     """The address of a process that forks for each connection; it ends with this process."""
-    folder = TemporaryDirectory(prefix="handful-tests-")
-    path, here = os.path.join(folder.name, "forker"), os.path.dirname(os.path.abspath(__file__))
-    code = f"import sys; sys.path.append({here!r}); import forks; forks.fork_on_connection({path!r})"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    listener = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-    )
-    _kept.extend((folder, listener))  # its input ends with this process
+    path = os.path.join(mkdtemp(prefix="handful-tests-"), "forker")
+    listener = Forked(code=f"import forks; forks.fork_on_connection({path!r})")
     listener.stdout.readline()
+    _kept.append(listener)
     return path
 
 
-_kept = []
+_kept = []  # while this process runs, so that the listener's output is open
 
 
 def fork_on_connection(path):
-    """Fork for each connection until the input ends; return from here in such a process, after its work."""
-    _import_modules()
+    """Fork for each connection until nobody reads the output; return from here in such a process, after its work."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
     listening.listen()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     print("ready", flush=True)
-    while listening in select.select([listening, sys.stdin], [], [])[0]:
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    waiting.register(sys.stdout, 0)  # an error of the output is told anyway
+    while [number for number, _ in waiting.poll()] == [listening.fileno()]:
         connection, _ = listening.accept()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -196,6 +195,7 @@ def fork_on_connection(path):
             _answer(connection)
             return
         connection.close()
+    shutil.rmtree(os.path.dirname(path), ignore_errors=True)
 
 
 def _answer(connection):
@@ -204,7 +204,7 @@ def _answer(connection):
     pid = os.fork()
     if pid == 0:
         connection.close()
-        _work(json.loads(message), zip(descriptors, (0, 1, 2), strict=True))
+        _work(json.loads(message), descriptors)
         return
     for each in descriptors:
         os.close(each)

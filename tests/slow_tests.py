@@ -30,7 +30,7 @@ def files_read_by(test_file):
             raise ValueError(f"READS in {__file__}: {test_file} reads {pattern}, and there is no such file")
         for path in matches:
             files |= set(path.rglob("*")) if path.is_dir() else {path}
-    return sorted(path for path in files if path.is_file() and path.suffix != ".pyc")
+    return sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
 
 
 def digest_of(test_file):

@@ -198,21 +198,6 @@ def test_what_a_really_full_disk_acknowledged_is_there(digits, tmp_path):
     assert labels_in(tmp_path / "kept.sqlite") == said
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_disk_that_is_full_at_the_start_is_told_in_a_sentence(digits, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    before = tmpfs(disk, "16k")
-    if before is None:
-        pytest.skip("needs a small disk of its own")
-    line = [*before, sys.executable, "-m", "handful", "workbench", digits[0], "--project", disk / "p", "--no-browser"]
-    done = subprocess.run(list(map(str, line)), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.startswith("handful: ")
-    assert done.stderr.count("\n") == 1
-    assert "disk" in done.stderr
-
-
 # ---- what a kill leaves
 
 
