@@ -40,7 +40,7 @@ SLOW = {  # files that `make quick` leaves out: they start servers and many proc
     "test_bad_texts", "test_bench_faults", "test_bench_share", "test_figures", "test_growing",
     "test_hostile_pickles", "test_label_faults", "test_label_parts", "test_omniglot", "test_paper_table_tutorial",
     "test_pictures_tutorial",
-    "test_sorting", "test_strangers", "test_streaming", "test_workbench_attacks", "test_workbench_connections",
+    "test_sorting", "test_strangers", "test_workbench_attacks", "test_workbench_connections",
     "test_workbench_disk", "test_workbench_faults", "test_workbench_links", "test_workbench_requests",
     "test_workbench_trust",
 }  # fmt: skip

@@ -25,18 +25,16 @@ ARROWS = {
     "features": "core utils",
     "report": "backbones core utils",
     "methods": "core engines",
-    "streaming": "core engines features methods utils",
-    "solving": "core engines methods report streaming utils",
+    "solving": "core engines features methods report utils",
     "estimators": "core engines solving utils",
     "bench": "core engines estimators features solving utils",
     "training": "backbones core features methods solving utils",
-    "label": "backbones core estimators features methods report solving streaming utils",
-    "cluster": "backbones bench core features streaming utils",
+    "label": "backbones core estimators features methods report solving utils",
     "workbench": "backbones core engines features label solving utils",
-    "cli": "backbones bench cluster core engines features label solving training utils workbench",
+    "cli": "backbones bench core engines features label solving training utils workbench",
 }
 # These can be deleted without touching another room but their file in cli/.
-EXTRA_ROOMS = ("workbench", "cluster", "training")
+EXTRA_ROOMS = ("workbench", "training")
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +123,6 @@ def test_every_name_of_training_is_there_without_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.startswith('training needs torch: pip install "handful[torch]"'), done.stderr
-
-
-def test_the_cluster_engine_is_there_without_an_import_of_its_own():
-    code = "import sys, handful; handful.cluster.Actors(); assert 'ray' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
 
 
 @pytest.mark.parametrize("name", list_methods())

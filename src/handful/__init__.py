@@ -23,7 +23,6 @@ _HOMES = {
     "handful.methods": ("Info", "Solution", "register"),
     "handful.solving.check": ("Checked", "WRONG"),
     "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each", "solve_task"),
-    "handful.streaming": ("Pile", "Streaming"),
     "handful.estimators": ("load", "make_estimator", "scorer"),
     "handful.estimators.classes": (
         "BDCSPN", "COPOD", "Conformal", "EOL", "EOLKDO", "FEAT", "FLOWR", "FROB", "Finetune", "GDA", "GDACLIP",
@@ -33,8 +32,8 @@ _HOMES = {
     ),
 }  # fmt: skip
 _MODULES = {name: f"handful.{name}" for name in (
-    "backbones", "bench", "cluster", "core", "engines", "estimators", "features", "label", "methods", "report",
-    "solving", "streaming", "training", "workbench",
+    "backbones", "bench", "core", "engines", "estimators", "features", "label", "methods", "report",
+    "solving", "training", "workbench",
 )} | {"metrics": "handful.core.metrics", "datasets": "handful.training.datasets"}  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-from handful import UNKNOWN, UNKNOWN_NAME, Result, Streaming, Task, solve, solve_each, solve_task
+from handful import UNKNOWN, UNKNOWN_NAME, Result, Task, solve, solve_each, solve_task
 from handful.core import decide
 from handful.core.parameters import Number, OneOf, SomeOf, check
 
@@ -253,8 +253,8 @@ def test_items_without_features_and_batches_without_tasks_are_refused():
 def test_a_forgotten_query_or_label_argument_is_named():
     with pytest.raises(ValueError, match=r"^query is missing"):
         solve(SUPPORT, LABELS, None)
-    with pytest.raises(TypeError, match=r"^support is a Task, .*: call handful.solve_task"):
-        solve(Task(SUPPORT, LABELS, QUERY), None, None)
+    with pytest.raises(TypeError, match=r"^support is a Task, .*: call handful.solve\(task\)"):
+        solve(Task(SUPPORT, LABELS, QUERY), LABELS)
     with pytest.raises(ValueError, match=r"^labels are a single NoneType: give a list"):
         solve(SUPPORT, None, QUERY, method="eol")
 
@@ -546,10 +546,9 @@ def test_columns_of_frames_are_matched_by_their_names(hold):
     def frame(x, names="abcdefgh", order=slice(None)):
         return hold({name: x[:, i] for i, name in list(enumerate(names))[order]})
 
-    back, stream = slice(None, None, -1), Streaming()
+    back = slice(None, None, -1)
     for query in (frame(QUERY), frame(QUERY, order=back)):
         assert_same(answer(frame(SUPPORT), query=query), answer())
-        assert_same(answer(frame(SUPPORT), query=query, method="knn", streaming=stream), answer(method="knn"))
     of_no_class = answer(unknown=QUERY[6:], method="eol")
     assert_same(answer(frame(SUPPORT), unknown=frame(QUERY[6:], order=back), method="eol"), of_no_class)
     assert_same(answer(frame(SUPPORT, order=back), query=frame(QUERY)), answer())
@@ -866,7 +865,7 @@ def test_solve_each_of_nothing_is_nothing():
 
 
 def test_solve_each_refuses_what_is_no_single_task():
-    with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call solve_task on it"):
+    with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call handful.solve on it"):
         solve_each([Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol")
     with pytest.raises(TypeError, match=r"^task 0 is a tuple: make a handful.Task"):
         solve_each([(SUPPORT, LABELS, QUERY)], method="eol")

@@ -216,11 +216,10 @@ def test_scores_that_are_not_finite_and_a_threshold_far_away():
     assert all(np.isfinite(heights))
 
 
-def test_a_pile_on_disk_has_no_map_and_no_groups(tmp_path):
+def test_a_large_pile_has_no_map_and_no_groups(monkeypatch):
     task = draw(*digits(), Protocol(), seed=1, tasks=[0]).task[0]
-    np.save(tmp_path / "pile.npy", task.query[0])
-    streaming = handful.Streaming(out=tmp_path / "out")
-    result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), streaming=streaming)
+    monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", 1)
+    result = handful.solve(task.support[0], task.labels[0], task.query[0])
     html = result.view()._repr_html_()
     assert "Map" not in html
     assert 'class="interval"' in html  # the share was estimated

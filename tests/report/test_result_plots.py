@@ -84,14 +84,11 @@ def test_bars_of_groups_are_their_sizes():
     assert lengths(panels(solved(threshold=2.0).groups.plot())["groups"]) == []
 
 
-def test_a_share_that_was_given_and_a_pile_on_disk_have_fewer_panels(tmp_path):
+def test_a_share_that_was_given_and_a_large_pile_have_fewer_panels(monkeypatch):
     pytest.importorskip("matplotlib")
     assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores", "map"]
-    task = EPISODE.task[0]
-    np.save(tmp_path / "pile.npy", task.query[0])
-    options = {"method": "eol", "outlier_share": 0.3, "streaming": handful.Streaming(out=tmp_path / "out")}
-    result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), **options)
-    assert list(panels(result.plot())) == ["counts", "scores"]
+    monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", 1)
+    assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores"]
 
 
 def test_pyplot_is_left_alone_and_a_cell_shows_the_figure():
@@ -126,13 +123,3 @@ def test_results_keep_the_posterior_that_their_interval_is_of(method):
         np.testing.assert_array_equal(above, batch.outlier_share_posterior[i])
         below = np.interp(batch[i].outlier_share_interval, [0, *TRIED_SHARES, 1], [0, *(1 - above), 1])
         np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["eol", "kdo", "knn"])
-def test_a_pile_in_pieces_keeps_it_too(method, tmp_path):
-    task = EPISODE.task[0]
-    streaming = handful.Streaming(out=tmp_path / "out")
-    pile = handful.Pile(task.query[0])
-    result = handful.solve(task.support[0], task.labels[0], pile, method=method, streaming=streaming)
-    assert result.outlier_share_posterior.shape == (len(TRIED_SHARES),)
-    assert (np.diff(result.outlier_share_posterior) <= 0).all()

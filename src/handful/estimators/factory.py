@@ -8,7 +8,7 @@ from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.documentation import describe_estimator
-from handful.solving.lookup import get_solver
+from handful.solving.solver import get_solver
 
 # Parameters that every estimator has, beside its method's own.
 SHARED_PARAMETERS: dict[str, Any] = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
-from handful.core.task import LargePile, Task
+from handful.core.task import Task
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
 from handful.solving.group_list import Groups, with_words
@@ -312,7 +312,7 @@ class Result(Answers):
 
         self._one_task("a view")
         pieces = Pieces(len(self), pictures, texts)
-        groups = None if isinstance(self.task.query, LargePile) else self.groups
+        groups = None if self.task.is_large else self.groups
         if groups is not None and pieces.texts is not None:
             groups = with_words(groups, pieces.texts)
         return View(result_html(overview_of(self, groups), pieces), repr(self).strip("<>"))
@@ -347,7 +347,7 @@ class Result(Answers):
 
     def _groups_at_hand(self) -> Groups | None:
         """The groups, if somebody has asked for them already or if finding them is quick."""
-        is_quick = not isinstance(self.task.query, LargePile) and self.likely_unknown.sum() <= MAX_GROUPED_UNASKED
+        is_quick = not self.task.is_large and self.likely_unknown.sum() <= MAX_GROUPED_UNASKED
         return self.groups if is_quick or "groups" in self.__dict__ else None
 
     def __getitem__(self, i: int) -> Result:

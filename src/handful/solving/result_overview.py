@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.core.arrays import to_numpy
-from handful.core.task import LargePile
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.report.overview import Overview, make_overview
 from handful.utils.shares_in_words import about, percent, span
@@ -32,7 +31,7 @@ def overview_of(result: Result, groups: Sequence[Group] | None, max_points: int 
         interval=result.outlier_share_interval,
         posterior=None if posterior is None else (TRIED_SHARES, posterior),
         groups=groups,
-        features=None if isinstance(query, LargePile) else features,
+        features=None if task.is_large else features,
         examples=(task.support[0], task.labels[0]),
         max_points=max_points,
     )
