@@ -62,11 +62,6 @@ def test_every_name_of_training_is_there_without_torch():
     assert done.stdout.startswith('training needs torch: pip install "handful[torch]"'), done.stderr
 
 
-def test_the_cluster_engine_is_there_without_an_import_of_its_own():
-    code = "import sys, handful; handful.cluster.Actors(); assert 'ray' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
-
-
 def test_every_method_is_one_file_with_its_reference_and_sees_no_truth():
     for name in list_methods():
         solver = get_solver(name)

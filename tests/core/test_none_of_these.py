@@ -188,13 +188,12 @@ def test_labels_of_fit_may_mix_texts_and_the_constant():
     assert marked.tolist() == [False, True, False]
 
 
-def test_a_pile_in_pieces_takes_them_by_the_default_and_others_say_that_they_cannot(tmp_path):
-    path = tmp_path / "pile.npy"
-    np.save(path, np.tile(QUERY, (10, 1)))
-    with_them, without = (handful.solve(SUPPORT, LABELS, path, unknown=u) for u in (UNKNOWN, None))
+def test_a_pile_scored_in_blocks_takes_them_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("handful.solving.blocks.SAMPLE_ROWS", 500)
+    np.save(tmp_path / "pile.npy", np.tile(QUERY, (10, 1)))
+    pile = np.load(tmp_path / "pile.npy", mmap_mode="r")
+    with_them, without = (handful.solve(SUPPORT, LABELS, pile, unknown=u) for u in (UNKNOWN, None))
     assert auroc(with_them.outlier_scores[:109]) > auroc(without.outlier_scores[:109])
-    with pytest.raises(ValueError, match=r"oslo cannot use examples of no class.*eol_kdo"):
-        handful.solve(SUPPORT, LABELS, path, unknown=UNKNOWN, method="oslo")
 
 
 def test_torch_gives_the_same(torch):

@@ -1,6 +1,5 @@
 """Features of any size: times 1e150 or 1e-150, every method says the same of them, or one sentence says why not."""
 
-import json
 import sys
 
 import numpy as np
@@ -17,7 +16,6 @@ from handful.core.task import Task
 from handful.estimators.model_reader import load
 from handful.methods.registry import METHODS
 from handful.solving import get_solver, list_methods, solve, solve_task
-from handful.streaming.solve import can_stream
 
 DIMENSION, SHOTS = 16, 3
 SCALES = [
@@ -75,25 +73,20 @@ def test_every_method_says_the_same_of_features_of_any_size(name):
             assert result.labels.tolist() == usual.labels.tolist(), scale
 
 
-@loop("name", [n for n in NAMES if not get_solver(n).info.needs and can_stream(METHODS[n])])
-def test_a_pile_in_pieces_is_scaled_like_one_in_memory(name, tmp_path):
-    skip_without_pyod(name)
+def test_a_pile_scored_in_blocks_is_scaled_like_one_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("handful.solving.blocks.SAMPLE_ROWS", 30)
 
-    def in_pieces(scale, folder):
+    def in_blocks(scale, name):
         support, labels, query = task(scale)
-        return solve(
-            support,
-            labels,
-            handful.streaming.Pile(query),
-            method=name,
-            streaming=handful.streaming.Streaming(out=tmp_path / folder),
-        )
+        np.save(tmp_path / "pile.npy", query)
+        return solve(support, labels, np.load(tmp_path / "pile.npy", mmap_mode="r"), method=name)
 
-    usual = in_pieces(1, "usual")
-    for scale in (1e150, 1e-150):
-        result = in_pieces(scale, str(scale))
-        assert np.isfinite(result.outlier_scores).all()
-        assert result.labels.tolist() == usual.labels.tolist()
+    for name in ("eol", "kdo", "knn", "tim_gd"):
+        usual = in_blocks(1, name)
+        for scale in (1e150, 1e-150):
+            result = in_blocks(scale, name)
+            assert np.isfinite(result.outlier_scores).all()
+            assert result.labels.tolist() == usual.labels.tolist(), (name, scale)
 
 
 @loop("scale", [2.0**500, 2.0**-500])
@@ -155,19 +148,6 @@ def test_a_saved_model_scales_new_items_as_its_own(name, scale, tmp_path):
     np.testing.assert_allclose(again.predict_proba(new * scale), usual.predict_proba(new), atol=tolerance)
 
 
-def format_of(path):
-    data = path.read_bytes()
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return json.loads(header["__metadata__"]["handful"])["format"]
-
-
-def test_only_a_model_that_scales_needs_a_newer_handful(tmp_path):
-    for scale, wanted in ((1.0, 1), (1e-20, 2)):
-        s, y, q = task(scale)
-        model = handful.make_estimator("knn").fit(np.concatenate([s, q]), [*y, *[None] * len(q)])
-        assert format_of(model.save(tmp_path / "model.safetensors")) == wanted
-
-
 def test_a_model_that_grows_keeps_its_scale():
     s, y, q = task(1e-20)
     model = handful.make_estimator("kdo").fit(np.concatenate([s, q[:40]]), [*y, *[None] * 40])
@@ -178,19 +158,14 @@ def test_a_model_that_grows_keeps_its_scale():
     assert model.transduction_.tolist() == usual.transduction_.tolist()
 
 
-@loop("in_pieces", [False, True])
-def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(in_pieces, tmp_path):
+def test_an_item_that_float32_cannot_hold_beside_the_others_is_refused(tmp_path, monkeypatch):
     support, labels, query = task()
     query[5] *= 1e150
-    pile = handful.streaming.Pile(query) if in_pieces else query
-    with pytest.raises(ValueError, match="so much larger than the features of the examples"):
-        solve(
-            support,
-            labels,
-            pile,
-            method="ostim",
-            streaming=handful.streaming.Streaming(out=tmp_path) if in_pieces else None,
-        )
+    np.save(tmp_path / "pile.npy", query)
+    monkeypatch.setattr("handful.solving.blocks.SAMPLE_ROWS", 30)
+    for pile in (query, np.load(tmp_path / "pile.npy", mmap_mode="r")):
+        with pytest.raises(ValueError, match="so much larger than the features of the examples"):
+            solve(support, labels, pile, method="ostim")
     model = handful.make_estimator("ostim").fit(
         np.concatenate([support, query[10:]]), [*labels, *[None] * len(query[10:])]
     )

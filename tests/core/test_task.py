@@ -18,7 +18,6 @@ from handful import UNKNOWN, Result, Task, solve, solve_each, solve_task
 from handful.core import decide
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import Number, OneOf, SomeOf, check
-from handful.streaming import Streaming
 
 METHODS = ("eol", "knn", "simpleshot")
 PREPARATIONS = ("none", "task", "base", "l2", "power", "qr", "task, l2", "base, l2", "power, l2", "task, l2, qr")
@@ -266,6 +265,22 @@ def test_no_items_are_refused(nothing):
 def test_no_items_in_torch_are_refused(torch):
     with pytest.raises(ValueError, match=r"^query is empty, shape \(0, 8\): it has no items"):
         Task(torch.ones(6, 8), LABELS, torch.ones(0, 8))
+
+
+def test_items_without_features_and_batches_without_tasks_are_refused():
+    with pytest.raises(ValueError, match=r"^support is empty, shape \(6, 0\): it has no features"):
+        Task(np.empty((6, 0)), LABELS, np.empty((9, 0)))
+    with pytest.raises(ValueError, match=r"^support is empty, shape \(0, 6, 8\): it has no tasks"):
+        Task(np.empty((0, 6, 8)), LABELS, np.empty((0, 9, 8)))
+
+
+def test_a_forgotten_query_or_label_argument_is_named():
+    with pytest.raises(ValueError, match=r"^query is missing"):
+        solve(SUPPORT, LABELS, None)
+    with pytest.raises(TypeError, match=r"^support is a Task, .*: call handful.solve\(task\)"):
+        solve(Task(SUPPORT, LABELS, QUERY), LABELS)
+    with pytest.raises(ValueError, match=r"^labels are a single NoneType: give a list"):
+        solve(SUPPORT, None, QUERY, method="eol")
 
 
 @loop("method", METHODS)
@@ -528,10 +543,9 @@ def test_columns_of_frames_are_matched_by_their_names(hold):
     def frame(x, names="abcdefgh", order=slice(None)):
         return hold({name: x[:, i] for i, name in list(enumerate(names))[order]})
 
-    back, stream = slice(None, None, -1), Streaming()
+    back = slice(None, None, -1)
     for query in (frame(QUERY), frame(QUERY, order=back)):
         assert_same(answer(frame(SUPPORT), query=query), answer())
-        assert_same(answer(frame(SUPPORT), query=query, method="knn", streaming=stream), answer(method="knn"))
     of_no_class = answer(unknown=QUERY[6:], method="eol")
     assert_same(answer(frame(SUPPORT), unknown=frame(QUERY[6:], order=back), method="eol"), of_no_class)
     assert_same(answer(frame(SUPPORT, order=back), query=frame(QUERY)), answer())
@@ -845,6 +859,13 @@ def test_solve_each_gives_each_task_its_own_share():
 
 def test_solve_each_of_nothing_is_nothing():
     assert solve_each([], method="eol") == []
+
+
+def test_solve_each_refuses_what_is_no_single_task():
+    with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call handful.solve on it"):
+        solve_each([Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol")
+    with pytest.raises(TypeError, match=r"^task 0 is a tuple: make a handful.Task"):
+        solve_each([(SUPPORT, LABELS, QUERY)], method="eol")
 
 
 @loop("threads", [1, 3])

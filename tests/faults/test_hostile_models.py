@@ -74,7 +74,6 @@ HEADERS = {
         "outlier_share_interval": {"a number": 0.5, "three": [0, 0.5, 1], "exchanged": [0.9, 0.1], "texts": ["a", "b"],
                                    "no numbers": [float("nan"), 1]},
         "n_iter": {"a text": "11", "negative": -1, "nothing": None, "a fraction": 0.5},
-        "n_whole": {"a text": "20", "negative": -1, "a list": []},
         "n_features": {"a text": "4", "zero": 0, "others": 5, "a trillion": 10**12, "nothing": None, "yes": True},
         "feature_names": {"a text": "abcd", "numbers": [1, 2, 3, 4], "too few": ["a"], "nothing": None},
         "made_from": {"a list": [], "a text": "x", "with a backbone of a list": {"backbone": ["x"]},

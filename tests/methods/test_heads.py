@@ -137,27 +137,18 @@ def test_its_own_mean_is_what_it_centres_on_and_a_path_will_do(name, task, tmp_p
     json.dumps(found.made_by)
 
 
-@loop("name", NEED_BASE)
-def test_a_pile_in_pieces_gets_the_answers_of_one_in_memory(name, tmp_path):
+@pytest.mark.parametrize("name", [*NEED_BASE, "finetune", "proser", "rpl"])
+def test_a_pile_scored_in_blocks_gets_the_answers_of_one_in_memory(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("handful.solving.blocks.SAMPLE_ROWS", 1000)
     support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
     np.save(tmp_path / "pile.npy", query[0])
+    options = {"base": base_for(6)} if name in NEED_BASE else {"base_mean": query[0].mean(axis=0)}
     given = support[0], labels[0]
-    whole = handful.solve(*given, query[0], method=name, base=base_for(6), outlier_share=0.5)
-    pieces = handful.solve(
-        *given, tmp_path / "pile.npy", method=name, base=base_for(6), outlier_share=0.5,
-        streaming=handful.streaming.Streaming(block_rows=400),
-    )  # fmt: skip
-    np.testing.assert_allclose(pieces.probabilities, whole.probabilities, atol=1e-6)
-    np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
-
-
-@loop("name", ["finetune", "proser", "rpl"])
-def test_methods_that_train_on_the_examples_read_a_pile_in_pieces_too(name, tmp_path):
-    support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
-    np.save(tmp_path / "pile.npy", query[0])
-    whole = handful.solve(support[0], labels[0], query[0], method=name, outlier_share=0.5)
-    pieces = handful.solve(support[0], labels[0], tmp_path / "pile.npy", method=name, outlier_share=0.5)
-    np.testing.assert_allclose(pieces.outlier_scores, whole.outlier_scores, atol=1e-5)
+    whole = handful.solve(*given, query[0], method=name, outlier_share=0.5, **options)
+    mapped = np.load(tmp_path / "pile.npy", mmap_mode="r")
+    blocks = handful.solve(*given, mapped, method=name, outlier_share=0.5, **options)
+    np.testing.assert_allclose(blocks.probabilities, whole.probabilities, atol=1e-6)
+    np.testing.assert_allclose(blocks.outlier_scores, whole.outlier_scores, atol=1e-5)
 
 
 @loop("name", [*NEED_BASE, "simpleshot+snatcher_f"])

@@ -35,7 +35,7 @@ from handful.utils.extras import need_pyarrow
 from handful.utils.files import scratch, write_whole
 
 BLOCK_TASKS = 100  # tasks
-MEASURING = ("handful.solving.solve", "handful.solving.pairs", "handful.core.metrics", "handful.features.episodes")
+MEASURING = ("handful.solving.solve", "handful.solving.solver", "handful.core.metrics", "handful.features.episodes")
 MAX_SCRATCH_AGE_S = 3600  # after this time no process uses a temporary file any more
 
 

@@ -216,7 +216,7 @@ def check_engine(engine: str, address: str | None = None) -> None:
     if address is not None and engine != "ray":
         raise ValueError(f"--address {address} is where a Ray cluster is: give --engine ray too, or leave it out")
     if engine == "ray":
-        from handful.cluster.connection import need
+        from handful.utils.ray import need
 
         need()
 

@@ -239,7 +239,7 @@ def _check(pictures: Path, dataset: DatasetOptions, on_cluster: bool) -> None:
 
 
 def _is_folder_of_parts(output: Path) -> bool:
-    from handful.cluster.embedding import into_parts
+    from handful.backbones.embedding_on_ray import into_parts
 
     return into_parts(output)
 
@@ -252,11 +252,11 @@ def _base_embedder(backbone: BackboneOptions, output: Path, cluster: RayOptions)
         return
     from shutil import rmtree
 
-    from handful.cluster.embedding import ClusterEmbedder
+    from handful.backbones.embedding_on_ray import RayEmbedder
 
     parts = output.with_name(f"{output.name}.base-shards")
     recipe = _recipe(backbone)
-    with ClusterEmbedder(recipe, parts, cluster.address, cluster.shard_size) as embedder:
+    with RayEmbedder(recipe, parts, cluster.address, cluster.shard_size) as embedder:
         try:
             yield embedder
         except ValueError:  # an option is wrong: the same command cannot continue
@@ -266,7 +266,7 @@ def _base_embedder(backbone: BackboneOptions, output: Path, cluster: RayOptions)
 
 
 def _recipe(backbone: BackboneOptions) -> Any:
-    from handful.cluster.embedding_part import Recipe
+    from handful.backbones.embedding_on_ray import Recipe
 
     return Recipe(backbone.name_for("pictures"), backbone.input_options())
 
@@ -274,7 +274,7 @@ def _recipe(backbone: BackboneOptions) -> Any:
 def _embed_on_cluster(
     pictures: Path, work: Work, backbone: BackboneOptions, cluster: RayOptions, overwrite: bool
 ) -> Any:
-    from handful.cluster.embedding import embed_folder
+    from handful.backbones.embedding_on_ray import embed_folder
 
     return embed_folder(
         pictures, _recipe(backbone), work.output, work.network,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from handful.project import Job, Labelled
 
-PASSES_KEPT = "What is done so far is stored: the same command continues from there."
+ROWS_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
 SAID_PANEL = "What else you know"
 FEATURES = "features"  # the folder of embedded parts inside the output folder
@@ -286,13 +287,15 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
     from handful.project.large_pile import label_in_parts, numbers_of
 
     console = console_for(as_json)
-    actors = None
-    if job.engine == "ray":
-        from handful.cluster.actors import Actors
+    with ExitStack() as stack:
+        stack.enter_context(stoppable(console, ROWS_KEPT))
+        progress = stack.enter_context(progress_bars(console, "parts"))
+        engine = None
+        if job.engine == "ray":
+            from handful.utils.ray import map_on_ray
 
-        actors = Actors(address)
-    with stoppable(console, PASSES_KEPT), progress_bars(console, "steps") as progress:
-        done = label_in_parts(job, output, actors, progress)
+            engine = partial(map_on_ray, address=address, until=stack)
+        done = label_in_parts(job, output, engine, progress)
     if as_json:
         numbers = numbers_of(done.outcome)
         typer.echo(json.dumps({**numbers, "groups": [], "skipped": [], "files": absolute(done.files)}, indent=2))
@@ -321,12 +324,11 @@ def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> Non
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
     if job.engine != "ray":
         return nullcontext()
-    from handful.cluster.embedding import ClusterEmbedder
-    from handful.cluster.embedding_part import Recipe
+    from handful.backbones.embedding_on_ray import RayEmbedder, Recipe
 
     first = job.results[0]  # after `handful promote`, the features that were made for the first results are there
     place = (first if first.is_dir() else output) / FEATURES
-    return ClusterEmbedder(Recipe(job.backbone, job.backbone_options), place, address)
+    return RayEmbedder(Recipe(job.backbone, job.backbone_options), place, address)
 
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:

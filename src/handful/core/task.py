@@ -19,11 +19,7 @@ from array_api_compat import array_namespace, is_torch_array
 from handful.core.arrays import Array, scale_to_one
 from handful.core.checks import as_features, as_labels, column_names
 
-
-class LargePile:
-    """The queries of one task that are not loaded into memory: see `handful.streaming.Pile`."""
-
-    dimension: int
+LARGE_PILE_BYTES = 256 << 20  # a pile in memory that is better not copied
 
 
 class Task:
@@ -117,28 +113,33 @@ class Task:
         return task
 
     @classmethod
-    def with_large_pile(cls, support: Any, labels: Any, pile: LargePile, unknown: Any = None) -> Task:
-        """One task whose pile is read block by block, and checked as it is read.
+    def with_large_pile(cls, support: Any, labels: Any, query: np.ndarray, unknown: Any = None) -> Task:
+        """One task whose pile is neither copied nor checked here: `handful.solving.blocks` reads it block by block.
 
         Parameters
         ----------
         support, labels, unknown : array
             As in `Task`; of one task.
-        pile : Pile
-            The queries.
+        query : array [Q, D]
+            The pile: see `is_large_pile`.
         """
         task = cls.of_examples(support, labels, unknown)
         if is_torch_array(task.support):
-            raise TypeError("support is a torch tensor and the pile is not in memory: give NumPy arrays")
+            raise TypeError("support is a torch tensor and query is not: give NumPy arrays")
         if not task.single:
             raise ValueError("support holds a batch of tasks: a large pile belongs to one task, [S, D]")
-        if task.support.shape[-1] != pile.dimension:
+        if task.support.shape[-1] != query.shape[-1]:
             raise ValueError(
-                f"support has {task.support.shape[-1]} features per item and the pile has {pile.dimension}: "
+                f"support has {task.support.shape[-1]} features per item and query has {query.shape[-1]}: "
                 "both must come from the same backbone"
             )
-        task.query = pile
+        task.query = query[None]
         return task
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is one task whose pile is read block by block, and not copied."""
+        return self.single and is_large_pile(self.query[0])
 
     @property
     def batch(self) -> int:
@@ -234,6 +235,13 @@ def _encode(names: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
                 "same number of classes; solve tasks of different shape with handful.solve_each"
             )
     return np.stack([present for present, _ in pairs]), np.stack([codes.reshape(-1) for _, codes in pairs])
+
+
+def is_large_pile(query: Any) -> bool:
+    """Whether a pile [Q, D] is better not copied: a memory-mapped array, or one of `LARGE_PILE_BYTES`."""
+    if not isinstance(query, np.ndarray) or query.ndim != 2 or not query.size or query.dtype.kind not in "fiub":
+        return False
+    return isinstance(query, np.memmap) or query.nbytes >= LARGE_PILE_BYTES
 
 
 def _common_dtype(a: Array, b: Array) -> Any:

@@ -41,7 +41,6 @@ KERNELS = {  # modules with a function `warm(ways, dtype)`, which runs their com
     "prepare": "handful.engines.prepare_numba",
     "descent": "handful.engines.descent_numba",
     "density": "handful.engines.density_numba",
-    "streaming": "handful.streaming.descent_numba",
 }
 FOR_ANY_WAYS = ("prepare", "density")  # compiled once, not for each number of prototypes
 MAX_TILE = 6  # prototypes that are multiplied with at once: 4 x 6 sums, 4 loads and a spare fit 32 registers
@@ -264,11 +263,7 @@ def wait(seconds: float | None = None) -> bool:
 def source_digest() -> str:
     """A digest of all files that kernels are compiled from."""
     package = Path(__file__).parents[1]
-    files = [
-        *sorted(package.glob("engines/*.py")),
-        *sorted(package.glob("streaming/*_numba.py")),
-        package / "core/arrays.py",
-    ]
+    files = [*sorted(package.glob("engines/*.py")), package / "core/arrays.py"]
     digest = blake2b(digest_size=16)
     for file in files:
         digest.update(file.read_bytes())

@@ -35,16 +35,13 @@ from handful.core.arrays import to_numpy
 from handful.core.base import Base, read_base
 from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels
 from handful.core.decide import shift_of
-from handful.core.parameters import is_auto
 from handful.core.task import Task
-from handful.engines.growing import Growth
-from handful.estimators.given_labels import is_unlabelled, same_kind
+from handful.estimators.given_labels import is_unlabelled
 from handful.estimators.growing_pile import GrowingPile
 from handful.estimators.model_writer import save_model
-from handful.solving.lookup import get_solver
 from handful.solving.result import Result
-from handful.solving.solve import solve_task
-from handful.solving.solver import Solver
+from handful.solving.solve import solve
+from handful.solving.solver import Solver, get_solver
 
 MAX_PILE_SCORES = 10_001  # outlier scores of the pile that are kept to rank new items in; of more, so many quantiles
 
@@ -62,8 +59,6 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         The items as they came.
     given_ : array [n] of int
         The column of the label that was given; -1 where there is none, -2 for an example of no class.
-    n_whole_ : int
-        How large the pile was when everything was last computed from the start; `partial_fit` uses it.
     base_ : Base
         What a method that needs base classes was given.
     min_confidence_ : float
@@ -77,6 +72,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
 
     _method = ""
     base_: Base
+    parameters_: dict[str, Any]
     shots_: float | None  # None where scores are not corrected
     shift_: float | None
     pile_scores_: np.ndarray | None
@@ -116,30 +112,16 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         return self._fit_whole(X, y[is_example], pile, is_no_class)
 
     def _fit_whole(
-        self,
-        X: np.ndarray,
-        names: np.ndarray,
-        pile: np.ndarray,
-        is_no_class: np.ndarray,
-        growth: Growth | None = None,
+        self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, is_no_class: np.ndarray
     ) -> FewShotClassifier:
-        """Fit to items; those of a class that are not in the pile have these names. growth: to follow the share."""
+        """Fit to items; those of a class that are not in the pile have these names."""
         support, unknown = X[~pile & ~is_no_class], X[is_no_class]
         if pile.any():
             task = Task(support, names, X[pile], unknown=unknown)
         else:
             task = Task.of_examples(support, names, unknown)
-        parameters, found, kept = self.get_params(deep=False), None, {}
-        estimated = is_auto(self.outlier_share) and not self._solver.estimates_share
-        if growth is not None and estimated and self.outlier_share_interval_ is not None:
-            found, kept["share"] = growth.share()
-            parameters["outlier_share"] = float(found.estimate[0])
-        result = solve_task(task, method=self._method, **parameters)
+        result = solve(task, method=self._method, **self.get_params(deep=False))
         self._take(result)
-        if found is not None:
-            self._take_share(result.outlier_share, found.interval)
-        self._kept = kept
-        self.n_whole_ = int(pile.sum()) if found is None else self.n_whole_
         codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
         codes[~pile & ~is_no_class] = task.labels[0]
         return self._say(X, codes, result.probabilities, result.outlier_scores)
@@ -150,30 +132,12 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         if self._solver.info.needs == "base":
             self.base_ = read_base(self.base)
         self.threshold_, self.min_confidence_ = float(result.threshold), 0.0
-        self._take_share(result.outlier_share, result.outlier_share_interval)
-        self._take_trust(result.is_calibrated, result.precision_spread)
-        self.n_iter_ = max(1, result.made_by["steps"])
-
-    def _take_trust(self, is_calibrated: bool, spread: Any) -> None:
-        """Whether outlier scores are P(unknown) as they are, and how far the precision of labels may be off."""
-        self._is_calibrated = is_calibrated
-        self.precision_spread_ = None if spread is None else tuple(np.ravel(spread)[:2].tolist())
-
-    def _fit_solved(self, result: Result, X: Any, y: Any) -> FewShotClassifier:
-        """As after `fit`, by a result whose pile need not be in memory: of the items it holds the examples X alone.
-
-        For new items that is all it takes; it cannot grow, as the pile is not with it.
-        """
-        X, y, is_no_class = self._check_both(X, y)
-        self._take(result)
-        self._say(X, self._given_codes(y, is_no_class), np.empty((0, len(self.classes_))), np.empty(0))
-        self._take_pile(int((~is_no_class).sum()), to_numpy(result.outlier_scores))
-        del self.items_, self.given_
-        return self
-
-    def _take_share(self, share: Any, interval: np.ndarray | None) -> None:
-        self.outlier_share_ = float(np.ravel(share)[0])
+        interval, spread = result.outlier_share_interval, result.precision_spread
+        self.outlier_share_ = float(np.ravel(result.outlier_share)[0])
         self.outlier_share_interval_ = None if interval is None else tuple(np.ravel(interval).tolist())
+        self._is_calibrated = result.is_calibrated  # outlier scores are P(unknown) as they are
+        self.precision_spread_ = None if spread is None else tuple(np.ravel(spread)[:2].tolist())
+        self.n_iter_ = max(1, result.made_by["steps"])
 
     def _say(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> FewShotClassifier:
         """Set what is said of the items: of those without a code by their probabilities [Q, N] and scores [Q]."""
@@ -377,13 +341,6 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
         probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
-
-    def _given_codes(self, y: np.ndarray, is_no_class: np.ndarray) -> np.ndarray:
-        """`given_` of items with these labels, -1 (or None) for those without."""
-        codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
-        is_example = ~is_unlabelled(y) & ~is_no_class
-        codes[is_example] = np.searchsorted(self.classes_, same_kind(y[is_example], self.classes_, "y"))
-        return codes
 
     def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """X, y, and where y marks an example of no class."""

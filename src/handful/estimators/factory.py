@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier
-from handful.solving.lookup import describe, get_solver, list_methods
-from handful.solving.solver import Solver
+from handful.solving.solver import Solver, describe, get_solver, list_methods
 
 # Parameters that every estimator has, beside its method's own.
 SHARED_PARAMETERS: dict[str, Any] = {

@@ -30,7 +30,6 @@ from sklearn.utils.validation import check_is_fitted
 from handful.core.arrays import to_numpy
 from handful.core.checks import NONE_OF_THESE, UNKNOWN, fit_labels, is_no_class, is_no_label, label_array
 from handful.core.task import Task
-from handful.engines.growing import Growth
 from handful.estimators.given_labels import is_unlabelled, same_kind
 from handful.solving.group_list import Groups
 from handful.solving.groups import group_unknowns, joined_classes
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from handful.core.answers import Answers
-    from handful.solving.solver import Solver
-
-REFIT_FACTOR = 2  # a pile that is so many times as large as the one that was fitted whole is fitted whole again
 
 
 class GrowingPile:
@@ -51,35 +47,20 @@ class GrowingPile:
     items_: np.ndarray
     given_: np.ndarray
     state_: dict[str, Any]
-    parameters_: dict[str, Any]
-    n_iter_: int
-    n_whole_: int
-    dtype: str
-    _kept: dict[str, Any]
 
     if TYPE_CHECKING:
 
         @property
-        def _solver(self) -> Solver: ...
-        @property
-        def _method_parameters(self) -> dict[str, Any]: ...
-        @property
         def answers_(self) -> Answers: ...  # noqa: D102
         def fit(self, X: Any, y: Any) -> Self: ...  # noqa: D102
         def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
-        def _fit_whole(self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, is_no_class: np.ndarray,
-                       growth: Growth | None = None) -> Self: ...  # fmt: skip
-        def _take_share(self, share: Any, interval: np.ndarray | None) -> None: ...
-        def _take_trust(self, is_calibrated: bool, spread: Any) -> None: ...
-        def _say(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> Self: ...
+        def _fit_whole(self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, is_no_class: np.ndarray) -> Self: ...
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Take in more items, and go on from what was learned: the attributes of `fit` then speak of all items so far.
+        """Take in more items, and fit again: the attributes of `fit` then speak of all items so far.
 
-        KDO, and FLOWR with arrivals, go on from where they were. The other methods are fitted again to all items, as
-        that is quick, but the share of unknowns, if it is estimated, is followed from where it was. When the pile has
-        doubled, or if there is a new class, all is done from the start, as `fit` with all items so far would do it. On
-        a model that is not fitted, this is `fit`.
+        The model is the one that `fit` makes of all items so far, in the order in which they came. On a model that is
+        not fitted, this is `fit`.
 
         Parameters
         ----------
@@ -120,26 +101,13 @@ class GrowingPile:
         if classes is not None:
             _check_declared(classes, self.classes_, names)
 
-        n_before, before = len(self.items_), self.given_ == UNKNOWN
-        X, known = np.concatenate([self.items_, X]), np.unique(np.concatenate([self.classes_, names]))
-        codes = np.where(np.concatenate([np.zeros(n_before, bool), is_no_class]), NONE_OF_THESE, UNKNOWN)
+        n_before, known = len(self.items_), np.unique(np.concatenate([self.classes_, names]))
+        X = np.concatenate([self.items_, X])
+        codes = np.full(len(X), UNKNOWN)
         codes[:n_before] = self._codes_among(known)
+        codes[n_before:][is_no_class] = NONE_OF_THESE
         codes[n_before:][is_example] = np.searchsorted(known, names)
-        pile, is_no_class = codes == UNKNOWN, codes == NONE_OF_THESE
-        all_names = known[codes[codes >= 0]]
-        is_old = pile.sum() >= REFIT_FACTOR * self.n_whole_ or len(known) > len(self.classes_)
-        if is_old or is_no_class.any():
-            return self._fit_whole(X, all_names, pile, is_no_class)
-        counts = int((~before).sum()), int(before.sum())
-        growth = Growth(Task(X[~pile], all_names, X[pile]), self.state_, *counts, self.dtype, self._kept)
-        if not self._solver.can_grow:
-            return self._fit_whole(X, all_names, pile, is_no_class, growth)
-        solution = self._solver.grow(growth, self._method_parameters)
-        self.state_, self._kept = solution.state, solution.kept
-        self._take_share(solution.outlier_share, solution.share_interval)
-        self._take_trust(solution.is_calibrated, solution.precision_spread)
-        self.n_iter_ = max(1, solution.n_iter)
-        return self._say(X, codes, solution.probabilities[0], solution.outlier_scores[0])
+        return self._fit_whole(X, known[codes[codes >= 0]], codes == UNKNOWN, codes == NONE_OF_THESE)
 
     def teach(self, answers: Mapping[int, Any]) -> Self:
         """Give labels to items that are in the model; it is fitted again, with these items as examples.

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.prepare import SCALE
-from handful.solving.lookup import get_solver
+from handful.solving.solver import get_solver
 from handful.utils.files import write_whole
 from handful.utils.version import __version__
 
-FORMAT = 2  # raised when a file written now could not be read by an older handful
-FORMAT_WITHOUT_SCALE = 1  # of models whose preparation does not scale features
+FORMAT = 1  # raised when a file written now could not be read by an older handful
 LEARNED = ("transduction_", "label_distributions_", "outlier_scores_", "unknown_")
 ITEMS = ("items_", "given_")  # what a model grows from; large, and only saved if asked for
 
@@ -44,7 +42,7 @@ def save_model(model: Any, path: str | Path, items: bool = False) -> Path:
     if parameters["base_mean"] is not None:
         arrays["parameter.base_mean"] = np.asarray(parameters.pop("base_mean"))
     about = {
-        "format": FORMAT if any(name.endswith(f".{SCALE}") for name in model.state_) else FORMAT_WITHOUT_SCALE,
+        "format": FORMAT,
         "handful": __version__,
         "method": model._method,
         "parameters": parameters,
@@ -58,7 +56,6 @@ def save_model(model: Any, path: str | Path, items: bool = False) -> Path:
         "shift": model.shift_,
         "precision_spread": model.precision_spread_,
         "n_iter": model.n_iter_,
-        "n_whole": model.n_whole_ if items else None,
         "n_features": model.n_features_in_,
         "feature_names": getattr(model, "feature_names_in_", np.empty(0, object)).tolist(),
         "made_from": getattr(model, "made_from_", {}),

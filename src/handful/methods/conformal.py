@@ -260,7 +260,7 @@ def score_new(
     return probabilities, as_like(1 - p + TIE_BREAK * place / (state["calibration"].shape[1] + 1), items)
 
 
-@register(INFO, score_new=score_new, rules={"fdr": Number(0, 1), "temperature": Number(0)}, decide=decide)
+@register(INFO, score_new=score_new, rules={"fdr": Number(0, 1), "temperature": Number(0)})
 def conformal(
     support: Array,
     labels: Array,

@@ -56,8 +56,6 @@ class Solution:
         Where the share was estimated: P(share > g) for each of `handful.engines.share_statistics.TRIED_SHARES`.
     is_calibrated : bool
         Whether outlier scores are probabilities that can be taken at their word, so that nothing corrects them.
-    kept : dict
-        What saves time when the pile grows. It is never written to disk.
     threshold : array [B], optional
         The outlier score above which an item is unknown, if the method decides that itself.
     examples : dict of arrays [B, S], optional
@@ -74,7 +72,6 @@ class Solution:
     history: Array | None = None
     share_interval: np.ndarray | None = None
     is_calibrated: bool = False
-    kept: dict[str, Any] = field(default_factory=dict)
     threshold: Array | None = None
     share_posterior: np.ndarray | None = None
     examples: dict[str, np.ndarray] | None = None
@@ -114,7 +111,7 @@ class Info:
     base_part : str, optional
         The part of the base that it takes: the name of a head, or "negatives".
     state : mapping, optional
-        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_check`.
+        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_reader`.
     decision : str, optional
         For a method that decides itself what is unknown: how, in a sentence. `{name}` stands for a parameter
         that is a share, in percent.
@@ -162,14 +159,8 @@ class Method:
         Whether it takes outlier_share="auto" itself. For other methods the share is estimated beforehand.
     max_queries : float
         How many queries it can solve together. Of a larger pile a sample is solved, and `score_new` scores the rest.
-    grow : callable, optional
-        `grow(growth, **parameters)` solves a task whose pile has grown, from the earlier solution. Without it all
-        items are solved again.
     kernels : tuple of str
         The fused kernels that it is solved by with backend="fast": names of `handful.engines.compiling.KERNELS`.
-    decide : callable, optional
-        `decide(state, scores, **parameters)` gives `Solution.threshold` [B] from outlier scores [B, Q] of all queries,
-        for a pile that is read in pieces. A method that sets `Solution.threshold` needs it.
     """
 
     info: Info
@@ -179,9 +170,7 @@ class Method:
     chunk_factor: float = 1
     estimates_share: bool = False
     max_queries: float = inf
-    grow: Callable[..., Solution] | None = None
     kernels: tuple[str, ...] = ()
-    decide: Callable[..., Array] | None = None
 
     @property
     def name(self) -> str:

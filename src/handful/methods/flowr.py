@@ -42,7 +42,6 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, one_hot, products, softmax, to_numpy
 from handful.core.parameters import Number, OneOf
-from handful.engines.growing import Growth
 from handful.methods.contract import Info, Scores, Solution
 from handful.methods.registry import register
 
@@ -237,29 +236,10 @@ def _arrived(state: dict[str, Array]) -> Solution:
     return Solution(answers[..., :-1], answers[..., -1], state)
 
 
-def grow(growth: Growth, *, base: Any = None, alpha: float | None = None, arrivals: bool = False) -> Solution:
-    """Solve a pile that has grown: new items arrive at the classes as they are. `base` is the arrays of the head.
-
-    With new examples or classes all items arrive again, because examples are there before the first arrival. Without
-    arrivals there is nothing to go on from.
-    """
-    task, state = growth.task, growth.state
-    has_same_examples = task.support.shape[1] == growth.n_support and task.ways == state["answers"].shape[-1] - 1
-    if arrivals and has_same_examples and state["answers"].shape[1] == growth.n_query:
-        own = {name: state[name] for name in INFO.state}
-        solution = _arrived(arrive_all(own, growth.prepared(task.query[:, growth.n_query :]), base, alpha))
-    else:
-        support, query = growth.prepared(task.support), growth.prepared(task.query)
-        solution = flowr(support, task.labels, query, base=base, alpha=alpha, arrivals=arrivals)
-    solution.outlier_share = float((solution.outlier_scores > 0.5).mean())
-    return solution
-
-
 @register(
     INFO,
     score_new=score_new,
     rules={"alpha": Number(0, optional=True), "arrivals": OneOf((False, True))},
-    grow=grow,
 )
 def flowr(
     support: Array,

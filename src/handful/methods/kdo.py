@@ -32,9 +32,8 @@ from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_auto
 from handful.engines import share
 from handful.engines.density import Densities, Kernels, densities, kernels, score_items, uses_kernel
-from handful.engines.growing import Growth
 from handful.engines.infomax import BACKENDS
-from handful.engines.neighbours import Graph, Neighbours, smooth
+from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.share import Share
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -107,26 +106,6 @@ def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **
     return answer(e / xp.sum(e, axis=2, keepdims=True), state["weights"])
 
 
-def grow(
-    growth: Growth, *, outlier_share: Any = "auto", neighbours: int = 10, passes: int = 11, backend: str = "auto"
-) -> Solution:
-    """Solve a pile that has grown: the graph is changed where items came or left, the rest is computed as in `kdo`.
-
-    The graph takes half of the time of a fit. A change of it moves nearly every y a little, so H and E are computed
-    anew. The passes start as in a fresh fit: they are quick, and more of them, from where they ended, would give
-    another answer.
-    """
-    state, labels = growth.state, growth.task.labels
-    graph = growth.kept.get("graph") or Graph.of(state["items"][0], neighbours)
-    sampled_rows = state["shown"][0] if "shown" in state else share.sample(growth.n_query, share.MAX_QUERIES)
-    graph, sampled_rows = growth.follow(graph, sampled_rows, growth.prepared)
-    items = graph.neighbours()
-    belief = believe(outlier_share, kernels(items, labels, growth.task.ways), labels, passes)
-    solution = _solution(items, belief, passes)
-    solution.state["shown"], solution.kept["graph"] = sampled_rows[None], graph  # "shown" is a name in model files
-    return solution
-
-
 @register(
     INFO,
     kernels=("prepare", "density"),
@@ -135,7 +114,6 @@ def grow(
     chunk_factor=1 / 2,
     estimates_share=True,
     max_queries=share.MAX_QUERIES,
-    grow=grow,
 )
 def kdo(
     support: Array,

@@ -18,7 +18,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from handful.core.arrays import Array
 from handful.core.parameters import AUTO, Rule
 from handful.methods.contract import Info, Method, Scores, Solution
 
@@ -35,9 +34,7 @@ def register(
     chunk_factor: float = 1,
     estimates_share: bool = False,
     max_queries: float = inf,
-    grow: Callable[..., Solution] | None = None,
     kernels: tuple[str, ...] = (),
-    decide: Callable[..., Array] | None = None,
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register the decorated function as a method.
 
@@ -45,7 +42,7 @@ def register(
     ----------
     info : Info or str
         What the method is, or its name alone: it is then taken for inductive, with scores that rank.
-    rules, score_new, chunk_factor, estimates_share, max_queries, grow, kernels, decide
+    rules, score_new, chunk_factor, estimates_share, max_queries, kernels
         See `handful.methods.contract.Method`.
 
     Examples
@@ -58,10 +55,8 @@ def register(
         name = facts.name
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
-        if grow is not None and facts.score != "probability":  # its threshold would have to follow the pile
-            raise ValueError(f"{name!r} cannot grow, as its score is a rank: leave out grow=")
         METHODS[name] = Method(
-            facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, grow, kernels, decide
+            facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, kernels
         )
         return solve
 

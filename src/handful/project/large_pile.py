@@ -1,8 +1,9 @@
 """Labels for a pile in parts that need not fit into memory: one part of labels for each part of features.
 
-The pile is solved in passes over its files, and the answers are written to scratch arrays. Then the labels are written
-part by part. All files are written to a hidden folder of the output and moved to their place at the end. A run that
-was killed leaves that folder, and the same command continues: from the last pass, or from the writing of labels.
+A model is fitted to the examples and a sample of the pile (`handful.solving.blocks`). Then workers write one part of
+labels for each part of features; what they counted stands in its note. All files are written to a hidden folder of the
+output and moved to their place at the end. A run that was killed leaves that folder, and the same command continues
+with the model and the parts that are there.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
@@ -23,7 +25,6 @@ import numpy as np
 import handful
 from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
-from handful.core.checks import is_no_class
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
@@ -31,8 +32,9 @@ from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
 from handful.features.arrow_table import arrow_table, is_carried
 from handful.features.base_mean import checked_mean
-from handful.features.parquet_file import check_flat, check_sizes, open_parquet, values_of
-from handful.features.parts import NOTE_KEY, complete, count_rows, mean_of_shards, part_name, part_numbers
+from handful.features.file_checks import read_json
+from handful.features.parquet_file import check_flat, open_parquet, values_of
+from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note
 from handful.features.table import free_name, row_names
 from handful.project.base_files import base_parameters
 from handful.project.decision import find_threshold
@@ -50,17 +52,18 @@ from handful.project.outputs import (
     table_of_answers,
     write_json,
 )
+from handful.project.job import RECORD, Job, job_entries
 from handful.project.summary import Outcome, expected_numbers, made_by, precision_in_words, share_of
-from handful.solving import solve
-from handful.streaming import Pile
-from handful.utils.files import printable
+from handful.project.outputs import table_of_answers
+from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
+from handful.utils.files import printable, scratch
+from handful.utils.ray import Row, Worker
+from handful.utils.threads import one_blas_thread
 
 MIN_LARGE_PILE_ROWS = 100_000  # a larger pile in parts is not loaded into memory
-ROWS_PER_BLOCK = 1 << 16  # rows of labels that are written at a time
 SCRATCH_PREFIX = ".handful-parts-"  # followed by a hash of the job
-JOURNAL = "passes"
 MODEL_FILE = "model.safetensors"
-ARRAY_FILES = ("probabilities.npy", "outlier_scores.npy")  # as `solve` writes them
+DECISION_FILE = "decision.json"
 Progress = Callable[[str, int, int], object]  # what is being done, steps done, all steps
 
 
@@ -73,35 +76,6 @@ class InParts:
 
 
 @dataclass
-class Solved:
-    """The answers for the whole pile: P(class) [Q, N], memory-mapped, and outlier scores [Q], in memory."""
-
-    model: FewShotClassifier
-    probabilities: np.ndarray
-    scores: np.ndarray
-
-    def answers(self, start: int, stop: int) -> Answers:
-        """The answers for some rows, calibrated to the whole pile."""
-        probabilities = self.probabilities[start:stop].astype(np.float64)
-        return Answers(probabilities, self.scores[start:stop], **self.model.answer_options)
-
-    def all(self, name: str) -> np.ndarray | None:
-        """One number of `Answers` for each row of the pile; None if these answers do not have it."""
-        starts = range(0, max(len(self.scores), 1), ROWS_PER_BLOCK)
-        blocks = [getattr(self.answers(i, i + ROWS_PER_BLOCK), name) for i in starts]
-        return None if blocks[0] is None else np.concatenate(blocks)
-
-    def keep_sure_labels(self, precision: float) -> str:
-        """Let the model keep only labels that are sure enough; return what that does, in words."""
-        p_closest, likely_unknown = self.all("p_closest"), self.all("likely_unknown")
-        assert p_closest is not None
-        assert likely_unknown is not None
-        p_right = p_closest[~likely_unknown]
-        self.model.min_confidence_ = decide.at_precision(p_right, precision)
-        return precision_in_words(precision, self.model.min_confidence_, p_right)
-
-
-@dataclass
 class Tally:
     """What is counted while labels are written."""
 
@@ -111,14 +85,86 @@ class Tally:
 
     def add(self, answers: Answers) -> None:
         """Count the answers for some items."""
-        self.counts.update(answers.labels[~answers.unknown].tolist())
-        self.set_aside += int(answers.set_aside.sum())
-        if (expected := answers.expected_precision_by_class) is not None:
-            before = self.expected or dict.fromkeys(expected, ExpectedLabels(0, 0.0))
+        own = Counter(answers.labels[~answers.unknown].tolist())
+        self.merge(Tally(own, answers.expected_precision_by_class, int(answers.set_aside.sum())))
+
+    def merge(self, other: Tally) -> None:
+        """Add what was counted elsewhere."""
+        self.counts.update(other.counts)
+        self.set_aside += other.set_aside
+        if other.expected is not None:
+            before = self.expected or dict.fromkeys(other.expected, ExpectedLabels(0, 0.0))
             self.expected = {
-                name: ExpectedLabels(before[name].labels + e.labels, before[name].right + e.right)
-                for name, e in expected.items()
+                name: ExpectedLabels(before[name].labels + labels, before[name].right + right)
+                for name, (labels, right) in other.expected.items()
             }
+
+    def as_json(self) -> dict[str, Any]:
+        """For the note of a part."""
+        expected = None if self.expected is None else {name: list(each) for name, each in self.expected.items()}
+        return {"counts": dict(self.counts), "expected": expected, "set_aside": self.set_aside}
+
+    @classmethod
+    def of_note(cls, note: Mapping[str, Any]) -> Tally:
+        """From the note of a part."""
+        expected = note["expected"]
+        by_class = None if expected is None else {name: ExpectedLabels(*each) for name, each in expected.items()}
+        return cls(Counter(note["counts"]), by_class, note["set_aside"])
+
+
+class LabelWriter(Worker):
+    """Labels one part of the pile by a model in a file, and writes a file of the same name with the labels."""
+
+    def __init__(self, model_file: str, folder: str, dimension: int, carried: Sequence[str]) -> None:
+        self.model_file, self.folder = model_file, Path(folder)
+        self.dimension, self.carried = dimension, list(carried)
+
+    @cached_property
+    def model(self) -> FewShotClassifier:
+        """The fitted model, read by the worker itself."""
+        return load(self.model_file)
+
+    def work(self, row: Row) -> Row:
+        """Write the labels of one part; another worker may have done so before it died."""
+        part = Part(**row)
+        path = self.folder / part_name(part.number)
+        if read_note(path) is None:
+            self._write(part, path)
+        return {"number": int(part.number)}
+
+    def _write(self, part: Part, path: Path) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        with open_parquet(part.path) as file:
+            stored = file.schema_arrow
+        names = ["path"] * ("path" in stored.names) + self.carried
+        for name in names:
+            check_flat(stored.field(name).type, f"column {name!r}")
+        schema = arrow_table(table_of_answers(self.model.answer(np.ones((1, self.dimension))), ["a row"])).schema
+        schema = schema.remove_metadata()
+        for name in self.carried:
+            schema = schema.append(stored.field(name).with_name(free_name(printable(name), schema.names)))
+        tally, temporary = Tally(), scratch(path)
+        try:
+            with ParquetWriter(temporary, schema, compression="zstd") as writer:
+                for block in read_blocks(part, self.dimension, names):
+                    answers = self.model.answer(block.features)
+                    writer.write_table(self._table(block, answers, "path" in names).cast(schema))
+                    tally.add(answers)
+                writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **tally.as_json()})})
+            os.replace(temporary, path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+    def _table(self, block: Block, answers: Answers, has_paths: bool) -> Any:
+        columns = list(block.others)
+        paths = values_of(columns.pop(0)) if has_paths else [None] * len(answers)
+        names = row_names(["" if path is None else str(path) for path in paths], block.start)
+        table = arrow_table(table_of_answers(answers, names))
+        for name, column in zip(self.carried, columns, strict=True):
+            table = table.append_column(free_name(printable(name), table.column_names), column)
+        return table.replace_schema_metadata(None)
 
 
 def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
@@ -159,7 +205,9 @@ def check_in_parts(
         )
 
 
-def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progress = lambda *_: None) -> InParts:
+def label_in_parts(
+    job: Job, output: Path, engine: Engine | None = None, progress: Progress = lambda *_: None
+) -> InParts:
     """Label a folder of parts from a table of examples; write labels/part-00000.parquet ..., the model and the record.
 
     Parameters
@@ -168,8 +216,8 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         What to label, from which examples and how.
     output : Path
         The folder of the results.
-    engine : Engine, optional
-        What makes the passes over the pile, as in `handful.streaming.Streaming`; by default, threads of this machine.
+    engine : callable, optional
+        Who reads and writes the parts; by default, threads of this machine.
     progress : callable
         Called with what is being done, the steps done and the number of steps.
 
@@ -188,8 +236,7 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     examples = add_unknown(examples, job.examples, job.unknown, options=job.table)
     check_classes(examples)
     try:
-        parts = [job.pile / part_name(number) for number in complete(job.pile)]
-        pile = Pile(parts)
+        pile = PileParts.of(job.pile)
         base_mean = checked_mean(mean_of_shards(job.pile), pile.dimension)
     except ValueError as error:
         raise ValueError(f"{str(job.pile)!r}: {error}") from None
@@ -198,33 +245,35 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
     options = dict(job.decision)
     means = () if job.base is not None else (examples.base_mean, base_mean)
     options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
-    limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
-    precision = options.pop("precision", None)
     if options.pop("group_detail", 0.0):
         raise ValueError("a pile that is labelled in parts is not grouped: leave --group-detail out")
-    scratch = output / f"{SCRATCH_PREFIX}{_mark(examples, parts, options)}"
+    unfinished = output / f"{SCRATCH_PREFIX}{_mark(examples, pile, options)}"
+    labels = unfinished / LABEL_FOLDER
     new = not output.exists()
     try:
-        scratch.mkdir(parents=True, exist_ok=True)
-        solved = _solve(examples, pile, options, engine, scratch, lambda done, total: progress("solving", done, total))
-        model = solved.model
-        model.made_from_ = {"features": str(job.pile)}
-        doubts, p_unknown = solved.all("doubts"), solved.all("p_unknown")
-        assert doubts is not None
-        model.threshold_, decision = find_threshold(model, doubts, p_unknown, options.get("threshold"), **limits)
-        if precision is not None:
-            decision += " " + solved.keep_sure_labels(precision)
-        unfinished = scratch / "made"
-        rmtree(unfinished, ignore_errors=True)
         try:
-            (unfinished / LABEL_FOLDER).mkdir(parents=True)
-            labels = unfinished / LABEL_FOLDER
-            tally = _write_labels(solved, parts, labels, lambda n: progress("writing", n, len(parts)))
+            labels.mkdir(parents=True, exist_ok=True)
+            if not (unfinished / MODEL_FILE).is_file():
+                sample = pile.sample(engine, lambda done, total: progress("reading", done, total))
+                model, decision = _fit(examples, sample, options)
+                model.made_from_ = {"features": str(job.pile)}
+                write_json({"decision": decision}, unfinished / DECISION_FILE)
+                model.save(unfinished / MODEL_FILE)  # last: it says that both are complete
+            model = load(unfinished / MODEL_FILE)
+            carried = [column.name for column in _carried(pile)]
+            arguments = (str((unfinished / MODEL_FILE).absolute()), str(labels.absolute()), pile.dimension, carried)
+            notes = pile.write(
+                LabelWriter, arguments, labels, engine, lambda done, total: progress("writing", done, total)
+            )
+            for left in labels.glob(".*.tmp"):  # of workers that were killed
+                left.unlink(missing_ok=True)
+            tally = Tally()
+            for note in notes:
+                tally.merge(Tally.of_note(note))
+            decision = read_json(unfinished / DECISION_FILE)["decision"]
             outcome = Outcome(
-                model, examples, decision, len(solved.scores), tally.counts, expected=tally.expected,
-                set_aside=tally.set_aside,
-            )  # fmt: skip
-            model.save(unfinished / MODEL_FILE)
+                model, examples, decision, pile.rows, tally.counts, expected=tally.expected, set_aside=tally.set_aside
+            )
             write_json(_record(outcome, job), unfinished / RECORD)
             files = _move(unfinished, output)
         except OSError as error:
@@ -232,20 +281,20 @@ def label_in_parts(job: Job, output: Path, engine: Any = None, progress: Progres
         for old in output.glob(f"{SCRATCH_PREFIX}*"):
             rmtree(old, ignore_errors=True)
     except ValueError:  # the input is wrong: the same command cannot continue
-        rmtree(scratch, ignore_errors=True)
+        rmtree(unfinished, ignore_errors=True)
         raise
     finally:
-        if not any((scratch / name).exists() for name in (JOURNAL, MODEL_FILE)):  # nothing to continue from
-            rmtree(scratch, ignore_errors=True)
+        if not (unfinished / MODEL_FILE).exists():  # nothing to continue from
+            rmtree(unfinished, ignore_errors=True)
             with suppress(OSError):  # it is not empty
                 if new:
                     output.rmdir()
     return InParts(outcome, files)
 
 
-def _mark(examples: FeatureTable, parts: Sequence[Path], options: Mapping[str, Any]) -> str:
+def _mark(examples: FeatureTable, pile: PileParts, options: Mapping[str, Any]) -> str:
     """A hash of everything that the answers depend on: a job with another hash does not continue from this folder."""
-    stats = [(str(part.resolve()), part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
+    stats = [(part.path, os.stat(part.path).st_size, os.stat(part.path).st_mtime_ns) for part in pile.parts]
     text = json.dumps(
         [handful.__version__, dict(options), examples.label_names, examples.features.shape, stats],
         default=lambda array: array.tolist(),  # the base mean
@@ -255,78 +304,35 @@ def _mark(examples: FeatureTable, parts: Sequence[Path], options: Mapping[str, A
     return mark.hexdigest()
 
 
-def _solve(
-    examples: FeatureTable,
-    pile: Pile,
-    options: Mapping[str, Any],
-    engine: Any,
-    scratch: Path,
-    progress: Callable[[int, int], object],
-) -> Solved:
-    arrays = [scratch / name for name in ARRAY_FILES]
-    labels = np.array(examples.label_names)
-    is_example = np.array([not is_no_class(name) for name in examples.label_names])  # of a class
-    if (scratch / MODEL_FILE).is_file():  # an earlier run was killed while it wrote
-        probabilities, scores = (np.load(path, mmap_mode="r") for path in arrays)
-        return Solved(load(scratch / MODEL_FILE), probabilities, scores.astype(np.float64))
-    model = make_estimator(options["method"], **{name: value for name, value in options.items() if name != "method"})
-    result = solve(
-        examples.features[is_example],
-        labels[is_example],
-        pile,
-        unknown=None if is_example.all() else examples.features[~is_example],
-        method=model._method,
-        **model.get_params(deep=False),
-        streaming=handful.streaming.Streaming(
-            engine=engine, checkpoint=scratch / JOURNAL, out=scratch, progress=progress
-        ),
+def _fit(examples: FeatureTable, sample: np.ndarray, options: Mapping[str, Any]) -> tuple[FewShotClassifier, str]:
+    """A model of the examples and a sample of the pile, and how it decides what is unknown, in words."""
+    options = dict(options)
+    limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
+    precision, method = options.pop("precision", None), options.pop("method", AUTO)
+    model = make_estimator(method, **options)
+    labels = np.array([*examples.label_names, *[None] * len(sample)], dtype=object)
+    with one_blas_thread():  # the same model wherever it is fitted, also to the last bit
+        model.fit(np.concatenate([examples.features, sample]), labels)
+    answers = model.answer(sample)  # each item alone, as all of the pile will be
+    model.threshold_, decision = find_threshold(
+        model, answers.doubts, answers.p_unknown, options.get("threshold"), **limits
     )
-    model._fit_solved(result, examples.features, labels)
-    if all(path.is_file() for path in arrays):  # a small pile is solved in memory, without files
-        for path in arrays:  # they must be on the disk before the model, which marks them as complete
-            with path.open("rb+") as file:
-                os.fsync(file.fileno())
-        model.save(scratch / MODEL_FILE)
-    return Solved(model, result.probabilities, np.asarray(result.outlier_scores, np.float64))
+    if precision is not None:
+        answers = model.answer(sample)  # by the new threshold
+        assert answers.p_closest is not None
+        p_right = answers.p_closest[~answers.likely_unknown]
+        model.min_confidence_ = decide.at_precision(p_right, precision)
+        decision += " " + precision_in_words(precision, model.min_confidence_, p_right)
+    return model, decision
 
 
-def _write_labels(solved: Solved, parts: Sequence[Path], folder: Path, progress: Callable[[int], object]) -> Tally:
-    """Write a file of the same name for each part; return what was counted."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
-
-    note = {NOTE_KEY: json.dumps(HOLDS_LABELS).encode()}
-    carried = _carried(parts)
-    schema = arrow_table(table_of_answers(solved.answers(0, 0), [])).schema
-    own = [pa.field(free_name(printable(column.name), schema.names), column.type) for column in carried]
-    schema = pa.schema([*schema, *own], note)
-    tally, at = Tally(), 0
-    for done, part in enumerate(parts):
-        progress(done)
-        with ParquetWriter(folder / part.name, schema, compression="zstd") as writer:
-            for names, others in _rows(part, at, carried):
-                answers = solved.answers(at, at + len(names))
-                if len(answers) < len(names):
-                    raise OSError(f"{part} has changed while it was labelled: run the same command again")
-                table = arrow_table(table_of_answers(answers, names))
-                for field, column in zip(own, others, strict=True):
-                    table = table.append_column(field, column)
-                writer.write_table(table.replace_schema_metadata(note))
-                tally.add(answers)
-                at += len(names)
-    if at < len(solved.scores):
-        raise OSError(f"{parts[0].parent} has changed while it was labelled: run the same command again")
-    progress(len(parts))
-    return tally
-
-
-def _carried(parts: Sequence[Path]) -> list[Any]:
+def _carried(pile: PileParts) -> list[Any]:
     """The other columns that all parts have, as Arrow fields: they are copied to the labels."""
     from pyarrow.types import is_dictionary
 
     common_columns: list[Any] = []
-    for number, part in enumerate(parts):
-        with open_parquet(part) as file:
+    for number, part in enumerate(pile.parts):
+        with open_parquet(part.path) as file:
             schema = file.schema_arrow
             columns = [
                 column for column in schema
@@ -335,33 +341,6 @@ def _carried(parts: Sequence[Path]) -> list[Any]:
             ]  # fmt: skip
             common_columns = columns if not number else [column for column in common_columns if column in columns]
     return common_columns
-
-
-def _rows(part: Path, at: int, carried: Sequence[Any]) -> Iterator[tuple[list[str], list[Any]]]:
-    """Names and other columns of the rows of a part, which begins at row `at` of the pile, block by block."""
-    try:
-        with open_parquet(part) as file:
-            names = [name for name in ("path",) if name in file.schema_arrow.names]
-            names += [column.name for column in carried]
-            for name in names:
-                check_flat(file.schema_arrow.field(name).type, f"column {name!r}")
-            check_sizes(part, file, names)
-            count = file.metadata.num_rows
-        if not names:
-            for start in range(at, at + count, ROWS_PER_BLOCK):
-                yield [f"row {i}" for i in range(start, min(start + ROWS_PER_BLOCK, at + count))], []
-            return
-        with open_parquet(part) as file:
-            for batch in file.iter_batches(ROWS_PER_BLOCK, columns=names):
-                batch.validate(full=True)
-                paths = values_of(batch.column("path")) if "path" in names else [None] * batch.num_rows
-                yield (
-                    row_names(["" if path is None else str(path) for path in paths], at),
-                    [batch.column(column.name) for column in carried],
-                )
-                at += batch.num_rows
-    except ValueError as error:
-        raise OSError(f"{part} cannot be read: {error}") from None
 
 
 def _record(outcome: Outcome, job: Job) -> dict[str, Any]:

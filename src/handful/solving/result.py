@@ -11,7 +11,7 @@ import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
-from handful.core.task import LargePile, Task
+from handful.core.task import Task
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
@@ -320,7 +320,7 @@ class Result(Answers):
 
     def _groups_at_hand(self) -> Groups | None:
         """The groups, if somebody has asked for them already or if finding them is quick."""
-        is_quick = not isinstance(self.task.query, LargePile) and self.likely_unknown.sum() <= MAX_GROUPED_UNASKED
+        is_quick = not self.task.is_large and self.likely_unknown.sum() <= MAX_GROUPED_UNASKED
         return self.groups if is_quick or "groups" in self.__dict__ else None
 
     def __getitem__(self, i: int) -> Result:

@@ -2,6 +2,7 @@
 
 A batch is cut into chunks of tasks that stay near a core while they are prepared, solved and finished, and the
 chunks are spread over threads. Every step is independent between tasks, so the cut changes nothing but the speed.
+A pile that is too large to be copied is scored block by block (`handful.solving.blocks`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
@@ -22,21 +23,16 @@ from handful.core.arrays import Array, as_like, to_numpy
 from handful.core.base import Base
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.core.prepare import parse
-from handful.core.task import LargePile, Task
+from handful.core.task import Task, is_large_pile
 from handful.engines.compiling import is_at_work
 from handful.engines.share import of_task as share_of_unknowns
 from handful.methods.contract import Solution
-from handful.solving.lookup import get_solver
 from handful.solving.result import Result
-from handful.solving.solver import Solver, needed_base
+from handful.solving.solver import Call, Solver, get_solver, needed_base
 from handful.utils.threads import available_threads, one_blas_thread
 from handful.utils.version import __version__
 
-if TYPE_CHECKING:
-    from handful.streaming import Streaming
-
 CHUNK_BYTES = 2 << 20, 8 << 20  # features in a chunk of tasks: enough for a thread of its own, and still near its core
-LARGE_PILE_BYTES = 256 << 20  # a pile in memory that is better not copied
 OPTIONS: dict[str, Rule] = {
     "dtype": OneOf(("float32", "float64")),
     "threshold": Number(optional=True),
@@ -47,8 +43,8 @@ OPTIONS: dict[str, Rule] = {
 
 def solve(
     support: Any,
-    labels: Any,
-    query: Any,
+    labels: Any = None,
+    query: Any = None,
     *,
     unknown: Any = None,
     method: str = AUTO,
@@ -58,21 +54,21 @@ def solve(
     dtype: str = "float32",
     threshold: float | None = None,
     threads: int | None = None,
-    streaming: Streaming | None = None,
     **parameters: Any,
 ) -> Result:
     """Label the query items of one task, or of a batch of tasks, and find those of no known class.
 
     Parameters
     ----------
-    support : array [S, D] or [B, S, D]
+    support : array [S, D] or [B, S, D], or Task
         Features of the examples: NumPy arrays, lists, pandas or polars frames, torch tensors. Columns of frames are
-        matched by their names, if all of these are strings.
+        matched by their names, if all of these are strings. Or a `handful.Task`, which holds everything: then it is
+        the only positional argument.
     labels : array [S] or [B, S]
         The class of each example: integers or strings.
-    query : array [Q, D] or [B, Q, D], path or Pile
-        Features of the pile. A pile that does not fit into memory is read block by block: give a memory-mapped array,
-        the path of .npy or .parquet files or of a folder of them, or a `handful.streaming.Pile`.
+    query : array [Q, D] or [B, Q, D]
+        Features of the pile. From a memory-mapped array, or one of 256 MB or more, the method learns by a sample of
+        10,000 rows, and all rows are scored block by block.
     unknown : array [U, D] or [B, U, D], optional
         Features of examples that belong to none of the classes. A handful of them help more than knowing the share.
     method : str
@@ -92,8 +88,6 @@ def solve(
         The doubt (`Answers.doubts`) above which an item is unknown, in place of the default.
     threads : int, optional
         How many threads to use at most; by default one for each core.
-    streaming : Streaming, optional
-        How a large pile is read: see `handful.streaming.Streaming`.
     **parameters
         Parameters of the method: `help(handful.EOL)` explains those of EOL. Methods that learn from base classes take
         `base`, a `handful.methods.Base` or the path of its file, and centre on its mean.
@@ -111,60 +105,10 @@ def solve(
     >>> result = solve(support, labels, np.concatenate([cats[5:], dogs[5:], hens]))
     >>> [str(result.labels[i]) for i in (0, 15, 30)]
     ['cat', 'dog', 'unknown']
+    >>> solve(Task(support, labels, hens), method="simpleshot").closest.shape
+    (20,)
     """
-    if isinstance(support, Task):
-        raise TypeError("support is a Task, which holds labels and queries already: call handful.solve_task(task)")
-    if streaming is not None or isinstance(query, LargePile | str | PathLike) or _is_memory_mapped(query):
-        from handful.streaming.solve import task_of_pile
-
-        task = task_of_pile(support, labels, query, streaming, get_solver(method).method, unknown)
-    else:
-        task = Task(support, labels, query, unknown=unknown)
-    return solve_task(
-        task, method=method, outlier_share=outlier_share, base_mean=base_mean, preparation=preparation, dtype=dtype,
-        threshold=threshold, threads=threads, streaming=streaming, **parameters,
-    )  # fmt: skip
-
-
-def solve_task(
-    task: Task,
-    *,
-    method: str = AUTO,
-    outlier_share: Any = AUTO,
-    base_mean: Any = None,
-    preparation: Sequence[str] | str | None = None,
-    dtype: str = "float32",
-    threshold: float | None = None,
-    threads: int | None = None,
-    streaming: Streaming | None = None,
-    **parameters: Any,
-) -> Result:
-    """As `handful.solve`, for a `Task` that was made before.
-
-    Parameters
-    ----------
-    task : Task
-        The task, or the batch of tasks.
-    method, outlier_share, base_mean, preparation, dtype, threshold, threads, streaming
-        As in `handful.solve`.
-    **parameters
-        Parameters of the method.
-
-    Returns
-    -------
-    Result
-        The answers.
-
-    Examples
-    --------
-    >>> task = Task([[0.0, 1.0], [1.0, 0.0]], ["hen", "cat"], [[0.9, 0.2]])
-    >>> solve_task(task, method="simpleshot").closest.tolist()
-    ['cat']
-    """
-    if not isinstance(task, Task):
-        raise TypeError(
-            f"the task is a {type(task).__name__}: give a handful.Task, or call solve(support, labels, query)"
-        )
+    task = _task(support, labels, query, unknown, parameters)
     solver = get_solver(method)
     check({"dtype": dtype, "threshold": threshold, "threads": threads}, OPTIONS, "solve")
     if "outlier_share" in solver.defaults:
@@ -175,23 +119,11 @@ def solve_task(
     if solver.info.needs == "base":
         base = parameters["base"] = needed_base(solver, parameters["base"], task.support.shape[-1])
         base_mean = base.mean if base_mean is None else base_mean
-    steps = None if preparation is None else parse(preparation)
+    call = Call(parameters, None if preparation is None else parse(preparation), base_mean, dtype, threads)
     ranks = threshold is None and solver.info.score == "rank" and is_auto(outlier_share)  # the share decides
 
-    if streaming is not None or isinstance(task.query, LargePile) or _is_large(task, parameters):
-        from handful.streaming.solve import pile_of, solve_pile
-
-        pile = pile_of(task, streaming, solver.method)
-    else:
-        pile = None
-    if pile is not None:
-        solution = solve_pile(
-            solver.name, solver.method, task, pile, steps, base_mean, dtype, parameters, threads, streaming, ranks
-        )
-    else:
-        solution = _solve_chunks(solver, task, steps, base_mean, dtype, parameters, threads)
-        if ranks and solution.threshold is None:
-            solution.outlier_share, solution.share_interval, solution.share_posterior = _estimate(task, threads)
+    in_blocks = task.is_large and _can_be_sampled(task.query[0], parameters)
+    solution = _solve_large(solver, task, call, ranks) if in_blocks else _solve_chunks(solver, task, call, ranks)
     share = solution.outlier_share if ranks else outlier_share
     if threshold is None and solution.threshold is not None and is_auto(outlier_share):
         limits = solution.threshold
@@ -201,8 +133,8 @@ def solve_task(
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
     shares = solution.outlier_share
     if shares is None:
-        unknown = to_numpy(solution.outlier_scores > limits[:, None])
-        shares = unknown.sum(axis=1) / max(1, unknown.shape[1])
+        is_unknown = to_numpy(solution.outlier_scores > limits[:, None])
+        shares = is_unknown.sum(axis=1) / max(1, is_unknown.shape[1])
     made_by = {
         "method": solver.name,
         "score": solver.info.score,
@@ -220,6 +152,47 @@ def solve_task(
         hidden=solution.examples, precision_spread=solution.precision_spread,
     )  # fmt: skip
     return result[0] if task.single else result
+
+
+def solve_task(task: Task, **options: Any) -> Result:
+    """As `handful.solve(task, **options)`.
+
+    Parameters
+    ----------
+    task : Task
+        The task, or the batch of tasks.
+    **options
+        As in `handful.solve`.
+
+    Returns
+    -------
+    Result
+        The answers.
+    """
+    if not isinstance(task, Task):
+        raise TypeError(
+            f"the task is a {type(task).__name__}: give a handful.Task, or call solve(support, labels, query)"
+        )
+    return solve(task, **options)
+
+
+def _task(support: Any, labels: Any, query: Any, unknown: Any, parameters: Mapping[str, Any]) -> Task:
+    if isinstance(support, Task):
+        if labels is not None or query is not None or unknown is not None:
+            raise TypeError("support is a Task, which holds labels and queries already: call handful.solve(task)")
+        return support
+    if is_large_pile(query) and _can_be_sampled(query, parameters):
+        return Task.with_large_pile(support, labels, query, unknown)
+    query = np.asarray(query) if isinstance(query, np.memmap) else query  # of a small pile all is read
+    return Task(support, labels, query, unknown=unknown)
+
+
+def _can_be_sampled(query: np.ndarray, parameters: Mapping[str, Any]) -> bool:
+    """Whether a large pile [Q, D] is scored by what was learned from a sample: not what only the whole pile has."""
+    from handful.solving.blocks import SAMPLE_ROWS  # most calls do not need it, and it reads files
+
+    whole = parameters.get("history") or parameters.get("arrivals") or parameters.get("backend", AUTO) != AUTO
+    return len(query) > SAMPLE_ROWS and not whole
 
 
 def solve_each(tasks: Iterable[Task], *, method: str = AUTO, **options: Any) -> list[Result]:
@@ -245,7 +218,7 @@ def solve_each(tasks: Iterable[Task], *, method: str = AUTO, **options: Any) -> 
         if not isinstance(task, Task):
             raise TypeError(f"task {i} is a {type(task).__name__}: make a handful.Task(support, labels, query) of it")
         if not task.single:
-            raise ValueError(f"task {i} is a batch of {task.batch} tasks: call solve_task on it")
+            raise ValueError(f"task {i} is a batch of {task.batch} tasks: call handful.solve on it")
         shape = (tuple(task.support.shape), tuple(task.query.shape), tuple(task.unknown.shape), task.ways)
         kind = (str(task.support.dtype), task.classes.dtype.kind)  # ints and strings would become strings together
         groups.setdefault(shape + kind, []).append(i)
@@ -255,7 +228,7 @@ def solve_each(tasks: Iterable[Task], *, method: str = AUTO, **options: Any) -> 
     results: dict[int, Result] = {}
     for members in groups.values():
         own = {name: [value[i] for i in members] for name, value in each.items()}
-        solved = solve_task(Task.stack([tasks[i] for i in members]), method=method, **(options | own))
+        solved = solve(Task.stack([tasks[i] for i in members]), method=method, **(options | own))
         results |= {i: solved[k] for k, i in enumerate(members)}
     return [results[i] for i in range(len(tasks))]
 
@@ -279,31 +252,44 @@ def _check_each(solver: Solver, parameters: Mapping[str, Any], batch: int) -> No
             raise ValueError(f"{name} has {len(value)} values for {batch} tasks: give one, or one for each task")
 
 
-def _solve_chunks(
-    solver: Solver,
-    task: Task,
-    steps: Sequence[str] | None,
-    base_mean: Any,
-    dtype: str,
-    parameters: Mapping[str, Any],
-    threads: int | None,
-) -> Solution:
-    spare = threads is None and is_at_work()  # a core for the compiler: the sooner a kernel is there, the better
-    workers = threads or max(1, available_threads() - spare)
+def _solve_large(solver: Solver, task: Task, call: Call, ranks: bool) -> Solution:
+    """Solve a sample of a pile, and score all of it by what was learned."""
+    from handful.solving.blocks import sample_rows, score_array
+
+    pile = task.query[0]
+    rows = sample_rows(len(pile))
+    sampled = Task(task.support[0], task.all_classes[0][task.labels[0]], pile[rows], unknown=task.unknown[0])
+    solution = _solve_chunks(solver, sampled, call, ranks)
+
+    def score(items: np.ndarray) -> tuple[Array, Array]:
+        probabilities, scores = solver.score(solution.state, items[None], call.dtype, call.parameters)
+        return probabilities[0], scores[0]
+
+    probabilities, scores = score_array(score, pile, call.threads)
+    return replace(solution, probabilities=probabilities[None], outlier_scores=scores[None])
+
+
+def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Solution:
+    """Solve a batch; ranks: the share is wanted though the method's scores only rank."""
+    spare = call.threads is None and is_at_work()  # a core for the compiler: the sooner a kernel is there, the better
+    workers = call.threads or max(1, available_threads() - spare)
     slices = _chunks(task, solver.chunk_factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
     def one(part: slice) -> Solution:
-        own = {k: v[part] if _is_each_task(solver, k, v) else v for k, v in parameters.items()}
-        return solver.run(task[part], steps, base_mean, dtype, own)
+        own = {k: v[part] if _is_each_task(solver, k, v) else v for k, v in call.parameters.items()}
+        return solver.run(task[part], replace(call, parameters=own))
 
     if workers == 1:
-        with one_blas_thread() if threads == 1 or spare else nullcontext():
+        with one_blas_thread() if call.threads == 1 or spare else nullcontext():
             parts = [one(part) for part in slices]
     else:
         with ThreadPoolExecutor(workers) as pool, one_blas_thread():
             parts = list(pool.map(one, slices))
-    return parts[0] if len(parts) == 1 else _join(parts)
+    solution = parts[0] if len(parts) == 1 else _join(parts)
+    if ranks and solution.threshold is None:
+        solution.outlier_share, solution.share_interval, solution.share_posterior = _estimate(task, call.threads)
+    return solution
 
 
 def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -357,18 +343,3 @@ def _is_each_task(solver: Solver, name: str, value: Any) -> bool:
 def versions() -> dict[str, str]:
     """What a result was made with."""
     return {"handful": __version__, "numpy": np.__version__, "python": platform.python_version()}
-
-
-def _is_large(task: Task, parameters: Mapping[str, Any]) -> bool:
-    """Whether a pile in memory is better read block by block than copied."""
-    if not task.single or not is_numpy_array(task.query) or parameters.get("history"):
-        return False
-    return task.query.nbytes >= LARGE_PILE_BYTES and parameters.get("backend", AUTO) == AUTO
-
-
-def _is_memory_mapped(query: Any) -> bool:
-    while isinstance(query, np.ndarray):
-        if isinstance(query, np.memmap):
-            return True
-        query = query.base
-    return False

@@ -1,16 +1,18 @@
-"""A method as it is run: prepare a batch of tasks, estimate the share of unknowns, solve, sample a large pile.
+"""A method, or a pair of methods, ready to run: prepare a batch of tasks, estimate the share of unknowns, solve.
 
-`Solver` is the contract that `solve` and the estimators use. It is the same for one method (`MethodSolver`) and for a
-pair of methods (`handful.solving.pairs.PairSolver`).
+`get_solver(name)` gives a `Solver` for one method and a `PairSolver` for a pair; `solve` and the estimators use both
+alike. In a pair, as "simpleshot+knn" or "tim_gd+entropy", classes come from the first method and outlier scores from
+the second, each on features prepared as it expects. The second may also be the name of a score of the first one's
+probabilities, `maxprob` or `entropy`. The paper notes that detectors such as kNN would make good partners for the
+closed-set classifiers.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
@@ -22,58 +24,72 @@ from handful.core.prepare import Prepared, as_dtype, prepare
 from handful.core.task import Task
 from handful.engines import share
 from handful.engines.compiling import Kernel, chosen_backend, is_ready
-from handful.engines.growing import Growth
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
+from handful.methods.registry import did_you_mean, find_method, method_names
+from handful.methods.scores import SCORES
 from handful.utils.shares_in_words import percent
 
+SHARED = ("outlier_share", "base")  # parameters that both methods of a pair take under the same name
+CLASSIFIER, DETECTOR = "classifier/", "detector/"  # prefixes of the states of a pair
+T = TypeVar("T")
 
-class Solver(ABC):
-    """What `solve` and the estimators need of a method, or of a pair of methods."""
 
-    @property
-    @abstractmethod
-    def info(self) -> Info:
-        """What it is."""
+@dataclass(frozen=True)
+class Call:
+    """How tasks are solved: the same for all tasks of one call.
 
-    @property
-    @abstractmethod
-    def rules(self) -> Mapping[str, Rule]:
-        """What values its parameters may take."""
+    Parameters
+    ----------
+    parameters : mapping
+        Parameters of the method.
+    preparation : sequence of str, optional
+        Steps in place of the method's own.
+    base_mean : array [D], optional
+        The mean feature of the base classes.
+    dtype : {"float32", "float64"}
+        What to compute in.
+    threads : int, optional
+        How many threads to use at most.
+    """
 
-    @property
-    @abstractmethod
-    def defaults(self) -> Mapping[str, Any]:
-        """Its parameters with their default values; None where the number of shots decides."""
+    parameters: Mapping[str, Any]
+    preparation: Sequence[str] | None = None
+    base_mean: Any = None
+    dtype: str = "float32"
+    threads: int | None = None
 
-    @property
-    @abstractmethod
+    def having(self, **parameters: Any) -> Call:
+        """The same call with some parameters of the method changed."""
+        return replace(self, parameters={**self.parameters, **parameters})
+
+
+@dataclass(frozen=True)
+class Solver:
+    """One method."""
+
+    method: Method | None  # None in a pair
+
+    @cached_property
     def parts(self) -> Mapping[str, Method]:
         """The methods that it consists of, by the prefix of their names in the state."""
+        assert self.method is not None
+        return {"": self.method}
 
-    @abstractmethod
-    def run(
-        self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
-    ) -> Solution:
-        """Prepare a batch of tasks and solve it; the state of the solution holds what `score` needs."""
+    @cached_property
+    def info(self) -> Info:
+        """What it is."""
+        return self.parts[""].info
 
-    @abstractmethod
-    def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
-        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
+    @cached_property
+    def rules(self) -> Mapping[str, Rule]:
+        """What values its parameters may take."""
+        return self.parts[""].rules
 
-    @property
-    def method(self) -> Method | None:
-        """The one method that it consists of; None for a pair."""
-        return None
-
-    @property
-    def can_grow(self) -> bool:
-        """Whether it can go on from an earlier solution when the pile has grown."""
-        return False
-
-    def grow(self, growth: Growth, parameters: Mapping[str, Any]) -> Solution:
-        """Solve a task whose pile has grown, from the earlier solution."""
-        raise NotImplementedError(f"{self.name} cannot grow: solve the whole pile again")
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """Its parameters with their default values; None where the number of shots decides."""
+        return self.parts[""].defaults
 
     @property
     def name(self) -> str:
@@ -86,73 +102,41 @@ class Solver(ABC):
         return next(iter(self.parts.values())).chunk_factor
 
     @property
-    def estimates_share(self) -> bool:
-        """Whether it takes outlier_share="auto" itself."""
-        return self.method is not None and self.method.estimates_share
-
-    @property
     def base_parts(self) -> tuple[str, ...]:
         """What it takes of a base: names of heads, or "negatives"."""
         return tuple(m.info.base_part for m in self.parts.values() if m.info.base_part is not None)
 
     def decision(self, parameters: Mapping[str, Any]) -> str:
-        """How it decides itself what is unknown, in a sentence; empty if it does not."""
-        return "" if self.method is None else decision_in_words(self.method, parameters)
+        """How it decides itself what is unknown, in a sentence with its shares in percent; empty if it does not."""
+        sentence = self.info.decision
+        shares = {name: percent(value) for name, value in parameters.items() if f"{{{name}}}" in sentence}
+        return sentence.format(**shares)
 
     def defaults_by_shots(self, shots: float) -> dict[str, Any]:
         """The defaults that depend on the mean number of examples per class."""
         return defaults_by_shots(self.info, shots)
 
+    def run(self, task: Task, call: Call) -> Solution:
+        """Prepare a batch of tasks and solve it, by the fused kernels if they are there.
 
-@dataclass(frozen=True)
-class MethodSolver(Solver):
-    """One method."""
+        The state of the solution holds what `score` needs.
+        """
+        if call.parameters.get("backend") != AUTO:
+            return self._run(task, call)
+        fits = is_numpy_array(task.support) and task.query.shape[1] and not call.parameters.get("history")
+        with chosen_backend(self._kernels(task, call) if fits else ()) as backend:
+            return self._run(task, call.having(backend=backend))
 
-    _method: Method
+    def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
+        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
+        return self.parts[""].score(state, items, dtype, parameters)
 
-    @property
-    def method(self) -> Method:
-        """The method."""
-        return self._method
-
-    @property
-    def info(self) -> Info:
-        """What is known about the method."""
-        return self._method.info
-
-    @property
-    def rules(self) -> Mapping[str, Rule]:
-        """What values its parameters may take."""
-        return self._method.rules
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """Its parameters with their default values."""
-        return self._method.defaults
-
-    @cached_property
-    def parts(self) -> Mapping[str, Method]:
-        """The method alone."""
-        return {"": self._method}
-
-    def run(
-        self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
-    ) -> Solution:
-        """Prepare and solve a batch of tasks, by the fused kernels if they are there."""
-        if parameters.get("backend") != AUTO:
-            return self._run(task, preparation, base_mean, dtype, parameters)
-        fits = is_numpy_array(task.support) and task.query.shape[1] and not parameters.get("history")
-        with chosen_backend(self._kernels(task, dtype, parameters) if fits else ()) as backend:
-            return self._run(task, preparation, base_mean, dtype, {**parameters, "backend": backend})
-
-    def _run(
-        self, task: Task, preparation: Sequence[str] | None, base_mean: Any, dtype: str, parameters: Mapping[str, Any]
-    ) -> Solution:
-        method = self._method
-        steps = method.info.preparation if preparation is None else preparation
+    def _run(self, task: Task, call: Call) -> Solution:
+        method, parameters = self.parts[""], call.parameters
+        steps = method.info.preparation if call.preparation is None else call.preparation
         examples, _ = with_unknown(task.support, task.labels, task.unknown)
-        prepared = _preparation(examples, parameters)(examples, task.query, steps, base_mean, task.is_extreme)
-        examples, query = (as_dtype(x, dtype) for x in (prepared.support, prepared.query))
+        prepared = _preparation(examples, parameters)(examples, task.query, steps, call.base_mean, task.is_extreme)
+        examples, query = (as_dtype(x, call.dtype) for x in (prepared.support, prepared.query))
         n_support = task.support.shape[1]
         support, unknown = examples[:, :n_support], examples[:, n_support:]
         estimate = None
@@ -161,7 +145,7 @@ class MethodSolver(Solver):
             estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend)
             parameters = {**parameters, "outlier_share": estimate.estimate}
         parameters = method.with_base(parameters, prepared.state(), support)
-        solution = self._solve(support, task.labels, query, unknown, parameters)
+        solution = _solve(method, support, task.labels, query, unknown, parameters)
         if estimate is not None:
             solution.share_interval, solution.share_posterior = estimate.interval, estimate.above
         if not solution.state:  # an inductive method scores new items by the support
@@ -173,85 +157,172 @@ class MethodSolver(Solver):
         solution.state |= prepared.state()
         return solution
 
-    def _kernels(self, task: Task, dtype: str, parameters: Mapping[str, Any]) -> list[Kernel]:
+    def _kernels(self, task: Task, call: Call) -> list[Kernel]:
         """The fused kernels that solve these tasks; features are prepared in the type that they come in."""
         given = str(task.query.dtype)
-        names = {name: given if name == "prepare" else dtype for name in self._method.kernels}
+        names = {name: given if name == "prepare" else call.dtype for name in self.parts[""].kernels}
         kernels = [Kernel.of(name, task.ways, kind) for name, kind in names.items()]
-        return kernels + [Kernel.of("density", task.ways, given)] * self._needs_estimate(parameters)
+        return kernels + [Kernel.of("density", task.ways, given)] * self._needs_estimate(call.parameters)
 
     def _needs_estimate(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the share is estimated before the method is called, which does not do it itself."""
         is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
-        return is_open and not self._method.estimates_share
+        return is_open and not self.parts[""].estimates_share
+
+
+@dataclass(frozen=True)
+class PairSolver(Solver):
+    """Two methods that are run as one. The detector's parameters are called knn_k and so on, except for SHARED."""
+
+    classifier: Method
+    detector: Method | None
+    score_name: str  # of the detector, or of a score in SCORES
+
+    @cached_property
+    def parts(self) -> Mapping[str, Method]:
+        """Both methods, or the classifier alone."""
+        return {CLASSIFIER: self.classifier} | ({} if self.detector is None else {DETECTOR: self.detector})
+
+    @cached_property
+    def info(self) -> Info:
+        """What is known about the pair, made from both methods."""
+        first = self.classifier.info
+        name = f"{first.name}+{self.score_name}"
+        if self.detector is None:
+            return replace(
+                first, name=name, estimator=f"{first.estimator}With{self.score_name.capitalize()}",
+                title=f"{first.title} + {self.score_name}", score="rank", decision="",
+            )  # fmt: skip
+        second = self.detector.info
+        both = (first.paradigm, second.paradigm)
+        return replace(
+            first, name=name, estimator=f"{first.estimator}With{second.estimator}",
+            title=f"{first.title} + {second.title}", score=second.score, decision=second.decision,
+            by_shots=self._merge(lambda method: method.info.by_shots),
+            paradigm="transductive" if "transductive" in both else "inductive",
+            new_items=f"classes: {first.new_items}; scores: {second.new_items}", extra=first.extra or second.extra,
+            needs=first.needs or second.needs,
+        )  # fmt: skip
+
+    @cached_property
+    def rules(self) -> Mapping[str, Rule]:
+        """The rules of both methods."""
+        return self._merge(lambda method: method.rules)
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The parameters of both methods."""
+        return self._merge(lambda method: method.defaults)
+
+    def decision(self, parameters: Mapping[str, Any]) -> str:
+        """How the detector decides itself what is unknown."""
+        return super().decision(self._of_detector(parameters))
+
+    def run(self, task: Task, call: Call) -> Solution:
+        """Run both methods on a batch of tasks."""
+        if self.detector is None and task.unknown.shape[1]:
+            raise ValueError(
+                f"{self.name} cannot use examples of no class, because {self.score_name} depends on class "
+                f"probabilities alone: use {self.classifier.name}, or a pair such as {self.classifier.name}+knn"
+            )
+        own = replace(call, parameters=self._of_classifier(call.parameters))
+        first = Solver(self.classifier).run(task, own)
+        state = {CLASSIFIER + name: value for name, value in first.state.items()}
+        if self.detector is None:
+            scores = SCORES[self.score_name](first.probabilities)
+            return Solution(first.probabilities, scores, state, None, first.n_iter, first.history)
+        second = Solver(self.detector).run(task, replace(call, parameters=self._of_detector(call.parameters)))
+        state |= {DETECTOR + name: value for name, value in second.state.items()}
+        return Solution(
+            first.probabilities, second.outlier_scores, state, second.outlier_share, first.n_iter, first.history,
+            second.share_interval, threshold=second.threshold, share_posterior=second.share_posterior,
+        )  # fmt: skip
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
-        """Score new items."""
-        return self._method.score(state, items, dtype, parameters)
+        """Score new items by both methods."""
+        own = self._of_classifier(parameters)
+        probabilities, _ = self.classifier.score(_with_prefix(state, CLASSIFIER), items, dtype, own)
+        if self.detector is None:
+            return probabilities, SCORES[self.score_name](probabilities)
+        own = self._of_detector(parameters)
+        return probabilities, self.detector.score(_with_prefix(state, DETECTOR), items, dtype, own)[1]
 
-    @property
-    def can_grow(self) -> bool:
-        """Whether the method can go on from an earlier solution."""
-        return self._method.grow is not None
+    def _merge(self, facts: Callable[[Method], Mapping[str, T]]) -> dict[str, T]:
+        """The classifier's own, and the detector's under its name."""
+        merged = dict(facts(self.classifier))
+        if self.detector is not None:
+            merged |= {self._outer_name(name): value for name, value in facts(self.detector).items()}
+        return merged
 
-    def grow(self, growth: Growth, parameters: Mapping[str, Any]) -> Solution:
-        """Solve a task whose pile has grown."""
-        if self._method.grow is None:
-            return super().grow(growth, parameters)
-        query = growth.task.query
-        parameters = self._method.with_base(parameters, growth.state, growth.prepared(query[:, :0]))
-        solution = self._method.grow(growth, **parameters)
-        if query.shape[1] > self._method.max_queries:
-            rows = solution.state["shown"][0]
-            solution = self._score_rest(solution, rows, growth.prepared(query), parameters)
-        solution.state |= {name: value for name, value in growth.state.items() if name.startswith("prepare.")}
-        return solution
+    def _outer_name(self, name: str) -> str:
+        """Two underscores would mean a nested estimator to scikit-learn."""
+        return name if name in SHARED else f"{self.score_name}_{name}"
 
-    def _solve(
-        self, support: Array, labels: Array, query: Array, unknown: Array, parameters: Mapping[str, Any]
-    ) -> Solution:
-        """Of a pile too large to be solved whole, a sample is solved and the other items are scored by it."""
-        method = self._method
-        own = (unknown,) if method.takes_unknown else ()
-        if query.shape[1] <= method.max_queries or method.score_new is None:
-            return method.solve(support, labels, query, *own, **parameters)
-        rows = share.sample(query.shape[1], int(method.max_queries))
-        solution = method.solve(support, labels, query[:, rows], *own, **parameters)
-        return self._score_rest(solution, rows, query, parameters)
+    def _of_classifier(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: parameters[name] for name in self.classifier.defaults}
 
-    def _score_rest(
-        self, solution: Solution, rows: np.ndarray, query: Array, parameters: Mapping[str, Any]
-    ) -> Solution:
-        """The solution of the queries `rows` as a solution of all queries."""
-        score_new = self._method.score_new
-        assert score_new is not None
-        xp, step = array_namespace(query), int(self._method.max_queries)
-        rest = np.setdiff1d(np.arange(query.shape[1]), rows)
-        blocks = [
-            score_new(solution.state, query[:, rest[i : i + step]], **parameters) for i in range(0, len(rest), step)
-        ]
-        blocks.append((solution.probabilities, solution.outlier_scores))
-        order = np.argsort(np.concatenate([rest, rows]))
-        probabilities, scores = (xp.concat(block, axis=1)[:, order] for block in zip(*blocks, strict=True))
-        return replace(solution, probabilities=probabilities, outlier_scores=scores)
+    def _of_detector(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        names = () if self.detector is None else self.detector.defaults
+        return {name: parameters[self._outer_name(name)] for name in names}
 
 
-def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[..., Prepared]:
-    """What prepares: the fused kernel, where it computes the method too."""
-    backend = parameters.get("backend")
-    is_there = backend == "fast" or (backend == AUTO and is_ready("prepare", 1, str(features.dtype)))
-    if not is_there or not is_numpy_array(features):
-        return prepare
-    from handful.engines import prepare_numba  # numba is imported only where it is used
+def get_solver(name: str) -> Solver:
+    """The method of that name, ready to run.
 
-    fused: Callable[..., Prepared] = prepare_numba.prepare
-    return fused
+    Parameters
+    ----------
+    name : str
+        A name of `list_methods()`, "auto", or a pair as in "simpleshot+knn"; upper and lower case mean the same.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method. The message lists the valid names.
+    """
+    if not isinstance(name, str) or name.count("+") != 1:
+        return Solver(find_method(name))
+    classifier, detector = name.lower().split("+")
+    first = find_method(classifier)
+    if detector in SCORES:
+        return PairSolver(None, first, None, detector)
+    try:
+        second = find_method(detector)
+    except ValueError:
+        hint, scores, names = did_you_mean(detector, (*SCORES,)), ", ".join(SCORES), ", ".join(method_names())
+        raise ValueError(f"{detector!r} gives no outlier score{hint}; use {scores} or any of: {names}") from None
+    return PairSolver(None, first, second, second.name)
 
 
-def decision_in_words(method: Method, parameters: Mapping[str, Any]) -> str:
-    """The sentence of a method that decides itself, with its shares in percent."""
-    shares = {name: percent(value) for name, value in parameters.items() if f"{{{name}}}" in method.info.decision}
-    return method.info.decision.format(**shares)
+def list_methods() -> list[str]:
+    """The names of all methods, sorted.
+
+    Examples
+    --------
+    >>> "eol" in list_methods()
+    True
+    """
+    return method_names()
+
+
+def describe(name: str) -> Info:
+    """What is known about a method: title, authors, paper, paradigm, preparation and more.
+
+    Parameters
+    ----------
+    name : str
+        The name of a method, or of a pair.
+
+    Returns
+    -------
+    Info
+        The facts.
+
+    Examples
+    --------
+    >>> describe("eol").year
+    2024
+    """
+    return get_solver(name).info
 
 
 def needed_base(solver: Solver, base: Any, dimension: int) -> Base:
@@ -277,3 +348,39 @@ def needed_base(solver: Solver, base: Any, dimension: int) -> Base:
     for part in solver.base_parts:
         checked.part(part)
     return checked
+
+
+def _solve(
+    method: Method, support: Array, labels: Array, query: Array, unknown: Array, parameters: Mapping[str, Any]
+) -> Solution:
+    """Solve prepared tasks. Of a pile too large for the method a sample is solved, by which the rest is scored."""
+    own = (unknown,) if method.takes_unknown else ()
+    if query.shape[1] <= method.max_queries or method.score_new is None:
+        return method.solve(support, labels, query, *own, **parameters)
+    step = int(method.max_queries)
+    rows = share.sample(query.shape[1], step)
+    solution = method.solve(support, labels, query[:, rows], *own, **parameters)
+    xp, rest = array_namespace(query), np.setdiff1d(np.arange(query.shape[1]), rows)
+    blocks = [
+        method.score_new(solution.state, query[:, rest[i : i + step]], **parameters) for i in range(0, len(rest), step)
+    ]
+    blocks.append((solution.probabilities, solution.outlier_scores))
+    order = np.argsort(np.concatenate([rest, rows]))
+    probabilities, scores = (xp.concat(block, axis=1)[:, order] for block in zip(*blocks, strict=True))
+    return replace(solution, probabilities=probabilities, outlier_scores=scores)
+
+
+def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[..., Prepared]:
+    """What prepares: the fused kernel, where it computes the method too."""
+    backend = parameters.get("backend")
+    is_there = backend == "fast" or (backend == AUTO and is_ready("prepare", 1, str(features.dtype)))
+    if not is_there or not is_numpy_array(features):
+        return prepare
+    from handful.engines import prepare_numba  # numba is imported only where it is used
+
+    fused: Callable[..., Prepared] = prepare_numba.prepare
+    return fused
+
+
+def _with_prefix(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

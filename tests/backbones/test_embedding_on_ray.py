@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_of, start
 
+from handful.backbones import embedding_on_ray as embedding
 from handful.backbones import find_pictures, load_backbone
-from handful.cluster import embedding
-from handful.cluster import embedding_part as making
-from handful.cluster.embedding import PartFolder, embed_folder
-from handful.cluster.embedding_part import Order, PartMaker, PicturePart, Recipe
+from handful.backbones.embedding_on_ray import Order, PartFolder, PartMaker, PicturePart, Recipe, embed_folder
 from handful.features import FeatureTable, is_sharded, read
 from handful.features.parts import part_name, part_numbers, write_part
 
@@ -231,7 +229,7 @@ def test_what_is_right_is_kept_and_what_changed_is_made_again(nodes, tmp_path, h
 def test_where_nothing_is_to_be_done_ray_is_not_started(nodes, tmp_path, handful, monkeypatch):
     fill(tmp_path)
     first = handful("embed", "pile", "-o", "out", *PIXELS, *RAY, "--json")
-    monkeypatch.setattr(embedding, "connected", never)
+    monkeypatch.setattr(embedding, "map_on_ray", never)
     assert handful("embed", "pile", "-o", "out", *PIXELS, *RAY, "--json").stdout == first.stdout
 
 
@@ -303,7 +301,7 @@ def test_a_labelling_done_again_and_a_promotion_embed_nothing_again(nodes, tmp_p
     fill(tmp_path, 8)
     assert handful("label", "examples", "pile", "-o", "out", *PIXELS, *RAY).returncode == 0
     first = rows_of("out/labels.csv")
-    monkeypatch.setattr(embedding, "connected", never)
+    monkeypatch.setattr(embedding, "map_on_ray", never)
     again = ("label", "examples", "pile", "-o", "out", *PIXELS, *RAY)
     assert_refused(handful(*again), "exists already")
     assert handful(*again, "--overwrite").returncode == 0
@@ -348,7 +346,7 @@ def test_what_cannot_be_is_refused_before_ray_is_started(command, sentence, tmp_
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     (tmp_path / "table.csv").write_text("label,a\nx,1\n,2\n")
-    monkeypatch.setattr(embedding, "connected", never)
+    monkeypatch.setattr(embedding, "map_on_ray", never)
     assert_refused(handful(*command, *RAY), sentence)
 
 
@@ -434,7 +432,7 @@ def answer_of(maker, row=ROW):
 
 def test_an_actor_finds_a_part_that_was_written_before_its_actor_died(order, monkeypatch):
     assert answer_of(PartMaker(order)) == {"part": 2, "skipped": []}
-    monkeypatch.setattr(making, "embed_pictures", never)
+    monkeypatch.setattr(embedding, "embed_pictures", never)
     assert answer_of(PartMaker(order)) == {"part": 2, "skipped": []}
 
 
@@ -453,12 +451,12 @@ def test_pictures_that_actors_die_over_again_and_again_are_named(order, monkeypa
     def die(*arguments, **options):
         raise Killed
 
-    monkeypatch.setattr(making, "embed_pictures", die)
-    for _ in range(making.MAX_TRIES):
+    monkeypatch.setattr(embedding, "embed_pictures", die)
+    for _ in range(embedding.MAX_TRIES):
         with pytest.raises(Killed):
             PartMaker(order)(ROW)
     answer = answer_of(PartMaker(order))
-    assert "5 actors died over the pictures from 'left0.png' to 'right0.png'" in answer["error"]
+    assert "5 workers died over the pictures from 'left0.png' to 'right0.png'" in answer["error"]
     embedding._sweep(tmp_path / "out", "run")
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["shards.json"]
 
@@ -471,7 +469,7 @@ def test_a_machine_that_does_not_see_the_folders_says_so(spoil, order, tmp_path)
     else:
         (tmp_path / spoil).rename(tmp_path / "elsewhere")
     answer = answer_of(PartMaker(order))
-    assert answer["system"]
+    assert answer["kind"] == "system"
     assert str(tmp_path / ("pile" if spoil != "out" else "out")) in answer["error"]
 
 

@@ -1,27 +1,27 @@
-"""Pictures to features on many machines, by Ray Data.
+"""Pictures to features on the machines of a Ray cluster.
 
-    pictures, in order -> parts of a fixed number -> actors that read, decode, embed, write -> part-00012.parquet
+    pictures, in order -> parts of a fixed number -> workers that read, decode, embed, write -> part-00012.parquet
 
 A part is written whole or not at all. It records its pictures, their state and the backbone. So no row is lost or
 doubled when Ray runs a task twice, when a machine seems dead but is not, or when an interrupted run continues. The
 features are the same to the last bit, because a batch never contains pictures of two parts.
 
-An actor decodes its own pictures, in a thread next to the network. Separate tasks for decoding would send 600 kB for
-each picture through the object store and wait for the cores that the actors hold. On two machines of one core they
-took 1.3 to 3 times as long. (Ray Data also merges the two stages when both ask for the same resources.)
+A worker decodes its own pictures, in a thread next to the network. Separate tasks for decoding would send 600 kB for
+each picture through the object store and wait for the cores that the workers hold. On two machines of one core they
+took 1.3 to 3 times as long.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import re
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,21 +29,22 @@ from uuid import uuid4
 
 import numpy as np
 
+from handful.backbones.embedding import LOADING_VERSION, embed_pictures
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import BadPicture, find_pictures
-from handful.cluster.connection import connected, need
-from handful.cluster.embedding_part import Order, PartMaker, PicturePart, Recipe, digest
-from handful.cluster.ray_logging import quiet
 from handful.features import FeatureTable, read, write
 from handful.features.base_mean import BASE_MEAN, mean_of_folder
 from handful.features.file_checks import read_json
-from handful.features.parts import PART, PLAN, part_name, part_numbers, read_note, write_mean
-from handful.utils.files import printable, write_whole
+from handful.features.parts import PART, PLAN, part_name, part_numbers, read_note, write_mean, write_part
+from handful.utils.files import first_folder, printable, write_whole
+from handful.utils.ray import Row, Worker, map_on_ray
 
 if TYPE_CHECKING:
     from handful.backbones import Backbone
 
 PART_PICTURES = 256  # pictures of a part: seconds of work, a file of one megabyte
+BATCH_SIZE = 32
+MAX_TRIES = 5  # of a part whose worker died, with its machine or by a picture that crashes the decoder
 UNREAD_REASON = "cannot be read"  # the start of the reason when a file could not be opened
 MAX_SCRATCH_AGE_S = 3600  # after this time nobody writes to a scratch file any more
 DIFFERENCES = {  # field of a plan: what to say when it differs
@@ -161,10 +162,9 @@ def embed_to_parts(
     run.tell()
     if missing_parts:
         try:
-            with closing(_part_answers(order, missing_parts, address, until)) as answers:
+            rows = [{"part": part.number, "names": b"\0".join(part.names)} for part in missing_parts]
+            with closing(map_on_ray(PartMaker, (order,), rows, address=address, until=until)) as answers:
                 for answer in answers:
-                    if "error" in answer:
-                        raise (OSError if answer["system"] else ValueError)(answer["error"])
                     run.settle(answer["part"], answer["skipped"])
                     run.tell()
         finally:
@@ -180,7 +180,7 @@ def embed_to_parts(
     return PartFolder(folder, [os.fsdecode(names[i]) for i in rows_embedded], hashes, run.skipped)
 
 
-class ClusterEmbedder:
+class RayEmbedder:
     """The embedder that `read_examples` and `read_pile` use on a cluster. The parts stay in `folder` for later runs.
 
     Ray starts with the first pictures to embed. It ends when the `with` block ends.
@@ -190,7 +190,7 @@ class ClusterEmbedder:
         self.recipe, self.folder, self.address, self.size = recipe, folder, address, size
         self._stack = ExitStack()
 
-    def __enter__(self) -> ClusterEmbedder:
+    def __enter__(self) -> RayEmbedder:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -217,43 +217,146 @@ class ClusterEmbedder:
         return FeatureTable(features, paths=names, hashes=part_folder.hashes, skipped=skipped)
 
 
-# ---- the machines
+# ---- what a worker does
 
 
-def _part_answers(
-    order: Order, missing_parts: Sequence[PicturePart], address: str | None, until: ExitStack | None
-) -> Generator[dict[str, Any], None, None]:
-    """Yield the answer of an actor for each part, in the order in which they finish.
+@dataclass(frozen=True)
+class Recipe:
+    """The arguments of `load_backbone`, with which every machine loads the same backbone."""
 
-    An actor uses one core. An actor that dies with its machine starts again on a free core. If no core is free, it
-    starts when another actor has no parts left and Ray Data ends it.
-    """
-    need()
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self, **more: Any) -> Backbone:
+        """Load the backbone."""
+        from handful.backbones import load_backbone
+
+        backbone: Backbone = load_backbone(self.name, **self.options, **more)
+        return backbone
+
+    def from_anywhere(self) -> Recipe:
+        """Return the recipe with an absolute path, which is valid in every working folder."""
+        is_file = self.name.lower().endswith(".onnx")
+        return Recipe(os.path.abspath(self.name) if is_file else self.name, dict(self.options))
+
+
+@dataclass(frozen=True)
+class Order:
+    """What every worker must know: the folders of the pictures and of the parts, and the backbone."""
+
+    top: str
+    folder: str
+    recipe: Recipe
+    fingerprint: str
+    run: str  # marks the scratch files of this run
+
+    @property
+    def key(self) -> bytes:
+        """Everything except the pictures that determines the features, to the last bit."""
+        return f"{self.fingerprint} {LOADING_VERSION} {BATCH_SIZE} ".encode() + os.fsencode(self.top)
+
+
+@dataclass(frozen=True)
+class PicturePart:
+    """One part of the features: its number and the pictures that belong to it."""
+
+    number: int
+    names: list[bytes]  # paths relative to the folder of pictures; file names are not always text
+
+    @property
+    def file(self) -> str:
+        """The name of the part's file."""
+        return part_name(self.number)
+
+    def paths(self, order: Order) -> list[str]:
+        """Return the whole path of each picture."""
+        return [os.path.join(order.top, os.fsdecode(name)) for name in self.names]
+
+    def mark(self, order: Order) -> str:
+        """Return the digest that the file of this part must carry."""
+        return digest(order.key, *self.names)
+
+    def state(self, order: Order) -> str:
+        """Return a digest of the present state of the pictures; "" if none of them exists."""
+        states = [_state(path) for path in self.paths(order)]
+        return digest(*states) if any(states) else ""
+
+
+class PartMaker(Worker):
+    """Holds the backbone and writes one part for each row of work: a part's number and names."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self._net: Backbone | None = None
+
+    def work(self, row: Row) -> Row:
+        """Make one part; the answer has its number and the skipped pictures."""
+        part = PicturePart(int(row["part"]), row["names"].split(b"\0"))
+        return {"part": part.number, "skipped": self._make(part)["skipped"]}
+
+    def _make(self, part: PicturePart) -> dict[str, Any]:
+        order = self.order
+        for place, what in ((order.top, "pictures"), (os.path.join(order.folder, PLAN), "parts")):
+            if not os.path.exists(place):  # otherwise all of its pictures would be skipped
+                raise FileNotFoundError(
+                    f"there is no {place!r}: {what} must be under the same path on every machine of the cluster"
+                )
+        path, paths = Path(order.folder, part.file), part.paths(order)
+        mark = {"digest": part.mark(order), "state": part.state(order)}
+        if not mark["state"]:  # probably a drive that is not mounted
+            raise FileNotFoundError(f"{paths[0]!r} and the {len(paths) - 1} pictures after it do not exist")
+        note = read_note(path)
+        if note is not None and note.items() >= mark.items():  # it was written before its worker died
+            return note
+        tries = self._try(part)
+        embedded = embed_pictures(paths, self._backbone(), cache=False, batch=BATCH_SIZE, threads=1)
+        places = {path: i for i, path in enumerate(paths)}
+        skipped = [(places[path], reason) for path, reason in embedded.skipped]
+        names = [printable(os.path.relpath(path, order.top)) for path in embedded.names]
+        note = {**mark, "hashes": embedded.hashes, "skipped": skipped}
+        table = FeatureTable(embedded.features, list(map(first_folder, names)), names)
+        write_part(table, path, note, order.run)
+        tries.unlink(missing_ok=True)
+        return note
+
+    def _try(self, part: PicturePart) -> Path:
+        """Count the attempts in a file, which outlives the worker: Ray would restart it without end."""
+        tries = Path(self.order.folder, f".{part.file}.{self.order.run}.tries.tmp")
+        with open(tries, "ab") as file:
+            before = file.tell()
+            file.write(b".")
+        if before >= MAX_TRIES:
+            first, last = (os.fsdecode(part.names[i]) for i in (0, -1))
+            raise OSError(
+                f"{before} workers died over the pictures from {first!r} to {last!r}: check whether one of them "
+                "crashes the decoder, or whether memory is short"
+            )
+        return tries
+
+    def _backbone(self) -> Backbone:
+        if self._net is None:
+            net = self.order.recipe.load(threads=1)  # a worker has one core
+            if net.fingerprint != self.order.fingerprint:
+                raise ValueError(
+                    f"the backbone {self.order.recipe.name!r} is another one, or another version of it: "
+                    "install the same version on all machines of the cluster"
+                )
+            self._net = net
+        return self._net
+
+
+def digest(*parts: bytes) -> str:
+    """Return a digest of several byte strings."""
+    return hashlib.blake2b(b"\0".join(parts), digest_size=20).hexdigest()
+
+
+def _state(path: str) -> bytes:
+    """Return size and time of a picture, b"" if it does not exist. Other fields differ between two machines."""
     try:
-        from ray import data
-    except ImportError as error:  # Ray can be installed without the dependencies of Ray Data
-        raise ImportError(f"--engine ray needs Ray Data: pip install 'handful[scale]' ({error})") from error
-    with ExitStack() as own_stack, quiet(data):
-        ray = (own_stack if until is None else until).enter_context(connected(address))
-        cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        pool = data.ActorPoolStrategy(
-            min_size=1, max_size=len(missing_parts), initial_size=min(cores, len(missing_parts))
-        )
-        rows = [{"part": part.number, "names": b"\0".join(part.names)} for part in missing_parts]
-        maker: Any = PartMaker  # Ray Data creates the object inside the actor
-        answers = data.from_items(rows, override_num_blocks=len(rows)).map(
-            maker, fn_constructor_args=(order,), compute=pool, num_cpus=1
-        )
-        try:
-            for batch in answers.iter_batches(batch_size=None, prefetch_batches=0):
-                yield from map(json.loads, batch["answer"])
-        except ray.exceptions.RayActorError as error:
-            if missing := re.search(r"No module named '[\w.]+'", str(error)):
-                raise ImportError(
-                    f"a machine of the cluster reports: {missing[0]}. Install handful on all of them, in the same "
-                    "version and with the same extras"
-                ) from None
-            raise
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return b""
+    return f"{status.st_size} {int(status.st_mtime)}".encode()
 
 
 # ---- the folder of parts

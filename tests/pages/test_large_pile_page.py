@@ -1,4 +1,4 @@
-"""The pages about large piles: what their Python computes is right, on this machine and on a cluster of its own."""
+"""The page about large piles: what its Python computes is right."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 if not HOW_TO.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
-TRUTH = np.repeat([*"abcd", *["unknown"] * 4], 1000)
+TRUTH = np.repeat([*"abcd", *["unknown"] * 4], 3000)
 
 
 def run_python(page: str) -> dict:
@@ -24,11 +24,4 @@ def test_a_pile_on_disk_is_labelled_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_python("larger-than-memory.md")
     assert (names["result"].labels == TRUTH).mean() > 0.95
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pile.npy", "solved"]
-
-
-@pytest.mark.ray
-def test_a_cluster_labels_a_pile_as_the_page_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = run_python("many-machines.md")
-    assert (names["result"].labels == TRUTH).mean() > 0.95
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pile.npy"]

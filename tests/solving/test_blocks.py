@@ -1,0 +1,206 @@
+"""Large piles: a model learns from a sample and scores all rows in blocks, whatever the blocks and the parts are."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import handful
+from handful.core.metrics import auroc
+from handful.solving import blocks
+from handful.solving.blocks import Part, PileParts, on_threads, read_blocks
+from handful.utils.ray import DATA, Worker
+
+COUNT = 6000
+
+
+@pytest.fixture(scope="module")
+def pile():
+    """Five classes with five examples each, and a pile of which half belongs to none of them."""
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(10, 32))
+    labels, kinds = np.repeat(np.arange(5), 5), rng.integers(0, 10, COUNT)
+    items = [
+        np.maximum(centres[k] + 0.8 * rng.normal(size=(len(k), 32)), 0).astype(np.float32) for k in (labels, kinds)
+    ]
+    return items[0], labels, items[1], kinds
+
+
+@pytest.fixture
+def mapped(pile, tmp_path, monkeypatch):
+    """The pile as a memory-mapped array, of which a model sees 2,000 rows."""
+    monkeypatch.setattr(blocks, "SAMPLE_ROWS", 2000)
+    np.save(tmp_path / "pile.npy", pile[2])
+    return np.load(tmp_path / "pile.npy", mmap_mode="r")
+
+
+def write_part(folder, number, rows, **others):
+    embedding = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+    parquet.write_table(pa.table({"embedding": embedding, **others}), folder / f"part-{number:05d}.parquet")
+
+
+def furthest(one, other):
+    return max(np.abs(a - b).max() for a, b in zip(one, other, strict=True))
+
+
+def test_a_sample_is_learned_from_and_all_rows_are_scored(pile, mapped, monkeypatch):
+    support, labels, query, kinds = pile
+    for method in ("auto", "eol", "simpleshot+knn", "pt_map"):
+        whole = handful.solve(support, labels, query, method=method)
+        found = handful.solve(support, labels, mapped, method=method)
+        assert len(found) == COUNT
+        ranks = [auroc(np.asarray(each.outlier_scores), kinds >= 5) for each in (found, whole)]
+        assert ranks[0] > ranks[1] - 0.02, method
+        assert np.mean(found.labels == whole.labels) > 0.9, method
+        assert abs(found.outlier_share - whole.outlier_share) < 0.05, method
+        with monkeypatch.context() as patch:
+            patch.setattr(blocks, "BLOCK_ROWS", 37)
+            again = handful.solve(support, labels, mapped, method=method, threads=1)
+        assert furthest((found.probabilities,), (again.probabilities,)) < 1e-4, method
+        rank = np.argsort(np.argsort(found.outlier_scores)) - np.argsort(np.argsort(again.outlier_scores))
+        assert np.abs(rank).mean() < 1, method
+
+
+def test_a_large_array_is_not_copied_and_is_loaded_if_all_of_it_is_needed(pile, monkeypatch):
+    support, labels, query, _ = pile
+    monkeypatch.setattr(blocks, "SAMPLE_ROWS", 2000)
+    whole = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
+    monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", query.nbytes)
+    found = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
+    assert np.shares_memory(found.task.query, query)
+    assert 0 < furthest((found.outlier_scores,), (whole.outlier_scores,)) < 0.2
+    for options in ({"backend": "array"}, {"history": True}):
+        found = handful.solve(support, labels, query, method="eol", outlier_share=0.5, **options)
+        assert furthest((found.outlier_scores,), (whole.outlier_scores,)) < 1e-5
+    again = handful.solve(handful.Task(support, labels, query), method="eol", outlier_share=0.5)
+    assert again.outlier_scores.tolist() != whole.outlier_scores.tolist()
+
+
+def test_examples_of_no_class_a_threshold_and_a_share_do_what_they_do_in_memory(pile, mapped):
+    support, labels, query, kinds = pile
+    others = query[kinds >= 8][:6]
+    for method in ("auto", "knn"):
+        whole = handful.solve(support, labels, query, unknown=others, method=method)
+        found = handful.solve(support, labels, mapped, unknown=others, method=method)
+        assert np.mean(found.labels == whole.labels) > 0.9
+    assert np.mean(handful.solve(support, labels, mapped, method="knn", outlier_share=0.3).unknown) == pytest.approx(
+        0.3
+    )
+    found = handful.solve(support, labels, mapped, method="eol", threshold=0.9)
+    assert found.unknown.tolist() == (found.doubts > 0.9).tolist()
+
+
+def test_numbers_of_other_kinds_are_widened(pile, tmp_path, monkeypatch):
+    support, labels, query, _ = pile
+    monkeypatch.setattr(blocks, "SAMPLE_ROWS", 2000)
+    for dtype in (np.float16, np.int8, np.int64, ">f4"):
+        rows = (10 * query[:3000]).astype(dtype)
+        np.save(tmp_path / "pile.npy", rows)
+        whole = handful.solve(10 * support, labels, rows, method="knn", outlier_share=0.5)
+        mapped = np.load(tmp_path / "pile.npy", mmap_mode="r")
+        found = handful.solve(10 * support, labels, mapped, method="knn", outlier_share=0.5)
+        assert np.mean(found.labels == whole.labels) > 0.97
+
+
+def test_a_row_that_is_no_row_of_numbers_is_named(pile, mapped, tmp_path):
+    support, labels, query, _ = pile
+    query = query.copy()
+    unseen = np.setdiff1d(np.arange(COUNT), blocks.sample_rows(COUNT))[1234]
+    query[unseen, 6] = np.inf
+    np.save(tmp_path / "pile.npy", query)
+    with pytest.raises(ValueError, match=f"^query contains infinity at row {unseen}, column 6: remove or repair"):
+        handful.solve(support, labels, np.load(tmp_path / "pile.npy", mmap_mode="r"), method="knn")
+    with pytest.raises(ValueError, match="support has 30 features per item and query has 32"):
+        handful.solve(support[:, :30], labels, mapped)
+    with pytest.raises(ValueError, match="a large pile belongs to one task"):
+        handful.solve(support[None], labels[None], mapped)
+
+
+# ---- folders of parts
+
+
+SIZES = (2500, 0, 1, 3000, 499)
+
+
+@pytest.fixture
+def parts(pile, tmp_path):
+    starts = np.cumsum((0, *SIZES))
+    for number, start in enumerate(starts[:-1]):
+        rows = pile[2][start : starts[number + 1]]
+        write_part(
+            tmp_path, number, rows, name=pa.array([f"item {i}" for i in range(start, start + len(rows))], pa.string())
+        )
+    return tmp_path
+
+
+def test_parts_are_the_rows_of_the_pile_in_their_order(pile, parts, monkeypatch):
+    found = PileParts.of(parts)
+    assert (found.rows, found.dimension) == (COUNT, 32)
+    rows, names = [], []
+    for part in found.parts:
+        for block in read_blocks(part, 32, ["name"]):
+            assert block.start == sum(map(len, rows))
+            rows.append(block.features)
+            names += block.others[0].to_pylist()
+    np.testing.assert_array_equal(np.concatenate(rows), pile[2])
+    assert names == [f"item {i}" for i in range(COUNT)]
+    monkeypatch.setattr(blocks, "SAMPLE_ROWS", 700)
+    seen = []
+    sample = found.sample(progress=lambda *at: seen.append(at))
+    np.testing.assert_array_equal(sample, pile[2][blocks.sample_rows(COUNT)])
+    assert len(sample) == 700
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_folders_that_hold_no_pile_are_refused(pile, parts):
+    write_part(parts, 1, pile[2][:3, :30].copy())
+    with pytest.raises(ValueError, match=r"part-00001.parquet has 30 features in row 0, and the parts"):
+        PileParts.of(parts).sample()
+    parquet.write_table(pa.table({"vector": [1.0]}), parts / "part-00001.parquet")
+    with pytest.raises(ValueError, match=r"part-00001.parquet has no column 'embedding'; it has: vector"):
+        PileParts.of(parts)
+    parquet.write_table(pa.table({"embedding": [1.0]}), parts / "part-00001.parquet")
+    with pytest.raises(ValueError, match="a list of numbers in each row is needed"):
+        PileParts.of(parts)
+    (parts / "part-00001.parquet").write_bytes(b"no table")
+    with pytest.raises(ValueError, match="part-00001.parquet"):
+        PileParts.of(parts)
+    (parts / "part-00001.parquet").unlink()
+    with pytest.raises(ValueError, match=r"part-00001.parquet is missing, of 5 parts"):
+        PileParts.of(parts)
+    for part in parts.glob("part-*"):
+        part.unlink()
+    write_part(parts, 0, pile[2][:0])
+    with pytest.raises(ValueError, match="the pile is empty"):
+        PileParts.of(parts)
+
+
+def test_a_part_that_changes_while_it_is_read_is_refused(parts, pile):
+    part = PileParts.of(parts).parts[0]
+    write_part(parts, 0, pile[2][:2400])
+    with pytest.raises(OSError, match="has changed while it was read: run the same command again"):
+        list(read_blocks(part, 32))
+    (parts / "part-00000.parquet").write_bytes(b"cut off")
+    with pytest.raises(OSError, match="part-00000.parquet cannot be read"):
+        list(read_blocks(part, 32))
+    with pytest.raises(OSError, match="cannot be read"):
+        list(read_blocks(Part(0, str(parts / "gone.parquet"), 0, 3), 32))
+
+
+class Squares(Worker):
+    def __init__(self, power):
+        self.power = power
+
+    def work(self, row):
+        if row["number"] < 0:
+            raise ValueError("a negative number")
+        return {"number": row["number"], DATA: bytes([row["number"] ** self.power])}
+
+
+def test_threads_and_ray_call_a_worker_in_the_same_way():
+    rows = [{"number": n} for n in range(9)]
+    answers = sorted(on_threads(Squares, (2,), rows), key=lambda answer: answer["number"])
+    assert [answer[DATA][0] for answer in answers] == [n * n for n in range(9)]
+    assert Squares(2)({"number": 3}) == {"answer": '{"number": 3}', DATA: b"\x09"}
+    with pytest.raises(ValueError, match="negative"):
+        list(on_threads(Squares, (2,), [{"number": -1}]))
