@@ -115,11 +115,10 @@ def test_many_classes_and_many_items_give_a_short_table():
     assert "groups" not in result.__dict__
 
 
-def test_a_pile_on_disk_has_no_groups(tmp_path):
+def test_a_large_pile_has_no_groups(monkeypatch):
     task = draw(*digits(), Protocol(), seed=1, tasks=[0]).task[0]
-    np.save(tmp_path / "pile.npy", task.query[0])
-    streaming = handful.Streaming(out=tmp_path / "out")
-    result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), streaming=streaming)
+    monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", 1)
+    result = handful.solve(task.support[0], task.labels[0], task.query[0])
     assert f"{len(result)} items" in result._repr_html_()
 
 

@@ -52,9 +52,7 @@ from handful.project.outputs import (
     table_of_answers,
     write_json,
 )
-from handful.project.job import RECORD, Job, job_entries
 from handful.project.summary import Outcome, expected_numbers, made_by, precision_in_words, share_of
-from handful.project.outputs import table_of_answers
 from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
 from handful.utils.files import printable, scratch
 from handful.utils.ray import Row, Worker

@@ -298,7 +298,7 @@ class Result(Answers):
         from handful.report.plots import draw_result
 
         task, posterior = self._one_task("a plot"), self.outlier_share_posterior
-        is_in_memory = not isinstance(task.query, LargePile)
+        is_in_memory = not task.is_large
         return draw_result(
             self,
             str(self.made_by["method"]),
