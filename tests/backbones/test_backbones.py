@@ -176,6 +176,8 @@ def test_torch_module_needs_its_preprocessing():
 
     with pytest.raises(ValueError, match="give size, std"):
         load_backbone(torch.nn.Identity(), mean=0.5)
+    with pytest.raises(ValueError, match="preset='clip' is for an ONNX file: give size, mean and std of the module"):
+        load_backbone(torch.nn.Identity(), preset="clip")
     with pytest.raises(ValueError, match="gives an array of shape"):
         load_backbone(torch.nn.Flatten(0), size=4, mean=0.5, std=0.5)
 

@@ -184,6 +184,8 @@ def load_backbone(
         preset_settings(preset)
         options["preset"] = preset
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
+        if preset is not None:
+            raise ValueError(f"preset={preset!r} is for an ONNX file: give size, mean and std of the module")
         return torch_modules.module_backbone(name, options, threads)
     if not isinstance(name, str | Path) and callable(name):
         _refuse(options, "a function")
