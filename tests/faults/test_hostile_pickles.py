@@ -348,6 +348,15 @@ def test_a_damaged_state_dict_is_refused_in_a_sentence(tmp_path):
         np.testing.assert_array_equal(read_state_dict(path)["w"], [[0, 1, 2], [3, 4, 5]])
 
 
+def test_booleans_are_zero_or_one(tmp_path):
+    kind = dtype("b1", text("|"))
+    (tmp_path / "a.pkl").write_bytes(b"\x80\x02" + array(b"\0\1\2\xff", (4,), kind) + b".")
+    assert load_plain(tmp_path / "a.pkl").view(np.uint8).tolist() == [0, 1, 1, 1]
+    content = dictionary({"w": tensor(storage(count=4, kind="BoolStorage"), (4,), (1,))})
+    (tmp_path / "a.pth").write_bytes(old_format(content, storages=struct.pack("<q", 4) + b"\0\1\2\xff"))
+    assert load_torch(tmp_path / "a.pth")["w"].view(np.uint8).tolist() == [0, 1, 1, 1]
+
+
 def test_half_numbers_of_torch_are_read(tmp_path):
     halves = (np.array([1, -2.5, 0, 3], np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
     content = dictionary({"w": tensor(storage(count=4, kind="BFloat16Storage"), (4,), (1,))})

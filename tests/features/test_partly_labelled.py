@@ -140,12 +140,12 @@ def test_columns_of_one_name_are_all_features(tmp_path):
     np.testing.assert_array_equal(read(text(tmp_path, "f,f,label", "1,2,a")).features, [[1, 2]])
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"\x00\xff" * 50])
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_damaged_files_are_refused_as_such(name, content, tmp_path):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=name):
-        read(tmp_path / name)
+def test_damaged_files_are_refused_as_such(tmp_path):
+    for name in ("t.parquet", "t.csv"):
+        for content in (b"", b"PAR1", b"\x00\xff" * 50):
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(ValueError, match=name):
+                read(tmp_path / name)
 
 
 def test_other_files_are_refused(tmp_path):

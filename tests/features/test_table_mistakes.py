@@ -40,6 +40,33 @@ def test_what_editors_add_changes_nothing(tmp_path):
         assert found.names == ["p0", "p1", "p2"]
 
 
+def test_a_csv_file_is_read_as_it_is_written(tmp_path):
+    for content, features, labels, others in (
+        ("f0,f1,label\n1,2,7\n3,4,8\n5,-6,\n", [[1, 2], [3, 4], [5, -6]], ["7", "8", None], {}),
+        ('f0,label\n1.5,"two\nlines"\n2e-3,"a ""b"", c"\n', [[1.5], [0.002]], ["two\nlines", 'a "b", c'], {}),
+        ("f0,f1,note\n 1.5 ,2,\n3,4 ,x\n", [[1.5, 2], [3, 4]], [None] * 2, {"note": [None, "x"]}),
+        ("f0,ok,note\n1,true,NA\n2,false,\n", [[1], [2]], [None] * 2, {"ok": ["true", "false"], "note": ["NA", None]}),
+        ("f0,f1\n1,12345678901234567890\n2,3\n", [[1, 12345678901234567890], [2, 3]], [None] * 2, {}),
+        (",id,day,f0\n0,007,2024-01-02,.5\n1,008,2024-01-03,.25\n", [[0.5], [0.25]], [None] * 2,
+         {"id": ["007", "008"], "day": ["2024-01-02", "2024-01-03"]}),
+        ("\ufefff0,label\r\n1.5,a\r\n\r\n2.5,b\r\n", [[1.5], [2.5]], ["a", "b"], {}),
+    ):  # fmt: skip
+        (tmp_path / "t.csv").write_bytes(content.encode())
+        found = read(tmp_path / "t.csv", warn=False)
+        np.testing.assert_array_equal(found.features, features)
+        assert found.label_names == labels
+        assert {name: values.tolist() for name, values in found.others.items()} == others
+
+
+def test_a_long_csv_file_may_have_its_first_word_late(tmp_path):
+    path = text(tmp_path, "f0,note", *(f"{i / 7},{i}" for i in range(5000)), "0.5,late")
+    with pytest.raises(ValueError, match="'note' holds numbers, but 'late' in row 5000"):
+        read(path)
+    found = read(path, columns=["f0"])
+    np.testing.assert_allclose(found.features[:5000, 0], np.arange(5000) / 7)
+    assert found.others["note"].tolist()[-2:] == ["4999", "late"]
+
+
 MISTAKES = {
     "semicolons": ([line.replace(",", ";") for line in (HEADER, *ROWS)], "separated by ';'"),
     "tabs": ([line.replace(",", "\t") for line in (HEADER, *ROWS)], r"separated by '\\t'"),
@@ -56,6 +83,7 @@ MISTAKES = {
     "two columns of labels": (["label,label,a", "x,y,1"], "more than one column 'label'"),
     "no header": (ROWS, "the first line holds numbers"),
     "no header of whole numbers": (["3,3,4", "1,2,3"], "the first line holds numbers"),
+    "a quote that is never closed": ([HEADER, *ROWS, 'p3,"x,1,2,3'], "line 5 cannot be read .a quote is never closed"),
     "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like a missing label"),
     "a label of Python": ([HEADER, *ROWS, "p3,None,1,2,3"], "the label 'None' of row 3"),
 }

@@ -6,7 +6,6 @@ a name, not a number), else text.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,18 @@ import numpy as np
 
 from handful.features.arrow_table import EMBEDDING, LABEL, PATH, SPLIT, beside_features
 from handful.features.feature_columns import check_header, from_columns, looks_like_no_feature
-from handful.features.file_checks import MAX_COLUMNS, ColumnChoice, damaged
+from handful.features.file_checks import ColumnChoice, damaged
 from handful.features.labels import NDArray, numbers_if_whole
 from handful.features.table import FeatureTable
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable
-from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.limits import check_bytes
 
-LINE_BYTES = 2**22  # bytes of the file that are checked at a time
+BYTES_IN_MEMORY = 4  # for each byte of a file: itself, its text, and numbers
 
 
 def read_csv(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read a table of numbers, or of one JSON list in each row."""
-    _check_size(path)
     special = (choice.embedding_column, choice.label_column, PATH)
     table = _parse(path, (*special, SPLIT))
     check_header(table.column_names, () if choice.columns is not None else special)
@@ -55,7 +53,7 @@ def write_csv(table: FeatureTable, path: Path) -> None:
 
 def _parse(path: Path, texts: tuple[str, ...], columns: list[str] | None = None) -> ColumnTable:
     """Parse a file. The columns `texts` stay text. columns: read only these."""
-    check_bytes(TEXT_EXPANSION * (size := path.stat().st_size), "the table", size)
+    check_bytes(BYTES_IN_MEMORY * path.stat().st_size, "the table")
     try:
         return csv_file.parse_table(path, texts, columns)
     except ValueError as error:
@@ -74,17 +72,6 @@ def _as_written(path: Path, names: list[str]) -> dict[str, NDArray]:
         values = numbers_if_whole(texts) if None not in texts else texts
         others[name] = np.array(values, object) if isinstance(values, list) else values
     return others
-
-
-def _check_size(path: Path) -> None:
-    """Raise if a text file has more columns, or more numbers, than can be read."""
-    with path.open("rb") as file:
-        columns = file.readline(LINE_BYTES).count(b",") + 1
-        if columns > MAX_COLUMNS:
-            raise ValueError(f"there are {columns:,} columns or more, and {MAX_COLUMNS:,} at most are read")
-        file.seek(0)
-        count = sum(block.count(b",") + block.count(b"\n") for block in iter(partial(file.read, LINE_BYTES), b""))
-    check_bytes(8 * count, "the table", path.stat().st_size)
 
 
 def _may_be_wide(table: FeatureTable, names: list[str], beside: dict[str, Any]) -> bool:

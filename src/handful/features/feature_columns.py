@@ -34,17 +34,8 @@ MIN_COUNTED_ROWS = 5  # 1, 2, 3, 4 may be a feature by chance
 MAX_NAME_LETTERS = 10_000  # of a column
 
 
-def from_columns(
-    table: ColumnTable, choice: ColumnChoice, *, more: ColumnTable | None = None, stored: int | None = None
-) -> FeatureTable:
-    """A feature table.
-
-    Parameters
-    ----------
-    table : has the features, and labels, paths and splits as far as there are any.
-    more : the other columns, if they are not in `table`.
-    stored : bytes of the file that the table was read from, if that is one file.
-    """
+def from_columns(table: ColumnTable, choice: ColumnChoice, *, stored: int | None = None) -> FeatureTable:
+    """A feature table of all columns of a file. stored: bytes of the file, if it is one."""
     about = about_columns(table.metadata)
     if long := [name for name in table.column_names if len(name) > MAX_NAME_LETTERS]:
         raise ValueError(f"the name of column {shortened(long[0])!r} has {len(long[0]):,} letters: rename it")
@@ -70,7 +61,7 @@ def from_columns(
     if labels is not None and not _has_class_names(about.get(choice.label_column)):
         check_missing_words(labels)
     used |= set(flat.values())
-    others = other_columns(table, used, about) | ({} if more is None else other_columns(more, used, about))
+    others = other_columns(table, used, about)
     return FeatureTable(
         features, labels, values.get(PATH), values.get(SPLIT), base_mean=mean_of_metadata(table.metadata),
         columns=columns, others=others, set_aside=set_aside, **_texts(table.metadata, others),

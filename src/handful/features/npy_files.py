@@ -32,7 +32,6 @@ DAMAGE_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 MAX_HEADER_BYTES = 10_000  # the limit of NumPy for files that are not trusted
-BLOCK_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -40,19 +39,13 @@ class Header:
     """The header of an array: shape, type, and where its numbers begin."""
 
     shape: tuple[int, ...]
-    column_major: bool
     dtype: np.dtype
     offset: int
 
     @property
-    def count(self) -> int:
-        """The number of values."""
-        return math.prod(self.shape)
-
-    @property
     def nbytes(self) -> int:
         """The size of the values in bytes."""
-        return self.count * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_header(stream: IO[bytes], what: str) -> Header:
@@ -66,7 +59,7 @@ def read_header(stream: IO[bytes], what: str) -> Header:
         if length > MAX_HEADER_BYTES:
             raise ValueError(f"its header has {length:,} bytes, more than {MAX_HEADER_BYTES:,}")
         parse = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, column_major, dtype = parse(io.BytesIO(size + stream.read(length)))
+        shape, _, dtype = parse(io.BytesIO(size + stream.read(length)))
     except (*DAMAGE_ERRORS, RecursionError) as error:
         raise damaged(".npy", error, f"{what}: ") from None
     if dtype.hasobject:
@@ -75,14 +68,14 @@ def read_header(stream: IO[bytes], what: str) -> Header:
         raise ValueError(f"{what} has dtype {str(dtype)[:80]}: one plain type is needed, such as float32")
     if any(isinstance(side, bool) or side < 0 for side in shape):
         raise ValueError(f"{what} has shape {_short(shape)}: sides of an array are 0 or more")
-    return Header(shape, column_major, dtype, 6 + 2 + len(size) + length)
+    return Header(shape, dtype, 6 + 2 + len(size) + length)
 
 
 def read_npy(path: Path, what: str) -> np.ndarray:
     """The array of a .npy file."""
     with path.open("rb") as file:
-        header = check_npy(file, what)
-        return _filled(file, header, what)
+        check_npy(file, what)
+        return _array(file, what)
 
 
 def check_npy(file: IO[bytes], what: str, whole: bool = True) -> Header:
@@ -153,30 +146,20 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, s
             check_bytes(header.nbytes, what, stored)
             if header.offset + header.nbytes != member.file_size:
                 raise _short_of(what, header, member.file_size - header.offset)
-            return _filled(stream, header, what)
+            return _array(stream, what)
     except ValueError:
         raise
     except DAMAGE_ERRORS as error:
         raise damaged(".npy", error, f"{what}: ") from None
 
 
-def _filled(stream: Any, header: Header, what: str) -> np.ndarray:
-    """Read an array block by block, and never more than its header says."""
+def _array(stream: Any, what: str) -> np.ndarray:
+    """The array of a stream whose header has been checked."""
+    stream.seek(0)
     try:
-        array = np.empty(header.count, header.dtype)
-        if not header.nbytes:
-            return array.reshape(header.shape)
-        view = memoryview(array.view(np.uint8).data)
-        bytes_read = 0
-        while bytes_read < len(view):
-            piece = stream.read(min(BLOCK_BYTES, len(view) - bytes_read))
-            if not piece:
-                raise _short_of(what, header, bytes_read)
-            view[bytes_read : bytes_read + len(piece)] = piece
-            bytes_read += len(piece)
-        return array.reshape(header.shape, order="F" if header.column_major else "C")
+        return np.lib.format.read_array(stream, allow_pickle=False)
     except MemoryError:
-        raise ValueError(f"{what} has {in_units(header.nbytes)}, more than this machine has memory for") from None
+        raise ValueError(f"{what} is larger than the memory of this machine") from None
 
 
 def _short_of(what: str, header: Header, stored: int) -> ValueError:

@@ -133,32 +133,30 @@ def check_flat(kind: Any, what: str) -> None:
 
 
 def read_parquet(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """A feature table; columns that cannot be carried along stay in the file."""
-    table = read_feature_columns(path, choice)
-    more = read_other_columns(path, table.column_names)
-    return from_columns(
-        columns_of(table), choice, more=None if more is None else columns_of(more), stored=path.stat().st_size
-    )
+    """A feature table; lists and binary data beside the features stay in the file."""
+    return from_columns(columns_of(read_feature_table(path, choice)), choice, stored=path.stat().st_size)
 
 
-def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> Any:
-    """A `pyarrow.Table` of the columns that may be features, and of labels, paths and splits."""
+def read_feature_table(path: Path, choice: ColumnChoice, where: str = "") -> Any:
+    """A `pyarrow.Table` of the features, labels, paths and splits, and of the columns that are carried along."""
     flat = (choice.label_column, PATH, SPLIT)
 
     def choose(schema: Any) -> list[str]:
         check_header(schema.names, () if choice.columns else (choice.embedding_column, choice.label_column, PATH))
         choice.check_label(schema.names, f"{where}column")
         full_choice = stored_choice(choice, schema.names, schema.metadata)
+        counts = Counter(schema.names)
+        others = [field.name for field in schema if is_carried(field.type) and counts[field.name] == 1]
         if not _is_wide(schema, full_choice, where):
             kind = schema.field(full_choice.embedding_column).type
             if not is_text(kind):
                 check_vectors(kind, f"{where}column {full_choice.embedding_column!r}")
-            return [full_choice.embedding_column, *flat]
+            return [full_choice.embedding_column, *flat, *others]
         if full_choice.columns is not None:
-            return [*flat, *_checked(schema, full_choice.find_columns(schema.names), where)]
+            return [*_checked(schema, full_choice.find_columns(schema.names), where), *flat, *others]
         beside = (*OTHER_COLUMNS, choice.label_column)
         may_be = [field for field in schema if field.name not in beside and not is_left_out(field.name, choice)]
-        return [*flat, *(field.name for field in may_be if is_number(field.type) or is_text(field.type))]
+        return [*(field.name for field in may_be if is_number(field.type) or is_text(field.type)), *flat, *others]
 
     return read_arrow(path, choose, flat, where)
 
@@ -184,20 +182,6 @@ def _checked(schema: Any, names: Sequence[str], where: str) -> Sequence[str]:
         if kind is not None and not is_number(kind):
             raise ValueError(f"{where}column {name!r} holds {shortened(str(kind))}: a feature is a number")
     return names
-
-
-def read_other_columns(path: Path, used: Sequence[str], where: str = "") -> Any:
-    """A `pyarrow.Table` of the columns that are carried along, or None: also if they are too large or damaged."""
-
-    def choose(schema: Any) -> list[str]:
-        counts = Counter(schema.names)
-        return [f.name for f in schema if f.name not in used and is_carried(f.type) and counts[f.name] == 1]
-
-    try:
-        table = read_arrow(path, choose, None, where)
-    except ValueError:  # the features can be used without them
-        return None
-    return table if table.num_columns else None
 
 
 def write_parquet(table: FeatureTable, path: Path) -> None:

@@ -20,7 +20,7 @@ from handful.features.base_mean import BASE_MEAN, MEAN_KEY, mean_of_folder, mean
 from handful.features.feature_columns import from_columns
 from handful.features.file_checks import ColumnChoice, parse_json, read_json
 from handful.features.labels import NDArray
-from handful.features.parquet_file import open_parquet, read_feature_columns, read_other_columns, write_rows
+from handful.features.parquet_file import open_parquet, read_feature_table, write_rows
 from handful.features.table import FeatureTable
 from handful.utils.extras import need_pyarrow
 from handful.utils.files import write_whole
@@ -62,26 +62,8 @@ def is_sharded(path: str | Path) -> bool:
 
 def read_sharded(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read all parts of a folder as one table."""
-    table = read_parts(path, partial(read_feature_columns, choice=choice))
-    more = _other_columns(path, table)
-    return from_columns(columns_of(table), choice, more=None if more is None else columns_of(more))
-
-
-def _other_columns(folder: Path, table: Any) -> Any:
-    """The other columns, if all parts have the same ones and they fit into memory; else None."""
-    import pyarrow as pa
-
-    tables: list[Any] = []
-    for number in complete(folder):
-        part = read_other_columns(folder / part_name(number), table.column_names)
-        if part is None or (tables and not part.schema.equals(tables[0].schema)):
-            return None
-        tables.append(part)
-        try:
-            check_bytes(sum(each.nbytes for each in tables), "the other columns")
-        except ValueError:
-            return None
-    return pa.concat_tables(tables)
+    table = read_parts(path, partial(read_feature_table, choice=choice))
+    return from_columns(columns_of(table), choice)
 
 
 def mean_of_shards(folder: Path) -> NDArray | None:

@@ -27,7 +27,7 @@ def need(module: str, purpose: str, install: str = IMAGES) -> Any:
 
 
 def has_pyarrow() -> bool:
-    """Whether PyArrow can be imported. Parquet and Arrow files need it; a CSV file is read faster with it."""
+    """Whether PyArrow can be imported, which Parquet files need."""
     try:
         import_module("pyarrow")
     except ImportError:

@@ -229,7 +229,14 @@ def _filled(data: Any, kind: Any, shape: Any, order: Any = "C") -> np.ndarray:
         raise Damaged(f"an array has {len(data):,} bytes of data, but its shape needs another number")
     if kind.dtype.kind == "U" and len(data) and np.frombuffer(data, f"{kind.dtype.str[0]}u4").max() > MAX_CODE_POINT:
         raise Damaged("an array of text has characters that do not exist")
-    return np.ndarray(shape, kind.dtype, bytes(data), order=order)  # the file could still change a bytearray
+    data = _truths(data).tobytes() if kind.dtype.kind == "b" else bytes(data)  # the file could change a bytearray
+    return np.ndarray(shape, kind.dtype, data, order=order)
+
+
+def _truths(data: bytes) -> np.ndarray:
+    """Return bytes as booleans. NumPy trusts that booleans are 0 or 1, and would write beyond its memory."""
+    truths: np.ndarray = np.frombuffer(data, np.uint8) != 0
+    return truths
 
 
 def _check_shape(shape: Any) -> None:
@@ -251,12 +258,6 @@ def _encode(text: Any, encoding: Any) -> bytes:
     if type(text) is not str or encoding not in ("latin1", b"latin1"):
         raise Refused(f"asks for the codec {quoted(encoding)}: only bytes written as latin1 are read")
     return text.encode("latin1")
-
-
-def _size(lengths: Any = ()) -> tuple[int, ...]:
-    if not _are_counts(lengths):
-        raise Damaged("it describes a shape in an unknown way")
-    return tuple(lengths)
 
 
 def _finished(value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
@@ -299,9 +300,9 @@ class _Storage:
             raise Damaged(f"it ends early or is wrong in storage {shortened(self.key)} of {self.count:,} numbers")
         if self.dtype.kind == "V":  # NumPy has no bfloat16: it is the upper half of a float32
             self.flat = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-            self.flat.flags.writeable = False
         else:
-            self.flat = np.frombuffer(data, self.dtype)
+            self.flat = _truths(data) if self.dtype.kind == "b" else np.frombuffer(data, self.dtype)
+        self.flat.flags.writeable = False
 
 
 class _Tensor(NamedTuple):
@@ -440,7 +441,7 @@ _FUNCTIONS: dict[str, Any] = {
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
-    "torch.Size": _size,
+    "torch.Size": lambda lengths=(): tuple(lengths),
     "torch.device": lambda *_: None,
     "torch.storage._load_from_bytes": _storage_in_pickle,
 }
