@@ -30,7 +30,7 @@ def test_the_docstring_of_a_method_names_its_parameters_in_order_with_their_defa
     method = find_method(name)
     texts = parameter_texts(inspect.getdoc(method.solve))
     examples_of_no_class = ["unknown"] if method.takes_unknown else []
-    assert list(texts) == ["support", "labels", "query", *examples_of_no_class, *method.defaults]
+    assert list(texts) == [*examples_of_no_class, *method.defaults]
     for parameter, default in method.defaults.items():
         kind = texts[parameter].splitlines()[0]
         if by_shots := method.info.by_shots.get(parameter):

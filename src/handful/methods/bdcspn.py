@@ -86,19 +86,8 @@ def bdcspn(support: Array, labels: Array, query: Array, *, temperature: float = 
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     temperature : float, default 1.0
         The temperature tau: cosines are multiplied by it before the softmax.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = {"prototypes": rectified(support, labels, query)}
     return Solution(*score_new(state, query, temperature=temperature), state)

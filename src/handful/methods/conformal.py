@@ -275,12 +275,6 @@ def conformal(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class.
     base : handful.methods.Base or path, optional
@@ -290,11 +284,6 @@ def conformal(
         The false-discovery rate: of the items that are called unknown, the part that may belong to a class.
     temperature : float, default 10.0
         The temperature tau: cosines are multiplied by it before the softmax.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, the thresholds, and what scores new items.
     """
     unknown = support[:, :0] if unknown is None else unknown
     calibration, base_variance, weight = calibrations(base, labels, unknown.shape[1])

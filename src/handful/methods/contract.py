@@ -6,7 +6,8 @@ A method is a function ::
 
 of prepared features [B, S, D], codes [B, S] and prepared features [B, Q, D]. It sees nothing else: no argument can
 carry the truth about the queries into it. A method that can use examples of no class takes them as a fourth argument,
-`unknown`, prepared features [B, U, D]; for all others they enter by a margin (`handful.methods.margin`).
+`unknown`, prepared features [B, U, D]; for all others they enter by a margin (`handful.methods.margin`). The docstring
+of a method explains its own parameters.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import Array
-from handful.core.base_arrays import BaseArrays
+from handful.core.base import BaseArrays
 from handful.core.parameters import Rule
 from handful.core.prepare import as_dtype, replay
 from handful.methods import margin

@@ -67,22 +67,7 @@ def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, A
 
 @register(INFO, score_new=score_new)
 def copod(support: Array, labels: Array, query: Array) -> Solution:
-    """Score queries by the tails of the features' empirical distributions.
-
-    Parameters
-    ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
-    """
+    """Score queries by the tails of the features' empirical distributions."""
     solution = detect("copod", support, labels, query)
     solution.state = {"support": support, "labels": labels, "pile": query}
     return solution

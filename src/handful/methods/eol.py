@@ -127,12 +127,6 @@ def eol(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class. CE has a term -log(1 - pi_i) for each of them; together they weigh no
         more than the examples of one class.
@@ -162,11 +156,6 @@ def eol(
         Whether to keep the loss of every step.
     backend : {"auto", "array", "fast"}, default "auto"
         How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     share = outlier_share if b is None else share_of(b)
     (solution,) = eol_at_shares(

@@ -210,12 +210,6 @@ def eol_kdo(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class, which both take.
     outlier_share : float, array [B] or "auto", default "auto"
@@ -232,11 +226,6 @@ def eol_kdo(
         Step size of Adam in EOL.
     backend : {"auto", "array", "fast"}, default "auto"
         How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     told = None if is_auto(outlier_share) else np.broadcast_to(inner_share(outlier_share), (len(query),))
     seen = opinion(

@@ -109,21 +109,10 @@ def feat(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     temperature : float, optional
         The temperature T, in place of the learned one.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = {"adapted": adapt(class_prototypes(support, labels), base)}
     return Solution(*score_new(state, query, base=base, temperature=temperature), state)

@@ -65,12 +65,6 @@ def finetune(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     temperature : float, default 1.0 (1 shot) or 10.0 (5 shots)
         The temperature tau: cosines are multiplied by it before the softmax.
     steps : int, default 200 (1 shot) or 100 (5 shots)
@@ -79,11 +73,6 @@ def finetune(
         Step size of Adam.
     backend : {"auto", "array", "fast"}, default "auto"
         How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     ways = class_count(labels)
     end = descend(

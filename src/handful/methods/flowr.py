@@ -255,12 +255,6 @@ def flowr(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class: opened classes of one item each.
     base : handful.methods.Base or path, optional
@@ -269,11 +263,6 @@ def flowr(
         How strongly new classes are expected, as a number of items, in place of the learned alpha.
     arrivals : bool, default False
         Whether items arrive one after another and join classes, also new ones. If not, each item is scored alone.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = start(support, labels, unknown, base)
     if arrivals:

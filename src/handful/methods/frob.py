@@ -223,12 +223,6 @@ def frob(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class, which are rejected too.
     base : handful.methods.Base or path, optional
@@ -239,11 +233,6 @@ def frob(
         Weight lambda_b of the boundary samples, in place of the learned one.
     lambda_exposure : float, default 1.0
         Weight lambda_e of the examples of no class.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = train(
         support, labels, unknown, base, steps=steps, lambda_boundary=lambda_boundary, lambda_exposure=lambda_exposure

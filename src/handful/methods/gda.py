@@ -52,20 +52,9 @@ def gda(support: Array, labels: Array, query: Array, *, shrinkage: float | None 
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     shrinkage : float, optional
         How far the covariance is drawn towards a multiple of the identity, from 0 to 1. By default it is computed
         from the examples. Values below 0.001 count as 0.001.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     distances = class_distances(support, labels, query, shrinkage)
     return Solution(softmax(-distances / 2), array_namespace(query).min(distances, axis=-1))

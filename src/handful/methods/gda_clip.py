@@ -53,22 +53,7 @@ INFO = Info(
 
 @register(INFO)
 def gda_clip(support: Array, labels: Array, query: Array) -> Solution:
-    """Score queries by their Mahalanobis distance to the class means, with a ridge precision.
-
-    Parameters
-    ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
-    """
+    """Score queries by their Mahalanobis distance to the class means, with a ridge precision."""
     means, residuals, spread = around_means(support, labels)
     distances = Gaussian.fit_ridge(residuals, spread).distances(query, means)  # [B, Q, N]
     return Solution(softmax(-distances / 2), array_namespace(query).min(distances, axis=-1))

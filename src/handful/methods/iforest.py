@@ -60,23 +60,12 @@ def iforest(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     trees : int, default 100
         Number of trees.
     max_features : float, default 0.5 (1 shot) or 0.75 (5 shots)
         The share of the features that each tree sees.
     random_state : int, default 0
         Seed of the forest.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     options: dict[str, Any] = {"n_estimators": trees, "max_features": max_features, "random_state": random_state}
     return detect("iforest", support, labels, query, **options)

@@ -130,12 +130,6 @@ def kdo(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class: fixed members of the outliers' density.
     outlier_share : float, array [B] or "auto", default "auto"
@@ -147,11 +141,6 @@ def kdo(
         Number of passes over the pile where the share is given.
     backend : {"auto", "array", "fast"}, default "auto"
         How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     ways = class_count(labels)
     support, labels = with_unknown(support, labels, unknown)

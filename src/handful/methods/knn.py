@@ -46,19 +46,8 @@ def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> So
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     k : int, default 1 (1 shot) or 3 (5 shots)
         Number of nearest examples.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     squares = squared_distances(query, support)

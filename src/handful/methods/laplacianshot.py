@@ -114,23 +114,12 @@ def laplacianshot(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     neighbours : int, default 2
         Number k of neighbours in the pile that vote for each item.
     strength : float, default 0.7 (1 shot) or 0.1 (5 shots)
         Weight lambda of the neighbours' votes.
     rounds : int, default 20
         Number of rounds, at most.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     prototypes = rectified(support, labels, query)

@@ -44,21 +44,10 @@ def ocsvm(support: Array, labels: Array, query: Array, *, kernel: str = BY_SHOTS
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     kernel : {"linear", "poly", "rbf", "sigmoid"}, default "linear" (1 shot) or "poly" (5 shots)
         The kernel k, as in scikit-learn.
     tolerance : float, default 0.001
         Tolerance of the solver. With the default, that of the published figures, a polynomial kernel on many features
         is not trained, because its values are too small. 1e-12 trains it.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     return detect("ocsvm", support, labels, query, kernel=kernel, tol=tolerance, shrinking=True)

@@ -164,23 +164,12 @@ def ood_maml(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     steps : int, default 5
         Number of gradient steps that adapt a detector. The base is learned with the default.
     adversarial_steps : int, default 3
         Number of steps that move the fake outliers towards a class; 0 leaves the moved fakes out.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = adapt(support, labels, base, steps, adversarial_steps)
     return Solution(*score_new(state, query, base=base), state, n_iter=steps)

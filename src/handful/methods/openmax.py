@@ -77,12 +77,6 @@ def openmax(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     weibull : bool, default True
         Whether Weibull models are fitted. False gives the rule of the published code: a softmax of the negative
         distances and 0.
@@ -90,11 +84,6 @@ def openmax(
         Number alpha of top classes whose activations are revised.
     tail : int, default 20
         How many of the largest distances a fit uses, at most.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     ways = class_count(labels)

@@ -83,23 +83,12 @@ def oslo(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     rounds : int, default 2
         Number of rounds.
     lambda_xi : float, default 0.05
         Softness lambda_xi of the inlierness.
     lambda_z : float, default 0.1
         Softness lambda_z of the assignments.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     ways = class_count(labels)

@@ -90,12 +90,6 @@ def ostim(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     unknown : array [B, U, D], optional
         Prepared features of examples of no class. CE takes them as examples of output N + 1.
     temperature : float, default 10.0
@@ -110,11 +104,6 @@ def ostim(
         Weight of the spread over the outputs.
     backend : {"auto", "array", "fast"}, default "auto"
         How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     ways = class_count(labels)
     head = loss_head(ways, lambda_co, lambda_ma)

@@ -52,21 +52,10 @@ def pca(support: Array, labels: Array, query: Array, *, components: int = BY_SHO
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     components : int, default 2 (1 shot) or 1 (5 shots)
         Number of directions.
     random_state : int, default 0
         Seed of the decomposition, which is random for large features.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     x = to_numpy(support).astype(np.float64)
     rank = _rank(x)

@@ -80,19 +80,8 @@ def peeler(support: Array, labels: Array, query: Array, *, base: Any = None) -> 
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = gaussians(support, labels, base)
     return Solution(*score_new(state, query), state)

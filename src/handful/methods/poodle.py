@@ -112,12 +112,6 @@ def poodle(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     steps : int, default 100
@@ -132,11 +126,6 @@ def poodle(
         Start value of the scale s.
     negatives : int, default 400
         How many items of the base are used, at most.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)

@@ -77,12 +77,6 @@ def proser(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     steps : int, default 50
         Number of steps of Adam.
     learning_rate : float, default 0.001
@@ -91,11 +85,6 @@ def proser(
         Weight lambda of the dummy's term in the loss.
     random_state : int, default 0
         Seed of the head's random start, which is the same for every task.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     batch, n_support, dimension = support.shape

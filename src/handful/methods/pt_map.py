@@ -107,23 +107,12 @@ def pt_map(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     rounds : int, default 10
         Number of rounds.
     rate : float, default 0.2
         Factor alpha: how far prototypes move towards their new means in a round.
     sharpness : float, default 10.0
         Factor kappa of the squared distances.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     ways = class_count(labels)

@@ -50,20 +50,9 @@ def relative_mahalanobis(support: Array, labels: Array, query: Array, *, shrinka
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     shrinkage : float, optional
         How far both covariances are drawn towards a multiple of the identity, from 0 to 1. By default it is computed
         from the examples. Values below 0.001 count as 0.001.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     distances = class_distances(support, labels, query, shrinkage)

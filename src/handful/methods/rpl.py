@@ -78,12 +78,6 @@ def rpl(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     steps : int, default 100
         Number of steps of Adam.
     learning_rate : float, default 0.01
@@ -92,11 +86,6 @@ def rpl(
         Sharpness gamma of the class probabilities.
     lambda_open : float, default 0.1
         Weight lambda of the term that bounds the open space.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     n_support, ways = support.shape[1], class_count(labels)

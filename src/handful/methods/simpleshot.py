@@ -44,19 +44,8 @@ def simpleshot(support: Array, labels: Array, query: Array, *, temperature: floa
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     temperature : float, default 1.0
         The temperature tau: cosines are multiplied by it before the softmax.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     means = class_means(support, one_hot(labels, class_count(labels), like=support))
     p = softmax(temperature * cosine_to(query, means))  # [B, Q, N]

@@ -102,21 +102,10 @@ def snatcher_f(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     base : handful.methods.Base or path, optional
         What was learned on the base classes, or the path of its file. It must be given.
     temperature : float, optional
         The temperature T of FEAT, in place of the learned one.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     state = {"prototypes": class_prototypes(support, labels)}
     return Solution(*score_new(state, query, base=base, temperature=temperature), state)

@@ -103,12 +103,6 @@ def soft_kmeans(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     rounds : int, default 3
         Number of rounds.
     temperature : float, default 5.0
@@ -119,11 +113,6 @@ def soft_kmeans(
         Relative distance beta at which the mask is one half.
     gamma : float, default 10.0
         Slope gamma of the mask.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     onehot = one_hot(labels, class_count(labels), like=support)

@@ -83,12 +83,6 @@ def tim_gd(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     temperature : float, default 10.0
         The temperature tau: cosines are multiplied by it before the softmax.
     steps : int, default 50
@@ -101,11 +95,6 @@ def tim_gd(
         Weight of the spread over the outputs.
     backend : {"auto", "array", "fast"}, default "auto"
         How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     end = descend(
         support, labels, query, loss_head(class_count(labels), lambda_co, lambda_ma),

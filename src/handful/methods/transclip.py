@@ -147,12 +147,6 @@ def transclip(
 
     Parameters
     ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Prepared features of the pile.
     rounds : int, default 10
         Number of rounds.
     gamma : float, default 2.0
@@ -166,11 +160,6 @@ def transclip(
         Number k of neighbours in the pile that vote for each item.
     strength : float, default 3.0
         Weight lambda of the neighbours' votes.
-
-    Returns
-    -------
-    Solution
-        Class probabilities, outlier scores, and what scores new items.
     """
     xp = array_namespace(support)
     support, query = unit(support), unit(query)
