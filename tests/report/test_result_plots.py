@@ -45,6 +45,7 @@ def test_panels_show_the_numbers_of_the_result(result):
     assert sum(bar.get_height() for bar in known) == (~result.unknown).sum()
     expected, _ = np.histogram(result.doubts[result.unknown], 40, (0, 1))
     assert [bar.get_height() for bar in unknown] == expected.tolist()
+    assert [bar.get_y() for bar in unknown] == [bar.get_height() for bar in known]  # stacked
     assert drawn["scores"].lines[0].get_xdata()[0] == 0.37
 
     density, edges, _ = drawn["share"].patches[0].get_data()
