@@ -9,6 +9,7 @@ from PIL import Image
 import handful
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.features import Protocol, digits, draw
+from handful.report.plots import draw_result
 
 EPISODE = draw(*digits(), Protocol(ways=4, queries=20, outlier_queries=12), seed=1, tasks=[0])
 
@@ -99,13 +100,10 @@ def test_scores_that_are_not_finite_and_a_threshold_far_away(result):
     assert not axes.lines  # the threshold is beyond
 
 
-def test_a_share_that_was_given_and_a_pile_on_disk_have_fewer_panels(result, tmp_path):
-    assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores", "map"]
-    task = EPISODE.task[0]
-    np.save(tmp_path / "pile.npy", task.query[0])
-    options = {"method": "eol", "outlier_share": 0.3, "streaming": handful.Streaming(out=tmp_path / "out")}
-    result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), **options)
-    assert list(panels(result.plot())) == ["counts", "scores"]
+def test_a_share_that_was_given_and_a_pile_without_features_have_fewer_panels(result):
+    told = solved(outlier_share=0.3)
+    assert list(panels(told.plot())) == ["counts", "scores", "map"]
+    assert list(panels(draw_result(told, "eol"))) == ["counts", "scores"]
 
 
 def test_pyplot_is_left_alone_and_a_cell_shows_the_figure(result):
@@ -129,8 +127,8 @@ def test_without_matplotlib_the_install_command_is_named(monkeypatch):
 # ---- what the picture of the share is drawn from
 
 
-def test_results_keep_the_posterior_that_their_interval_is_of(tmp_path):
-    tasks, task = draw(*digits(), Protocol(), seed=2, tasks=3).task, EPISODE.task[0]
+def test_results_keep_the_posterior_that_their_interval_is_of():
+    tasks = draw(*digits(), Protocol(), seed=2, tasks=3).task
     for method in ("eol_kdo", "eol", "knn", "simpleshot+knn"):
         batch = handful.solve_task(tasks, method=method)
         assert batch.outlier_share_posterior.shape == (3, len(TRIED_SHARES))
@@ -139,10 +137,3 @@ def test_results_keep_the_posterior_that_their_interval_is_of(tmp_path):
             np.testing.assert_array_equal(above, batch.outlier_share_posterior[i])
             below = np.interp(batch[i].outlier_share_interval, [0, *TRIED_SHARES, 1], [0, *(1 - above), 1])
             np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)
-    for method in ("eol", "knn"):
-        streaming = handful.Streaming(out=tmp_path / method)
-        in_pieces = handful.solve(
-            task.support[0], task.labels[0], handful.Pile(task.query[0]), method=method, streaming=streaming
-        )
-        assert in_pieces.outlier_share_posterior.shape == (len(TRIED_SHARES),)
-        assert (np.diff(in_pieces.outlier_share_posterior) <= 0).all()

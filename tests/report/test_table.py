@@ -115,14 +115,6 @@ def test_many_classes_and_many_items_give_a_short_table():
     assert "groups" not in result.__dict__
 
 
-def test_a_pile_on_disk_has_no_groups(tmp_path):
-    task = draw(*digits(), Protocol(), seed=1, tasks=[0]).task[0]
-    np.save(tmp_path / "pile.npy", task.query[0])
-    streaming = handful.Streaming(out=tmp_path / "out")
-    result = handful.solve(task.support[0], task.labels[0], str(tmp_path / "pile.npy"), streaming=streaming)
-    assert f"{len(result)} items" in result._repr_html_()
-
-
 def test_groups_are_a_list_and_words_name_them(result):
     assert isinstance(result.groups, list)
     assert Groups() == []
