@@ -9,6 +9,7 @@ from PIL import Image
 import handful
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.features import Protocol, digits, draw
+from handful.report.plots import draw_result
 
 EPISODE = draw(*digits(), Protocol(ways=4, queries=20, outlier_queries=12), seed=1, tasks=[0])
 
@@ -45,6 +46,7 @@ def test_panels_show_the_numbers_of_the_result(result):
     assert sum(bar.get_height() for bar in known) == (~result.unknown).sum()
     expected, _ = np.histogram(result.doubts[result.unknown], 40, (0, 1))
     assert [bar.get_height() for bar in unknown] == expected.tolist()
+    assert [bar.get_y() for bar in unknown] == [bar.get_height() for bar in known]  # stacked
     assert drawn["scores"].lines[0].get_xdata()[0] == 0.37
 
     density, edges, _ = drawn["share"].patches[0].get_data()
@@ -98,10 +100,10 @@ def test_scores_that_are_not_finite_and_a_threshold_far_away(result):
     assert not axes.lines  # the threshold is beyond
 
 
-def test_a_share_that_was_given_and_a_large_pile_have_fewer_panels(monkeypatch):
-    assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores", "map"]
-    monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", 1)
-    assert list(panels(solved(outlier_share=0.3).plot())) == ["counts", "scores"]
+def test_a_share_that_was_given_and_a_pile_without_features_have_fewer_panels(result):
+    told = solved(outlier_share=0.3)
+    assert list(panels(told.plot())) == ["counts", "scores", "map"]
+    assert list(panels(draw_result(told, "eol"))) == ["counts", "scores"]
 
 
 def test_pyplot_is_left_alone_and_a_cell_shows_the_figure(result):

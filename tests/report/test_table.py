@@ -115,13 +115,6 @@ def test_many_classes_and_many_items_give_a_short_table():
     assert "groups" not in result.__dict__
 
 
-def test_a_large_pile_has_no_groups(monkeypatch):
-    task = draw(*digits(), Protocol(), seed=1, tasks=[0]).task[0]
-    monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", 1)
-    result = handful.solve(task.support[0], task.labels[0], task.query[0])
-    assert f"{len(result)} items" in result._repr_html_()
-
-
 def test_groups_are_a_list_and_words_name_them(result):
     assert isinstance(result.groups, list)
     assert Groups() == []

@@ -26,7 +26,7 @@ with suppress(ImportError):  # where torch is absent, the marker skips all of th
     from handful.backbones.networks.checkpoints import load_network
     from handful.training import checkpoint
     from handful.training import learner as learning
-    from handful.training.learner import Learner, augment, bfloat16_works, pixel_statistics, turned
+    from handful.training.learner import Learner, augment, bfloat16_works, pixel_statistics, rotated
     from handful.training.pretraining import pretrain, split
     from handful.training.settings import Settings
 
@@ -87,7 +87,7 @@ def test_pictures_are_turned_as_by_numpy_and_changed_but_stay_pictures():
     x = np.random.default_rng(0).random((8, 2, 5, 5), np.float32)
     quarters = np.array([0, 1, 2, 3, 3, 2, 1, 0])
     wanted = np.stack([np.rot90(picture, k, axes=(1, 2)) for picture, k in zip(x, quarters, strict=True)])
-    assert np.array_equal(turned(torch.from_numpy(x), quarters), wanted)
+    assert np.array_equal(rotated(torch.from_numpy(x), quarters), wanted)
     for how, channels in (("pictures", 3), ("pictures", 1), ("drawings", 1)):
         x = torch.rand(32, channels, 20, 20)
         y = augment(x, how, np.random.default_rng(3))
@@ -117,7 +117,7 @@ def test_the_loss_is_cross_entropy_with_smoothed_labels(one_thread):
 
 def test_each_epoch_has_another_order_and_the_learning_rate_rises_then_falls_to_nothing():
     made = learner(shapes(), epochs=40)
-    pace = np.array([made._pace(i) for i in range(made.steps)])
+    pace = np.array([made._rate_factor(i) for i in range(made.steps)])
     top = pace.argmax()
     assert pace[top] == pytest.approx(1)
     assert (np.diff(pace[: top + 1]) > 0).all()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from handful.utils.files import locked, write_whole
 from handful.utils.tensor_file import read_tensors
@@ -15,6 +15,7 @@ from handful.utils.tensor_file import read_tensors
 if TYPE_CHECKING:
     from torch import Tensor
 
+T = TypeVar("T")
 FORMAT = 2
 NAME = "checkpoint.safetensors"
 LOCK = ".lock"
@@ -75,12 +76,14 @@ def read(folder: Path) -> Checkpoint | None:
 
 
 def _checked(about: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
-    state, best, together = (
-        {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-        for name in ("state", "best", "together")
-    )
+    state, best, together = (with_prefix(tensors, f"{name}.") for name in ("state", "best", "together"))
     at = Checkpoint(**about, state=state, weights=best, together_state=together)
     for entries, blank in ((vars(at), vars(Checkpoint(MADE_FROM))), (at.made_from, MADE_FROM)):
         if wrong := [name for name in blank if type(entries[name]) is not type(blank[name])]:
             raise TypeError(f"{wrong[0]} is a {type(entries[wrong[0]]).__name__}")
     return at
+
+
+def with_prefix(tensors: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the entries whose names begin with the prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -30,7 +30,7 @@ from torch import Tensor
 from handful.core.arrays import unit
 from handful.features import FeatureTable
 from handful.training import checkpoint
-from handful.training.checkpoint import Checkpoint
+from handful.training.checkpoint import Checkpoint, with_prefix
 from handful.training.datasets import PictureSet
 from handful.training.heads.head import Arrays, TaskSampler
 from handful.training.heads.learned_base import HEADS, learn_base
@@ -204,7 +204,7 @@ class JointTraining:
         )
 
     def _arrays(self) -> dict[str, Tensor]:
-        return _of(self.parameters, HEAD)
+        return with_prefix(self.parameters, HEAD)
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors on which the next step depends, and those of the best step."""
@@ -220,9 +220,9 @@ class JointTraining:
     def restore(self, progress: dict[str, Any], state: dict[str, Tensor]) -> None:
         """Continue from a checkpoint."""
         self.progress = JointState(**progress)
-        now = _of(state, "now.")
-        self._prepare({name: array.numpy() for name, array in _of(now, HEAD).items()})
-        moments = {moment: _of(state, f"{moment}.") for moment in MOMENTS}
+        now = with_prefix(state, "now.")
+        self._prepare({name: array.numpy() for name, array in with_prefix(now, HEAD).items()})
+        moments = {moment: with_prefix(state, f"{moment}.") for moment in MOMENTS}
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(now[name])
@@ -230,13 +230,13 @@ class JointTraining:
                     self.adam.state[parameter] = {"step": torch.tensor(float(self.progress.step))} | {
                         moment: torch.empty_like(parameter).copy_(moments[moment][name]) for moment in MOMENTS
                     }  # in the parameter's own layout
-        self.best, self.mean = _of(state, "best."), state["mean"]
+        self.best, self.mean = with_prefix(state, "best."), state["mean"]
 
     def result(self) -> Joint:
         """Return the best weights and arrays, and how they were found."""
         s = self.progress
-        weights = self.weights | _of(self.best, NETWORK)
-        arrays = {name: array.numpy() for name, array in _of(self.best, HEAD).items()}
+        weights = self.weights | with_prefix(self.best, NETWORK)
+        arrays = {name: array.numpy() for name, array in with_prefix(self.best, HEAD).items()}
         report = {
             "head": self.settings.together, "tasks": s.step * TASKS_PER_STEP, "best": s.best_step * TASKS_PER_STEP,
             "gained": s.best_step > 0, "held_out": self.trainer.held_out, "before": s.before, "after": s.best,
@@ -310,7 +310,3 @@ def train_together(
 def _labels_alone(pictures: PictureSet) -> FeatureTable:
     """Return a table with labels and without features: which tasks are drawn depends only on the labels."""
     return FeatureTable(np.zeros((len(pictures), 1), np.float32), pictures.labels, name=pictures.name)
-
-
-def _of(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,6 +1,7 @@
 """A network that learns base classes: one training step, and the state on which the next one depends.
 
-    loss = CE(head(network(x)), y), with smoothed labels, + CE(turn(network(x)), quarter turns) if those are predicted
+    loss = CE(head(network(x)), y), with smoothed labels
+           + CE(rotation_head(network(x)), quarter turns), if those are predicted
 
 All random numbers of a step depend only on the seed and the number of the step. So weights and momenta are the whole
 state: training that continues from a checkpoint gives the same result as uninterrupted training.
@@ -55,12 +56,12 @@ class Learner:
         self.dimension = self._trial(pictures.name)
         turns = 4 if settings.rotations == CLASSES else 1
         self.head = nn.Linear(self.dimension, turns * self.n_classes)
-        self.turn = nn.Linear(self.dimension, 4) if settings.rotations == PREDICT else None
-        self.low = settings.precision == BFLOAT16
-        layout = torch.channels_last if self.low else torch.contiguous_format  # measured to be faster
+        self.rotation_head = nn.Linear(self.dimension, 4) if settings.rotations == PREDICT else None
+        self.uses_bfloat16 = settings.precision == BFLOAT16
+        layout = torch.channels_last if self.uses_bfloat16 else torch.contiguous_format  # measured to be faster
         self.all = nn.ModuleDict({"network": self.network, "head": self.head})
-        if self.turn is not None:
-            self.all["turn"] = self.turn
+        if self.rotation_head is not None:
+            self.all["rotation_head"] = self.rotation_head
         to: Any = self.all.to  # torch's annotations lack memory_format
         to(device=self.device, memory_format=layout)
         self.optimiser = torch.optim.SGD(
@@ -83,7 +84,7 @@ class Learner:
         self.network.eval()
         try:
             with torch.no_grad():
-                return int(self.network(self._ready(self.pixels[:1]).cpu()).shape[1])
+                return int(self.network(self._standardised(self.pixels[:1]).cpu()).shape[1])
         except RuntimeError:  # the map is empty after all poolings
             height, width = self.pixels.shape[1:3]
             raise ValueError(
@@ -100,12 +101,12 @@ class Learner:
         x = augment(self._scaled(self.pixels[rows]), s.augment, rng)
         y = self.codes[rows].to(self.device)
         quarters = np.zeros(len(rows), np.int64)
-        if self.turn is not None or s.rotations == CLASSES:
+        if self.rotation_head is not None or s.rotations == CLASSES:
             quarters = rng.integers(0, 4, len(rows))
-            x = turned(x, quarters)
+            x = rotated(x, quarters)
         q = torch.from_numpy(quarters).to(self.device)
         for group in self.optimiser.param_groups:
-            group["lr"] = s.learning_rate * self._pace(number)
+            group["lr"] = s.learning_rate * self._rate_factor(number)
         drop: Any = getattr(self.network, "drop", None)
         if drop is not None:
             drop(s.drop * min(1.0, 2 * number / self.steps))
@@ -114,8 +115,8 @@ class Learner:
             z = self.network((x - self.mean) / self.std)
             loss = F.cross_entropy(self.head(z), y + q * self.n_classes * (s.rotations == CLASSES),
                                    label_smoothing=s.label_smoothing)  # fmt: skip
-            if self.turn is not None:
-                loss = loss + F.cross_entropy(self.turn(z), q)
+            if self.rotation_head is not None:
+                loss = loss + F.cross_entropy(self.rotation_head(z), q)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no annotations for it
         self.optimiser.step()
@@ -131,7 +132,8 @@ class Learner:
         self.all.eval()
         with torch.inference_mode():
             parts = [
-                self.network(self._ready(pixels[i : i + batch])).float().cpu() for i in range(0, len(pixels), batch)
+                self.network(self._standardised(pixels[i : i + batch])).float().cpu()
+                for i in range(0, len(pixels), batch)
             ]
         return torch.cat(parts).numpy()
 
@@ -142,7 +144,7 @@ class Learner:
         """
         self.all.eval()
         with self._autocast():
-            z: Tensor = self.network(self._ready(self.pixels[rows]))
+            z: Tensor = self.network(self._standardised(self.pixels[rows]))
         return z.float()
 
     def mean_feature(self) -> np.ndarray:
@@ -182,7 +184,7 @@ class Learner:
             self._epoch = epoch
         return np.sort(self._order[at * self.settings.batch : (at + 1) * self.settings.batch])  # in the file's order
 
-    def _pace(self, number: int) -> float:
+    def _rate_factor(self, number: int) -> float:
         """Return the factor of the learning rate at a step: it rises linearly, then falls along a cosine."""
         warm = max(1, round(WARM_UP_SHARE * self.steps))
         if number < warm:
@@ -194,11 +196,11 @@ class Learner:
         x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device)
         return x.permute(0, 3, 1, 2).float().div(255)
 
-    def _ready(self, pixels: np.ndarray) -> Tensor:
+    def _standardised(self, pixels: np.ndarray) -> Tensor:
         return (self._scaled(pixels) - self.mean) / self.std
 
     def _autocast(self) -> Any:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.low)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.uses_bfloat16)
 
 
 def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -239,14 +241,14 @@ def augment(x: Tensor, how: str, rng: np.random.Generator) -> Tensor:
     """Return changed versions of pictures [n, C, H, W] with values 0..1; `how` is a value of `Settings.augment`."""
     n = len(x)
     if how == PICTURES:
-        x = _warp(x, _windows(n, rng))
+        x = _warp(x, _crop_maps(n, rng))
         return _coloured(x, rng) if x.shape[1] == 3 else x
     if how == DRAWINGS:
-        return _warp(x, _bends(n, rng))
+        return _warp(x, _affine_maps(n, rng))
     return x
 
 
-def turned(x: Tensor, quarters: np.ndarray) -> Tensor:
+def rotated(x: Tensor, quarters: np.ndarray) -> Tensor:
     """Rotate each picture of [n, C, H, W] by its own number of quarter turns."""
     out = torch.empty_like(x)
     for k in range(4):
@@ -262,7 +264,7 @@ def _warp(x: Tensor, maps: np.ndarray) -> Tensor:
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
-def _bends(n: int, rng: np.random.Generator) -> np.ndarray:
+def _affine_maps(n: int, rng: np.random.Generator) -> np.ndarray:
     turn, shear = (np.deg2rad(rng.uniform(-limit, limit, n)) for limit in (TURN, SHEAR))
     wide, high = np.exp(rng.uniform(-STRETCH, STRETCH, (2, n)))
     maps = np.empty((n, 2, 3))
@@ -272,7 +274,7 @@ def _bends(n: int, rng: np.random.Generator) -> np.ndarray:
     return maps
 
 
-def _windows(n: int, rng: np.random.Generator) -> np.ndarray:
+def _crop_maps(n: int, rng: np.random.Generator) -> np.ndarray:
     """Return maps that cut a window of random area and shape from each picture; half of them are mirrored."""
     area, ratio = rng.uniform(*AREA, n), np.exp(rng.uniform(np.log(RATIO[0]), np.log(RATIO[1]), n))
     wide, high = np.minimum(np.sqrt(area * ratio), 1), np.minimum(np.sqrt(area / ratio), 1)

@@ -149,7 +149,7 @@ def read_lists(path: Path) -> tuple[list[Part], list[Skipped]]:
     """Read miniImageNet from lists of filename,label. Pictures are in images/, in the folder, or in class folders."""
     parts = []
     for split, listing in split_lists(path).items():
-        files = [(label, split, _where(path, name, label, listing)) for name, label in _rows(listing)]
+        files = [(label, split, _listed_file(path, name, label, listing)) for name, label in _rows(listing)]
         if not files:
             raise ValueError(f"{listing} lists no picture: rows of filename,label are needed")
         parts.append(from_files(files))
@@ -176,12 +176,12 @@ def _rows(listing: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def _where(path: Path, name: str, label: str, listing: Path) -> Path:
+def _listed_file(path: Path, name: str, label: str, listing: Path) -> Path:
     if Path(name).name != name or Path(label).name != label:
         raise ValueError(f"{listing} names {in_brief(name)} of {in_brief(label)}: plain names are needed, not paths")
-    ways = [path / "images" / name, path / name, path / label / name, path / "images" / label / name]
-    for way in ways:
-        if os.path.isfile(way):  # also says no to a name that no file can have
-            return way
+    places = [path / "images" / name, path / name, path / label / name, path / "images" / label / name]
+    for place in places:
+        if os.path.isfile(place):  # also says no to a name that no file can have
+            return place
     what = f"{in_brief(name)} of class {in_brief(label)}"
     raise ValueError(f"{listing} lists {what}, but it is not in {path / 'images'}, nor in {path}")

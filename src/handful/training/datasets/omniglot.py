@@ -23,7 +23,6 @@ SIDE = 105
 PACKED = ("packed", "labels", "split")  # arrays of the .npz
 HALVES = {"images_background": "base", "images_evaluation": "novel"}
 SPLITS = {"background": "base", "evaluation": "novel"}
-MAX_DRAWING_BYTES = 2**20  # drawings have about 250 bytes
 
 
 def halves(path: Path) -> dict[str, Path]:
@@ -69,9 +68,6 @@ def _zipped(path: Path, split: str) -> Part:
         raise ValueError(f"{path} is damaged, or not a zip file ({error}): copy it again") from None
     if not entries:
         raise ValueError(f"{path} holds no {path.stem}/Alphabet/characterNN/*.png: is it the file as published?")
-    large = [entry for entry in entries if entry.file_size > MAX_DRAWING_BYTES]
-    if large:
-        raise ValueError(f"{path}: {large[0].filename} has {large[0].file_size:,} bytes, too many for a drawing")
 
     def load() -> list[bytes]:
         try:

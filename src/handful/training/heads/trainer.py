@@ -20,6 +20,7 @@ import numpy as np
 from handful.core.arrays import softmax, unit
 from handful.core.metrics import figures
 from handful.features import FeatureTable
+from handful.training.checkpoint import with_prefix
 from handful.training.heads.head import Arrays, BaseItems, Head, Tasks, TaskSampler
 from handful.utils.extras import TORCH, need
 from handful.utils.files import write_whole
@@ -296,9 +297,9 @@ class LearningFile:
             )
         try:
             for name, report in header["finished"].items():
-                self.finished[name] = _of(arrays, f"finished/{name}/"), report
+                self.finished[name] = with_prefix(arrays, f"finished/{name}/"), report
             if header["state"] is not None:
-                parts = {part: _of(arrays, f"{part}/") for part in PARTS}
+                parts = {part: with_prefix(arrays, f"{part}/") for part in PARTS}
                 shapes = [{name: array.shape for name, array in parts[part].items()} for part in PARTS]
                 if not shapes[0] or any(others != shapes[0] for others in shapes):
                     raise KeyError("an array of the state")
@@ -339,7 +340,3 @@ class LearningFile:
         """Add a finished head, and write the file."""
         self.finished[name], self.state = (arrays, report), None
         self.save()
-
-
-def _of(arrays: dict[str, np.ndarray], prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
