@@ -2,7 +2,6 @@
 
 from handful import backbones as backbones
 from handful import bench as bench
-from handful import cluster as cluster
 from handful import core as core
 from handful.training import datasets as datasets
 from handful import engines as engines
@@ -13,7 +12,6 @@ from handful import methods as methods
 from handful.core import metrics as metrics
 from handful import report as report
 from handful import solving as solving
-from handful import streaming as streaming
 from handful import training as training
 from handful import workbench as workbench
 from handful.core.base import Base as Base
@@ -32,8 +30,6 @@ from handful.solving import list_methods as list_methods
 from handful.solving import solve as solve
 from handful.solving import solve_each as solve_each
 from handful.solving import solve_task as solve_task
-from handful.streaming import Pile as Pile
-from handful.streaming import Streaming as Streaming
 from handful.estimators import load as load
 from handful.estimators import make_estimator as make_estimator
 from handful.estimators import scorer as scorer
@@ -103,7 +99,6 @@ __all__ = [
     "POODLE",
     "PROSER",
     "PTMAP",
-    "Pile",
     "RPL",
     "RelativeMahalanobis",
     "Result",
@@ -111,7 +106,6 @@ __all__ = [
     "SnaTCHerF",
     "SoftKMeans",
     "Solution",
-    "Streaming",
     "TIMGD",
     "Task",
     "TransCLIP",
@@ -121,7 +115,6 @@ __all__ = [
     "__version__",
     "backbones",
     "bench",
-    "cluster",
     "core",
     "datasets",
     "describe",
@@ -141,7 +134,6 @@ __all__ = [
     "solve_each",
     "solve_task",
     "solving",
-    "streaming",
     "training",
     "workbench",
 ]

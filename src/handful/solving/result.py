@@ -12,16 +12,19 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.arrays import Array, to_numpy
 from handful.core.task import Task
+from handful.engines.share_statistics import TRIED_SHARES
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
 from handful.solving.group_list import Groups, with_words
 from handful.solving.groups import Group, group_unknowns, joined_classes
 from handful.solving.promotion import Promoted, promote
 from handful.utils.extras import PARQUET, need
+from handful.utils.shares_in_words import about, percent, span
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from handful.report.overview import Overview
     from handful.report.view import View
 
 MAX_GROUPED_UNASKED = 1000  # unknown items that a notebook groups by itself; more take longer than a cell should
@@ -308,14 +311,13 @@ class Result(Answers):
         """
         from handful.report.notebook import Pieces, result_html
         from handful.report.view import View
-        from handful.solving.result_overview import overview_of
 
         self._one_task("a view")
         pieces = Pieces(len(self), pictures, texts)
         groups = None if self.task.is_large else self.groups
         if groups is not None and pieces.texts is not None:
             groups = with_words(groups, pieces.texts)
-        return View(result_html(overview_of(self, groups), pieces), repr(self).strip("<>"))
+        return View(result_html(_overview(self, groups), pieces), repr(self).strip("<>"))
 
     def plot(self, pictures: Any = None) -> Figure:
         """Draw the same charts with matplotlib; needs the extra `plots`. Of one task.
@@ -332,18 +334,16 @@ class Result(Answers):
             with `savefig`, or change it.
         """
         from handful.report.plots import MAX_POINTS, draw_result
-        from handful.solving.result_overview import overview_of
 
         self._one_task("a plot")
-        return draw_result(overview_of(self, self._groups_at_hand(), MAX_POINTS), pictures)
+        return draw_result(_overview(self, self._groups_at_hand(), MAX_POINTS), pictures)
 
     def _repr_html_(self) -> str:
         from handful.report.notebook import Pieces, batch_html, result_html
-        from handful.solving.result_overview import batch_lines, overview_of
 
         if self.outlier_scores.ndim == 2:
-            return batch_html(str(self.made_by["method"]), *batch_lines(self))
-        return result_html(overview_of(self, self._groups_at_hand()), Pieces(len(self)))
+            return batch_html(str(self.made_by["method"]), *_batch_lines(self))
+        return result_html(_overview(self, self._groups_at_hand()), Pieces(len(self)))
 
     def _groups_at_hand(self) -> Groups | None:
         """The groups, if somebody has asked for them already or if finding them is quick."""
@@ -388,3 +388,36 @@ class Result(Answers):
 
 def _pick(value: Any, i: int) -> Any:
     return value[i] if np.ndim(value) else value
+
+
+def _overview(result: Result, groups: Sequence[Group] | None, max_points: int = 800) -> Overview:
+    """The overview of the result of one task; a pile that is not in memory has no map."""
+    from handful.report.overview import make_overview
+
+    task, posterior = result.task, result.outlier_share_posterior
+    query = task.query
+
+    def features(rows: np.ndarray) -> np.ndarray:
+        return to_numpy(query[0][rows])
+
+    return make_overview(
+        result,
+        str(result.made_by["method"]),
+        interval=result.outlier_share_interval,
+        posterior=None if posterior is None else (TRIED_SHARES, posterior),
+        groups=groups,
+        features=None if task.is_large else features,
+        examples=(task.support[0], task.labels[0]),
+        max_points=max_points,
+    )
+
+
+def _batch_lines(result: Result) -> tuple[list[tuple[int, int]], list[str]]:
+    """For each task of a batch how many items are labelled and unknown, and its share of unknowns in words."""
+    unknown = to_numpy(result.unknown)
+    counts = [(int((~row).sum()), int(row.sum())) for row in unknown]
+    shares, intervals = np.broadcast_to(result.outlier_share, len(counts)).tolist(), result.outlier_share_interval
+    if intervals is None:
+        return counts, [f"share {percent(share)}" for share in shares]
+    pairs: Any = zip(shares, intervals.tolist(), strict=True)
+    return counts, [f"share {about(share)}{span(share, interval)}" for share, interval in pairs]
