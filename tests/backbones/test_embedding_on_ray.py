@@ -326,9 +326,8 @@ def test_a_pile_that_grew_is_labelled_with_what_was_embedded(nodes, tmp_path, ha
 # ---- refusals, before Ray is started
 
 
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
+def test_what_cannot_be_is_refused_before_ray_is_started(tmp_path, handful, monkeypatch):
+    for command, sentence in [
         (("embed", "none", "-o", "x"), "'none' is not a folder of pictures"),
         (("embed", "empty", "-o", "x"), "'empty' holds no pictures to label"),
         (("embed", "pile", "-o", "x", "--backbone", "nonsense"), "there is no backbone 'nonsense'"),
@@ -339,15 +338,13 @@ def test_a_pile_that_grew_is_labelled_with_what_was_embedded(nodes, tmp_path, ha
         (("label", "empty", "pile"), "'empty' has no folders in it"),
         (("label", "examples", "none"), "there is no file or folder 'none'"),
         (("label", "table.csv"), "--engine ray embeds pictures, but a table has none: leave it out"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_ray_is_started(command, sentence, tmp_path, handful, monkeypatch):
-    fill(tmp_path, 1)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("text")
-    (tmp_path / "table.csv").write_text("label,a\nx,1\n,2\n")
-    monkeypatch.setattr(embedding, "map_on_ray", never)
-    assert_refused(handful(*command, *RAY), sentence)
+    ]:
+        fill(tmp_path, 1)
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "file").write_text("text")
+        (tmp_path / "table.csv").write_text("label,a\nx,1\n,2\n")
+        monkeypatch.setattr(embedding, "map_on_ray", never)
+        assert_refused(handful(*command, *RAY), sentence)
 
 
 def test_parts_of_other_things_are_replaced_only_when_asked(nodes, tmp_path, handful, monkeypatch):

@@ -63,34 +63,32 @@ def test_it_computes_the_same_in_double_precision(seed, shots, n_query, dimensio
         np.testing.assert_allclose(*estimates, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("shots", "n_query", "dimension"), [([5] * 5, 150, 64), ([1] * 3, 700, 20), ([2] * 30, 90, 130)]
-)
-@pytest.mark.parametrize("passes", [1, 11])
-def test_one_share_in_single_precision(shots, n_query, dimension, passes):
-    support, codes, query = prepared_task(1, shots, n_query, dimension, dtype=np.float32)
-    of = len(shots), 10, np.array([[0.3], [0.6]]), passes, None
-    near, end, _ = by_arrays(support, codes, query, *of)
-    items, fused, _ = density_numba.solve(np.concatenate([support, query], axis=1), codes, *of)
-    np.testing.assert_allclose(near.smooth, items.smooth, rtol=0, atol=1e-6)
-    difference = np.abs(end.probabilities - fused.probabilities)
-    assert np.median(difference) <= 1e-6
-    assert difference.max() <= 1e-4
+def test_one_share_in_single_precision():
+    for passes in [1, 11]:
+        for shots, n_query, dimension in [([5] * 5, 150, 64), ([1] * 3, 700, 20), ([2] * 30, 90, 130)]:
+            support, codes, query = prepared_task(1, shots, n_query, dimension, dtype=np.float32)
+            of = len(shots), 10, np.array([[0.3], [0.6]]), passes, None
+            near, end, _ = by_arrays(support, codes, query, *of)
+            items, fused, _ = density_numba.solve(np.concatenate([support, query], axis=1), codes, *of)
+            np.testing.assert_allclose(near.smooth, items.smooth, rtol=0, atol=1e-6)
+            difference = np.abs(end.probabilities - fused.probabilities)
+            assert np.median(difference) <= 1e-6
+            assert difference.max() <= 1e-4
 
 
-@pytest.mark.parametrize("method", ["kdo", "eol_kdo"])
-@pytest.mark.parametrize("options", [{}, {"outlier_share": 0.4}, {"outlier_share": [0.1, 0.5]}, {"dtype": "float64"}])
-def test_a_solution_is_the_same_on_both_backends(method, options):
-    support, labels, query = random_task(np.random.default_rng(3), 2, [5, 2, 4, 1, 3], 80, 70, np.float32)
-    unknown = query[:, :3] + 1
-    a, b = (
-        handful.solve(support, labels, query, unknown=unknown, method=method, backend=backend, **options)
-        for backend in ("array", "fast")
-    )
-    for x, y in ((a.probabilities, b.probabilities), (a.outlier_scores, b.outlier_scores)):
-        assert np.median(np.abs(x - y)) <= 1e-6
-        np.testing.assert_allclose(x, y, rtol=0, atol=1e-3)
-    np.testing.assert_allclose(a.outlier_share, b.outlier_share, rtol=0, atol=1e-4)
+def test_a_solution_is_the_same_on_both_backends():
+    for options in [{}, {"outlier_share": 0.4}, {"outlier_share": [0.1, 0.5]}, {"dtype": "float64"}]:
+        for method in ["kdo", "eol_kdo"]:
+            support, labels, query = random_task(np.random.default_rng(3), 2, [5, 2, 4, 1, 3], 80, 70, np.float32)
+            unknown = query[:, :3] + 1
+            a, b = (
+                handful.solve(support, labels, query, unknown=unknown, method=method, backend=backend, **options)
+                for backend in ("array", "fast")
+            )
+            for x, y in ((a.probabilities, b.probabilities), (a.outlier_scores, b.outlier_scores)):
+                assert np.median(np.abs(x - y)) <= 1e-6
+                np.testing.assert_allclose(x, y, rtol=0, atol=1e-3)
+            np.testing.assert_allclose(a.outlier_share, b.outlier_share, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("outlier_share", ["auto", 0.3])
@@ -106,13 +104,16 @@ def test_new_items_are_scored_alike_by_the_states_of_both(outlier_share):
     np.testing.assert_allclose(scores[0][1], scores[1][1], rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("n_query", [0, 1, 2])
-@pytest.mark.parametrize("outlier_share", ["auto", 0.3])
-def test_a_pile_of_hardly_any_items(n_query, outlier_share):
-    support, labels, query = random_task(np.random.default_rng(7), 2, [2, 2], n_query, 20, np.float32)
-    a, b = (kdo(support, labels, query, outlier_share=outlier_share, backend=backend) for backend in ("array", "fast"))
-    assert b.outlier_scores.shape == (2, n_query)
-    np.testing.assert_allclose(a.outlier_scores, b.outlier_scores, rtol=0, atol=1e-4)
+def test_a_pile_of_hardly_any_items():
+    for outlier_share in ["auto", 0.3]:
+        for n_query in [0, 1, 2]:
+            support, labels, query = random_task(np.random.default_rng(7), 2, [2, 2], n_query, 20, np.float32)
+            a, b = (
+                kdo(support, labels, query, outlier_share=outlier_share, backend=backend)
+                for backend in ("array", "fast")
+            )
+            assert b.outlier_scores.shape == (2, n_query)
+            np.testing.assert_allclose(a.outlier_scores, b.outlier_scores, rtol=0, atol=1e-4)
 
 
 def test_copies_and_zeros_give_finite_answers():

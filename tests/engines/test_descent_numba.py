@@ -88,13 +88,13 @@ def test_nothing_is_compiled_after_warming(dtype):
     assert [len(entry.signatures) for entry in entries] == compiled
 
 
-@pytest.mark.parametrize("ways", [1, 5, 7, 12, 53])
-def test_any_number_of_ways_in_single_precision(ways):
-    support, labels, query = random_task(np.random.default_rng(ways), 2, [2] * ways, 40, 70, np.float32)
-    results = [handful.solve(support, labels, query, method="eol", backend=b) for b in ("array", "fast")]
-    difference = np.abs(results[0].probabilities - results[1].probabilities)
-    assert np.median(difference) <= 2e-6
-    assert difference.max() <= 2e-3
+def test_any_number_of_ways_in_single_precision():
+    for ways in [1, 5, 7, 12, 53]:
+        support, labels, query = random_task(np.random.default_rng(ways), 2, [2] * ways, 40, 70, np.float32)
+        results = [handful.solve(support, labels, query, method="eol", backend=b) for b in ("array", "fast")]
+        difference = np.abs(results[0].probabilities - results[1].probabilities)
+        assert np.median(difference) <= 2e-6
+        assert difference.max() <= 2e-3
 
 
 def test_exponential_and_logarithm_are_exact_to_single_precision():

@@ -90,13 +90,13 @@ def test_the_pressure_at_the_true_share_follows_the_law(episodes):
 # How near it comes
 
 
-@pytest.mark.parametrize(("known", "outlier"), SHARES)
-@pytest.mark.parametrize(("shots", "limit"), [(1, 0.2), (5, 0.11), (10, 0.11)])
-def test_it_is_near_on_raw_pixels_of_digits(known, outlier, shots, limit):
-    found = estimated_at(known, outlier, shots)
-    truth = outlier / 30
-    assert np.abs(found.estimate - truth).mean() < limit
-    assert ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).mean() > 0.5
+def test_it_is_near_on_raw_pixels_of_digits():
+    for shots, limit in [(1, 0.2), (5, 0.11), (10, 0.11)]:
+        for known, outlier in SHARES:
+            found = estimated_at(known, outlier, shots)
+            truth = outlier / 30
+            assert np.abs(found.estimate - truth).mean() < limit
+            assert ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).mean() > 0.5
 
 
 def test_more_unknowns_are_estimated_to_be_more():
@@ -111,12 +111,12 @@ def test_where_nothing_is_unknown_hardly_anything_is_called_so(shots):
     assert np.median(found.outlier_share) < (0.15 if shots == 1 else 0.1)
 
 
-@pytest.mark.parametrize(("shots", "limit"), [(1, 0.17), (5, 0.07), (10, 0.07)])
-@pytest.mark.parametrize(("known", "outlier"), SHARES)
-def test_it_is_near_on_features_of_photographs(photographs, known, outlier, shots, limit):
-    protocol = Protocol(shots=shots, queries=known, outlier_queries=outlier)
-    found = estimate(draw(photographs.features, photographs.labels, protocol, seed=3, tasks=30).task)
-    assert np.abs(found.estimate - protocol.outlier_share).mean() < limit
+def test_it_is_near_on_features_of_photographs(photographs):
+    for known, outlier in SHARES:
+        for shots, limit in [(1, 0.17), (5, 0.07), (10, 0.07)]:
+            protocol = Protocol(shots=shots, queries=known, outlier_queries=outlier)
+            found = estimate(draw(photographs.features, photographs.labels, protocol, seed=3, tasks=30).task)
+            assert np.abs(found.estimate - protocol.outlier_share).mean() < limit
 
 
 # That it says the same however it is asked
@@ -223,17 +223,17 @@ def test_the_estimator_keeps_what_was_estimated(episodes):
 # The edges
 
 
-@pytest.mark.parametrize("queries", [1, 2, 3, 10])
-@pytest.mark.parametrize("ways", [1, 2, 5])
-def test_a_tiny_pile_gets_an_answer(queries, ways):
-    features, labels = digits()
-    support = np.concatenate([features[labels == k][:3] for k in range(ways)])
-    found = handful.solve(support, np.repeat(np.arange(ways), 3), features[labels < 8][50 : 50 + queries])
-    assert np.isfinite(found.outlier_scores).all()
-    assert 0 < found.outlier_share < 1
-    low, high = found.outlier_share_interval
-    assert low <= found.outlier_share <= high
-    assert ways == 1 or high - low > 0.1  # so few items say little
+def test_a_tiny_pile_gets_an_answer():
+    for ways in [1, 2, 5]:
+        for queries in [1, 2, 3, 10]:
+            features, labels = digits()
+            support = np.concatenate([features[labels == k][:3] for k in range(ways)])
+            found = handful.solve(support, np.repeat(np.arange(ways), 3), features[labels < 8][50 : 50 + queries])
+            assert np.isfinite(found.outlier_scores).all()
+            assert 0 < found.outlier_share < 1
+            low, high = found.outlier_share_interval
+            assert low <= found.outlier_share <= high
+            assert ways == 1 or high - low > 0.1  # so few items say little
 
 
 def test_one_query_of_a_known_class_is_known_and_a_stranger_is_not():
@@ -253,12 +253,12 @@ def test_items_that_are_all_alike_are_no_trouble():
     assert 0 < found.outlier_share < 1
 
 
-@pytest.mark.parametrize("options", [{"ways": 2, "outlier_ways": 8}, {"ways": 8, "outlier_ways": 2}])
-@pytest.mark.parametrize("unequal", [{}, {"unequal_shots": 4.0, "unequal_queries": 4.0}])
-def test_other_ways_and_unequal_classes(options, unequal):
-    protocol = Protocol(shots=5, queries=12, outlier_queries=12, **options, **unequal)
-    found = estimate(draw(*digits(), protocol, seed=2, tasks=20).task)
-    assert np.abs(found.estimate - protocol.outlier_share).mean() < 0.2
+def test_other_ways_and_unequal_classes():
+    for unequal in [{}, {"unequal_shots": 4.0, "unequal_queries": 4.0}]:
+        for options in [{"ways": 2, "outlier_ways": 8}, {"ways": 8, "outlier_ways": 2}]:
+            protocol = Protocol(shots=5, queries=12, outlier_queries=12, **options, **unequal)
+            found = estimate(draw(*digits(), protocol, seed=2, tasks=20).task)
+            assert np.abs(found.estimate - protocol.outlier_share).mean() < 0.2
 
 
 def test_of_a_large_pile_a_sample_is_solved_and_the_rest_scored():

@@ -65,24 +65,24 @@ def test_fit_agrees_with_solve(pile):
     np.testing.assert_allclose(model.outlier_scores_[:n], result.outlier_scores)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_predict_on_the_pile_gives_what_fit_said_of_it(pile, name):
-    X, y, truth = pile
-    n = len(truth)
-    model = getattr(handful.estimators, name)().fit(X, y)
-    np.testing.assert_array_equal(model.predict(X[:n]), model.transduction_[:n])
-    np.testing.assert_allclose(-model.score_samples(X), model.outlier_scores_, atol=1e-5)
-    np.testing.assert_allclose(model.predict_proba(X[:n]), model.label_distributions_[:n], atol=1e-5)
+def test_predict_on_the_pile_gives_what_fit_said_of_it(pile):
+    for name in ESTIMATORS:
+        X, y, truth = pile
+        n = len(truth)
+        model = getattr(handful.estimators, name)().fit(X, y)
+        np.testing.assert_array_equal(model.predict(X[:n]), model.transduction_[:n])
+        np.testing.assert_allclose(-model.score_samples(X), model.outlier_scores_, atol=1e-5)
+        np.testing.assert_allclose(model.predict_proba(X[:n]), model.label_distributions_[:n], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_an_item_alone_and_in_a_crowd_gets_the_same_answer(pile, name):
-    X, y, _ = pile
-    model = getattr(handful.estimators, name)().fit(X, y)
-    crowd = model.transform(X[:50])
-    alone = np.concatenate([model.transform(X[i : i + 1]) for i in range(50)])
-    np.testing.assert_allclose(alone, crowd, atol=1e-5)
-    np.testing.assert_array_equal([model.predict(X[i : i + 1])[0] for i in range(50)], model.predict(X[:50]))
+def test_an_item_alone_and_in_a_crowd_gets_the_same_answer(pile):
+    for name in ESTIMATORS:
+        X, y, _ = pile
+        model = getattr(handful.estimators, name)().fit(X, y)
+        crowd = model.transform(X[:50])
+        alone = np.concatenate([model.transform(X[i : i + 1]) for i in range(50)])
+        np.testing.assert_allclose(alone, crowd, atol=1e-5)
+        np.testing.assert_array_equal([model.predict(X[i : i + 1])[0] for i in range(50)], model.predict(X[:50]))
 
 
 def test_string_labels_with_none_for_unlabelled(pile):
@@ -97,29 +97,29 @@ def test_string_labels_with_none_for_unlabelled(pile):
     assert model.classes_.dtype.kind == "U"
 
 
-@pytest.mark.parametrize("label", [None, np.nan, "", " ", "nan", "<NA>", -1, "-1", -2, "-2", "unknown", " Unknown "])
-def test_what_means_no_label_and_no_class_among_strings(label):
-    X = np.random.default_rng(0).normal(size=(30, 4)) + 4 * np.eye(4)[np.repeat([0, 1, 2], 10)]
-    code = -2 if is_no_class(label) and label != -1 else -1
-    names = [*["cat"] * 3, *["dog"] * 3, label, label, *[None] * 4]
-    X = X[[0, 1, 2, 10, 11, 12, 20, 21, 3, 4, 13, 22]]
-    model = handful.estimators.SimpleShot().fit(X, names)
-    assert model.classes_.tolist() == ["cat", "dog"]
-    assert model.given_.tolist() == [0, 0, 0, 1, 1, 1, code, code, -1, -1, -1, -1]
-    assert model.partial_fit(X[:2], ["cat", label]).given_[-2:].tolist() == [0, code]
-    assert model.score(X[:7], names[:7]) == 1
+def test_what_means_no_label_and_no_class_among_strings():
+    for label in [None, np.nan, "", " ", "nan", "<NA>", -1, "-1", -2, "-2", "unknown", " Unknown "]:
+        X = np.random.default_rng(0).normal(size=(30, 4)) + 4 * np.eye(4)[np.repeat([0, 1, 2], 10)]
+        code = -2 if is_no_class(label) and label != -1 else -1
+        names = [*["cat"] * 3, *["dog"] * 3, label, label, *[None] * 4]
+        X = X[[0, 1, 2, 10, 11, 12, 20, 21, 3, 4, 13, 22]]
+        model = handful.estimators.SimpleShot().fit(X, names)
+        assert model.classes_.tolist() == ["cat", "dog"]
+        assert model.given_.tolist() == [0, 0, 0, 1, 1, 1, code, code, -1, -1, -1, -1]
+        assert model.partial_fit(X[:2], ["cat", label]).given_[-2:].tolist() == [0, code]
+        assert model.score(X[:7], names[:7]) == 1
 
 
-@pytest.mark.parametrize("hold", ["pandas Int64", "pandas category", "polars"])
-def test_integers_with_gaps_stay_integers(hold):
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    large = 2**60 + 1  # a float has no such number
-    labels = [3, large, None, None]
-    y = polars.Series(labels) if hold == "polars" else pandas.Series(pandas.array(labels, dtype="Int64"))
-    y = y.astype("category") if "category" in hold else y
-    model = handful.estimators.SimpleShot().fit(np.eye(4)[[0, 1, 0, 1]], y)
-    assert model.classes_.dtype == np.int64
-    assert model.transduction_.tolist() == [3, large, 3, large]
+def test_integers_with_gaps_stay_integers():
+    for hold in ["pandas Int64", "pandas category", "polars"]:
+        pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+        large = 2**60 + 1  # a float has no such number
+        labels = [3, large, None, None]
+        y = polars.Series(labels) if hold == "polars" else pandas.Series(pandas.array(labels, dtype="Int64"))
+        y = y.astype("category") if "category" in hold else y
+        model = handful.estimators.SimpleShot().fit(np.eye(4)[[0, 1, 0, 1]], y)
+        assert model.classes_.dtype == np.int64
+        assert model.transduction_.tolist() == [3, large, 3, large]
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
@@ -178,37 +178,35 @@ def test_score_counts_labelled_items_only(pile):
 SCORES = ("balanced_accuracy", "unknown_f1", "auroc", "aupr", "oscr")
 
 
-@pytest.mark.parametrize("kind", ["strings", "numbers"])
-def test_a_scorer_counts_what_is_of_no_class(pile, kind):
-    X, y, truth = pile
-    model = handful.EOL()
-    if kind == "strings":
-        model.fit(X, np.where(y == -1, "", y.astype(str)))
-        marked = np.where(truth == -1, "unknown", truth.astype(str))
-    else:
-        model.fit(X, y)
-        marked = np.where(truth == -1, handful.NONE_OF_THESE, truth)
-    n, is_unknown = len(truth), truth == -1
-    new, called = X[:n], model.unknown_[:n]
-    codes = np.where(is_unknown, -1, np.searchsorted(np.unique(truth[~is_unknown]), truth))
-    p, scores = model.predict_proba(new), model.outlier_scores_[:n]
-    expected = {
-        "balanced_accuracy": metrics.open_set_balanced_accuracy(np.where(called, -1, p.argmax(axis=1)), codes, 5),
-        "unknown_f1": metrics.unknown_f1(called, is_unknown), "auroc": metrics.auroc(scores, is_unknown),
-        "aupr": metrics.aupr(scores, is_unknown), "oscr": metrics.oscr(p, scores, codes),
-    }  # fmt: skip
-    assert set(expected) == set(SCORES)
-    unlabelled = [*marked.tolist(), *[None] * 5]
-    for name, value in expected.items():
-        assert 0.5 < value < 1
-        assert handful.estimators.scorer(name)(model, X[: n + 5], unlabelled) == pytest.approx(value, abs=1e-5)
-    assert handful.estimators.scorer("auroc")(
-        model, new, np.where(is_unknown, "11" if kind == "strings" else 11, marked)
-    ) == (
-        pytest.approx(expected["auroc"], abs=1e-5)  # a class that the model does not have
-    )
-    with pytest.raises(ValueError, match=r"y has no true unknown, .* 'auroc' .* label them"):
-        handful.estimators.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
+def test_a_scorer_counts_what_is_of_no_class(pile):
+    for kind in ["strings", "numbers"]:
+        X, y, truth = pile
+        model = handful.EOL()
+        if kind == "strings":
+            model.fit(X, np.where(y == -1, "", y.astype(str)))
+            marked = np.where(truth == -1, "unknown", truth.astype(str))
+        else:
+            model.fit(X, y)
+            marked = np.where(truth == -1, handful.NONE_OF_THESE, truth)
+        n, is_unknown = len(truth), truth == -1
+        new, called = X[:n], model.unknown_[:n]
+        codes = np.where(is_unknown, -1, np.searchsorted(np.unique(truth[~is_unknown]), truth))
+        p, scores = model.predict_proba(new), model.outlier_scores_[:n]
+        expected = {
+            "balanced_accuracy": metrics.open_set_balanced_accuracy(np.where(called, -1, p.argmax(axis=1)), codes, 5),
+            "unknown_f1": metrics.unknown_f1(called, is_unknown), "auroc": metrics.auroc(scores, is_unknown),
+            "aupr": metrics.aupr(scores, is_unknown), "oscr": metrics.oscr(p, scores, codes),
+        }  # fmt: skip
+        assert set(expected) == set(SCORES)
+        unlabelled = [*marked.tolist(), *[None] * 5]
+        for name, value in expected.items():
+            assert 0.5 < value < 1
+            assert handful.estimators.scorer(name)(model, X[: n + 5], unlabelled) == pytest.approx(value, abs=1e-5)
+        assert handful.estimators.scorer("auroc")(model, new, np.where(is_unknown, "11" if kind == "strings" else 11, marked)) == (
+            pytest.approx(expected["auroc"], abs=1e-5)  # a class that the model does not have
+        )
+        with pytest.raises(ValueError, match=r"y has no true unknown, .* 'auroc' .* label them"):
+            handful.estimators.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
 
 
 def test_there_is_no_scorer_of_another_name():

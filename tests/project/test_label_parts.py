@@ -280,19 +280,16 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
 # What cannot be done
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_what_cannot_be_done_in_parts_is_refused(folder, handful):
+    for options, words in [
         (("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts: leave it out"),
         (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
         (("--corrections", "c.json"), "--corrections needs the pile in memory, but this pile is labelled in parts"),
         (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
         (("--method", "knn", "--max-false-unknown", "0.1"), "knn gives no probabilities"),
-    ],
-)
-def test_what_cannot_be_done_in_parts_is_refused(folder, handful, options, words):
-    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out", *options), words)
-    assert not (folder / "out").exists()
+    ]:
+        assert_refused(handful("label", "examples.parquet", "parts", "-o", "out", *options), words)
+        assert not (folder / "out").exists()
 
 
 def test_a_part_that_is_missing_is_named(folder, handful):

@@ -46,20 +46,20 @@ def of_outliers(episodes, result):
 # Finding
 
 
-@pytest.mark.parametrize("sizes", [(30,), (20, 20), (40, 15, 8, 5), (12,) * 9])
-def test_clear_groups_are_found_with_their_number_and_the_largest_comes_first(sizes):
-    fits, counts = [], []
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        x, kinds = clouds(rng, sizes)
-        shuffled = rng.permutation(len(x))
-        codes = find_groups(x[shuffled], 2 * rng.normal(size=(40, 32)))
-        fits.append(adjusted_rand_score(kinds[shuffled], codes))
-        counts.append(codes.max() + 1)
-        size = np.bincount(codes[codes >= 0])
-        assert size.tolist() == sorted(size, reverse=True)
-    assert np.mean(fits) > 0.97
-    assert np.mean(np.array(counts) == len(sizes)) >= 0.8
+def test_clear_groups_are_found_with_their_number_and_the_largest_comes_first():
+    for sizes in [(30,), (20, 20), (40, 15, 8, 5), (12,) * 9]:
+        fits, counts = [], []
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            x, kinds = clouds(rng, sizes)
+            shuffled = rng.permutation(len(x))
+            codes = find_groups(x[shuffled], 2 * rng.normal(size=(40, 32)))
+            fits.append(adjusted_rand_score(kinds[shuffled], codes))
+            counts.append(codes.max() + 1)
+            size = np.bincount(codes[codes >= 0])
+            assert size.tolist() == sorted(size, reverse=True)
+        assert np.mean(fits) > 0.97
+        assert np.mean(np.array(counts) == len(sizes)) >= 0.8
 
 
 def test_classes_that_a_method_opened_are_groups_of_its_unknown_items():
@@ -108,16 +108,16 @@ def test_the_order_of_the_items_changes_nothing():
     assert find_groups(x).tolist() == find_groups(x).tolist()
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_fewer_than_three_items_are_no_group(n):
-    assert find_groups(np.ones((n, 4)), np.eye(4)).tolist() == [-1] * n
+def test_fewer_than_three_items_are_no_group():
+    for n in [0, 1, 2]:
+        assert find_groups(np.ones((n, 4)), np.eye(4)).tolist() == [-1] * n
 
 
-@pytest.mark.parametrize("context", [None, np.eye(4)])
-def test_identical_items_are_one_group(context):
-    assert find_groups(np.ones((7, 4)), context).tolist() == [0] * 7
-    twins = np.repeat(np.eye(4), 6, axis=0)
-    assert adjusted_rand_score(np.repeat(range(4), 6), find_groups(twins, context)) == 1
+def test_identical_items_are_one_group():
+    for context in [None, np.eye(4)]:
+        assert find_groups(np.ones((7, 4)), context).tolist() == [0] * 7
+        twins = np.repeat(np.eye(4), 6, axis=0)
+        assert adjusted_rand_score(np.repeat(range(4), 6), find_groups(twins, context)) == 1
 
 
 def test_features_that_do_not_fit_are_refused():
@@ -272,10 +272,10 @@ def test_detail_makes_groups_coarser_and_finer():
     np.testing.assert_array_equal(find_groups(x, detail=0), find_groups(x))
 
 
-@pytest.mark.parametrize("detail", [-2.1, 3, np.nan, "fine", True])
-def test_a_detail_out_of_its_range_is_refused(detail):
-    with pytest.raises(ValueError, match="detail is .*: give a number from -2"):
-        find_groups(np.eye(4), detail=detail)
+def test_a_detail_out_of_its_range_is_refused():
+    for detail in [-2.1, 3, np.nan, "fine", True]:
+        with pytest.raises(ValueError, match="detail is .*: give a number from -2"):
+            find_groups(np.eye(4), detail=detail)
 
 
 @pytest.fixture(scope="module")
@@ -373,19 +373,16 @@ def test_torch_in_torch_out(solved):
     assert [g.size for g in result.groups] == [12, 8]
 
 
-@pytest.mark.parametrize(
-    ("names", "error", "sentence"),
-    [
+def test_names_that_do_not_do_are_refused(solved):
+    for names, error, sentence in [
         ({3: "hen"}, ValueError, "there is no group 3: they are numbered 1 to 2"),
         ({1: "cat"}, ValueError, "there is a class 'cat' already"),
         *(({1: name}, ValueError, "means unknown") for name in ("unknown", " Unknown", "-2", "-1", "", " ", "nan")),
         ({1: 7}, TypeError, "the classes are text"),
         ({}, ValueError, "no group is named"),
-    ],
-)
-def test_names_that_do_not_do_are_refused(solved, names, error, sentence):
-    with pytest.raises(error, match=sentence):
-        solved[0].promote(names)
+    ]:
+        with pytest.raises(error, match=sentence):
+            solved[0].promote(names)
 
 
 def test_numbered_classes_need_a_number(solved):
@@ -444,30 +441,27 @@ def test_the_tables_and_the_record_hold_the_groups(out, handful):
     assert [[name for name, _ in g["items"]] for g in record["groups"]] == [g["items"] for g in said["groups"]]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "unknown", "sentence"),
-    [
+def test_sentences_count_the_groups_and_those_in_none(solved):
+    """Whatever the groups are: these are given."""
+    for sizes, unknown, sentence in [
         ([12], 12, "The 12 unknowns fall into one group of 12."),
         ([12], 13, "The 13 unknowns fall into one group of 12; 1 belongs to none."),
         ([41, 22, 20, 9], 97, "The 97 unknowns fall into about 4 groups of 41, 22, 20 and 9; 5 belong to none."),
         ([*range(20, 4, -1)], 200, "The 200 unknowns fall into about 16 groups of 5 to 20."),
         ([], 3, None),
-    ],
-)
-def test_sentences_count_the_groups_and_those_in_none(solved, sizes, unknown, sentence):
-    """Whatever the groups are: these are given."""
-    task = solved[0].task
-    x = np.concatenate([task.support[0], np.repeat(task.query[0], 6, axis=0)])
-    shown = FeatureTable(x[:10], [*"aaaaabbbbb"], list("abcdefghij"))
-    pile = FeatureTable(x[10:], paths=[*map(str, range(240))])
-    found = label_items(shown, pile, method="kdo", unknown_rate=0.5)
-    found.model.threshold_ = 0.5
-    scores = np.where(np.arange(240) < unknown, 1.0, 0.0)
-    found = Labelled(pile, shown, found.model, found.probabilities, scores, found.decision)
-    ends = np.cumsum([0, *sizes])
-    found.groups = [Group(k + 1, np.arange(ends[k], ends[k + 1]), 0.5) for k in range(len(sizes))]
-    said = [line for line in found.sentences if "fall into" in line]
-    assert said == ([sentence] if sentence else [])
+    ]:
+        task = solved[0].task
+        x = np.concatenate([task.support[0], np.repeat(task.query[0], 6, axis=0)])
+        shown = FeatureTable(x[:10], [*"aaaaabbbbb"], list("abcdefghij"))
+        pile = FeatureTable(x[10:], paths=[*map(str, range(240))])
+        found = label_items(shown, pile, method="kdo", unknown_rate=0.5)
+        found.model.threshold_ = 0.5
+        scores = np.where(np.arange(240) < unknown, 1.0, 0.0)
+        found = Labelled(pile, shown, found.model, found.probabilities, scores, found.decision)
+        ends = np.cumsum([0, *sizes])
+        found.groups = [Group(k + 1, np.arange(ends[k], ends[k + 1]), 0.5) for k in range(len(sizes))]
+        said = [line for line in found.sentences if "fall into" in line]
+        assert said == ([sentence] if sentence else [])
 
 
 def test_a_group_of_a_table_becomes_a_class_and_the_next_one_keeps_it(out, handful):
@@ -610,9 +604,8 @@ def test_what_has_changed_by_a_promotion_is_counted():
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
+def test_what_cannot_be_promoted_is_refused_in_a_sentence(out, handful):
+    for words, sentence in [
         (("out", "3=hen"), "there is no group 3: they are numbered 1 to 2"),
         (("out", "1=cat"), "there is a class 'cat' already"),
         (("out", "1=unknown"), "means unknown"),
@@ -626,12 +619,10 @@ def test_what_has_changed_by_a_promotion_is_counted():
         (("out", "1=hen", "-o", "out"), "exists already"),
         (("out", "1=hen", "--outlier-share", "3"), "between 0 and 1"),
         (("out", "1=hen", "--outlier-share", "few"), "--outlier-share 'few': give auto, or a number between 0 and 1"),
-    ],
-)
-def test_what_cannot_be_promoted_is_refused_in_a_sentence(out, handful, words, sentence):
-    before = contents(out.parent)
-    assert_refused(handful("promote", *words), sentence)
-    assert contents(out.parent) == before
+    ]:
+        before = contents(out.parent)
+        assert_refused(handful("promote", *words), sentence)
+        assert contents(out.parent) == before
 
 
 def test_a_name_that_was_promoted_is_taken(out, handful):

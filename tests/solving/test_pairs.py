@@ -30,24 +30,21 @@ def run(name, task, **options):
     return handful.solve(*task, method=name, dtype="float64", **options)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
+def test_classes_are_the_first_ones_and_scores_the_second_ones(task):
+    """Though the parts prepare the features differently: PT-MAP by powers and a rotation, TIM-GD by the task mean."""
+    for first, second in [
         ("simpleshot", "knn"),
         ("tim_gd", "knn"),
         ("knn", "oslo"),
         ("pt_map", "eol"),
         ("eol", "eol"),
         ("bdcspn", "pt_map"),
-    ],
-)
-def test_classes_are_the_first_ones_and_scores_the_second_ones(task, first, second):
-    """Though the parts prepare the features differently: PT-MAP by powers and a rotation, TIM-GD by the task mean."""
-    base_mean = np.linspace(-1, 1, 10)
-    both = run(f"{first}+{second}", task, base_mean=base_mean)
-    np.testing.assert_array_equal(both.probabilities, run(first, task, base_mean=base_mean).probabilities)
-    np.testing.assert_array_equal(both.outlier_scores, run(second, task, base_mean=base_mean).outlier_scores)
-    assert both.made_by["method"] == f"{first}+{second}"
+    ]:
+        base_mean = np.linspace(-1, 1, 10)
+        both = run(f"{first}+{second}", task, base_mean=base_mean)
+        np.testing.assert_array_equal(both.probabilities, run(first, task, base_mean=base_mean).probabilities)
+        np.testing.assert_array_equal(both.outlier_scores, run(second, task, base_mean=base_mean).outlier_scores)
+        assert both.made_by["method"] == f"{first}+{second}"
 
 
 def test_a_preparation_that_is_asked_for_is_that_of_both(task):
@@ -57,13 +54,13 @@ def test_a_preparation_that_is_asked_for_is_that_of_both(task):
     assert np.abs(both.outlier_scores - run("knn", task).outlier_scores).max() > 0.1
 
 
-@pytest.mark.parametrize("name", ["bdcspn", "eol"])
-def test_a_score_by_name_is_of_the_first_ones_probabilities(task, name):
-    p = run(name, task).probabilities
-    unsure, spread = run(f"{name}+maxprob", task), run(f"{name}+entropy", task)
-    np.testing.assert_array_equal(unsure.probabilities, p)
-    np.testing.assert_array_equal(unsure.outlier_scores, -p.max(axis=-1))
-    np.testing.assert_allclose(spread.outlier_scores, -(p * np.log(p)).sum(axis=-1), atol=1e-9)
+def test_a_score_by_name_is_of_the_first_ones_probabilities(task):
+    for name in ["bdcspn", "eol"]:
+        p = run(name, task).probabilities
+        unsure, spread = run(f"{name}+maxprob", task), run(f"{name}+entropy", task)
+        np.testing.assert_array_equal(unsure.probabilities, p)
+        np.testing.assert_array_equal(unsure.outlier_scores, -p.max(axis=-1))
+        np.testing.assert_allclose(spread.outlier_scores, -(p * np.log(p)).sum(axis=-1), atol=1e-9)
 
 
 def test_parameters_reach_the_part_they_name(task):
@@ -89,15 +86,15 @@ def test_defaults_follow_the_shots_in_both_parts():
         assert (used["knn_k"], used["temperature"]) == (k, temperature)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.8])
-def test_the_share_of_unknowns_is_told_once_and_reaches_whichever_part_can_use_it(task, share):
-    scores = run("eol", task, outlier_share=share).outlier_scores
-    second = run("simpleshot+eol", task, outlier_share=share)
-    np.testing.assert_array_equal(second.outlier_scores, scores)
-    np.testing.assert_array_equal(second.outlier_share, [share] * 3)
-    both = run("eol+eol", task, outlier_share=share)
-    np.testing.assert_array_equal(both.outlier_scores, scores)
-    np.testing.assert_array_equal(both.probabilities, run("eol", task, outlier_share=share).probabilities)
+def test_the_share_of_unknowns_is_told_once_and_reaches_whichever_part_can_use_it(task):
+    for share in [0.2, 0.8]:
+        scores = run("eol", task, outlier_share=share).outlier_scores
+        second = run("simpleshot+eol", task, outlier_share=share)
+        np.testing.assert_array_equal(second.outlier_scores, scores)
+        np.testing.assert_array_equal(second.outlier_share, [share] * 3)
+        both = run("eol+eol", task, outlier_share=share)
+        np.testing.assert_array_equal(both.outlier_scores, scores)
+        np.testing.assert_array_equal(both.probabilities, run("eol", task, outlier_share=share).probabilities)
 
 
 def test_scores_that_only_rank_call_the_share_unknown_that_was_told(task):
@@ -127,22 +124,22 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_is_an_estimator_with_a_class_of_its_own(pile, name, tmp_path):
-    X, y = pile
-    model = handful.make_estimator(name, outlier_share=0.4).fit(X, y)
-    assert type(model).__name__ == PAIRS[name]
-    result = handful.solve(X[18:], y[18:], X[:18], method=name, outlier_share=0.4)
-    np.testing.assert_array_equal(model.transduction_[:18], result.labels)
-    np.testing.assert_array_equal(model.predict(X[:18]), model.transduction_[:18])
-    np.testing.assert_allclose(model.transform(X[:1])[0], model.transform(X)[0], atol=1e-5)
-    for again in (pickle.loads(pickle.dumps(model)), handful.load(model.save(tmp_path / "pair.safetensors"))):
-        assert type(again) is type(model)
-        np.testing.assert_array_equal(again.transform(X), model.transform(X))
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not hasattr(copy, "classes_")
+def test_a_pair_is_an_estimator_with_a_class_of_its_own(pile, tmp_path):
+    for name in PAIRS:
+        X, y = pile
+        model = handful.make_estimator(name, outlier_share=0.4).fit(X, y)
+        assert type(model).__name__ == PAIRS[name]
+        result = handful.solve(X[18:], y[18:], X[:18], method=name, outlier_share=0.4)
+        np.testing.assert_array_equal(model.transduction_[:18], result.labels)
+        np.testing.assert_array_equal(model.predict(X[:18]), model.transduction_[:18])
+        np.testing.assert_allclose(model.transform(X[:1])[0], model.transform(X)[0], atol=1e-5)
+        for again in (pickle.loads(pickle.dumps(model)), handful.load(model.save(tmp_path / "pair.safetensors"))):
+            assert type(again) is type(model)
+            np.testing.assert_array_equal(again.transform(X), model.transform(X))
+            np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        copy = clone(model)
+        assert copy.get_params() == model.get_params()
+        assert not hasattr(copy, "classes_")
 
 
 def test_parameters_of_both_parts_are_parameters_of_the_estimator(pile):
@@ -175,24 +172,24 @@ def test_scikit_learns_own_checks_hold_for_pairs():
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
-    "ask", [lambda name: handful.solve(np.eye(2), [0, 1], np.eye(2), method=name), handful.make_estimator]
-)
-def test_names_that_are_none_are_told_what_there_is(ask):
-    with pytest.raises(ValueError, match=r"'nothing' gives no outlier score; use maxprob, entropy or any of: bdcspn"):
-        ask("simpleshot+nothing")
-    with pytest.raises(ValueError, match=r"there is no method 'nothing'; there are: (auto, )?bdcspn"):
-        ask("nothing+knn")
-    with pytest.raises(
-        ValueError,
-        match=r"there is no method 'simpleshot\+knn\+eol' \(did you mean 'simpleshot'\?\); there are: auto, bdcspn",
-    ):
-        ask("simpleshot+knn+eol")
-    with pytest.raises(ValueError, match="there is no method 'maxprob'"):
-        ask("maxprob+knn")
+def test_names_that_are_none_are_told_what_there_is():
+    for ask in [lambda name: handful.solve(np.eye(2), [0, 1], np.eye(2), method=name), handful.make_estimator]:
+        with pytest.raises(
+            ValueError, match=r"'nothing' gives no outlier score; use maxprob, entropy or any of: bdcspn"
+        ):
+            ask("simpleshot+nothing")
+        with pytest.raises(ValueError, match=r"there is no method 'nothing'; there are: (auto, )?bdcspn"):
+            ask("nothing+knn")
+        with pytest.raises(
+            ValueError,
+            match=r"there is no method 'simpleshot\+knn\+eol' \(did you mean 'simpleshot'\?\); there are: auto, bdcspn",
+        ):
+            ask("simpleshot+knn+eol")
+        with pytest.raises(ValueError, match="there is no method 'maxprob'"):
+            ask("maxprob+knn")
 
 
-@pytest.mark.parametrize("name", ["SimpleShotWithNothing", "NothingWithKNN", "KNNWith"])
-def test_classes_of_no_such_pair_do_not_exist(name):
-    with pytest.raises(AttributeError):
-        getattr(handful, name)
+def test_classes_of_no_such_pair_do_not_exist():
+    for name in ["SimpleShotWithNothing", "NothingWithKNN", "KNNWith"]:
+        with pytest.raises(AttributeError):
+            getattr(handful, name)

@@ -71,11 +71,9 @@ def test_groups_may_be_empty_overlap_or_hold_everything():
     assert telling_words(["a b", "a b"], [[0, 1, 1, 1]]) == [[]]  # there is nothing else to tell it from
 
 
-@pytest.mark.parametrize(
-    "texts", [[""] * 6, ["\0", " ", "\n", "🙂", "…", "?!"], ["same"] * 6], ids=["empty", "none", "same"]
-)
-def test_texts_without_words_have_no_telling_words(texts):
-    assert telling_words(texts, [[0, 1, 2]]) == [[]]
+def test_texts_without_words_have_no_telling_words():
+    for texts in [[""] * 6, ["\0", " ", "\n", "🙂", "…", "?!"], ["same"] * 6]:
+        assert telling_words(texts, [[0, 1, 2]]) == [[]]
 
 
 def test_an_emoji_or_a_nul_character_parts_words_and_is_none():

@@ -150,6 +150,8 @@ class LabelWriter(Worker):
                     writer.write_table(self._table(block, answers, "path" in names).cast(schema))
                     tally.add(answers)
                 writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **tally.as_json()})})
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
             os.replace(temporary, path)
         finally:
             with suppress(OSError):
