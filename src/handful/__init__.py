@@ -24,6 +24,7 @@ _HOMES = {
     "handful.solving.check": ("Checked", "WRONG"),
     "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each", "solve_task"),
     "handful.streaming": ("Pile", "Streaming"),
+    "handful.project": ("Project",),
     "handful.estimators": ("load", "make_estimator", "scorer"),
     "handful.estimators.classes": (
         "BDCSPN", "COPOD", "Conformal", "EOL", "EOLKDO", "FEAT", "FLOWR", "FROB", "Finetune", "GDA", "GDACLIP",

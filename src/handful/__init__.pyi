@@ -8,9 +8,9 @@ from handful.training import datasets as datasets
 from handful import engines as engines
 from handful import estimators as estimators
 from handful import features as features
-from handful import project as project
 from handful import methods as methods
 from handful.core import metrics as metrics
+from handful import project as project
 from handful import report as report
 from handful import solving as solving
 from handful import streaming as streaming
@@ -34,6 +34,7 @@ from handful.solving import solve_each as solve_each
 from handful.solving import solve_task as solve_task
 from handful.streaming import Pile as Pile
 from handful.streaming import Streaming as Streaming
+from handful.project import Project as Project
 from handful.estimators import load as load
 from handful.estimators import make_estimator as make_estimator
 from handful.estimators import scorer as scorer
@@ -104,6 +105,7 @@ __all__ = [
     "PROSER",
     "PTMAP",
     "Pile",
+    "Project",
     "RPL",
     "RelativeMahalanobis",
     "Result",
@@ -128,12 +130,12 @@ __all__ = [
     "engines",
     "estimators",
     "features",
-    "project",
     "list_methods",
     "load",
     "make_estimator",
     "methods",
     "metrics",
+    "project",
     "register",
     "report",
     "scorer",

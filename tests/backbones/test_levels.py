@@ -78,11 +78,11 @@ def test_weights_of_networks_side_by_side_cannot_be_given_other_pixels(networks)
 def test_a_project_of_the_workbench_keeps_the_names_of_the_networks(tmp_path, picture):
     """What "good" stands for may change, and the features of a project must stay comparable."""
     pytest.importorskip("fastapi")
-    from handful.project.live import Project
+    from handful.project.live import LiveProject
 
     picture.save(tmp_path / "a.png")
     for named in ("good", None):
-        project = Project(tmp_path, tmp_path / "project", backbone=named)
+        project = LiveProject(tmp_path, tmp_path / "project", backbone=named)
         try:
             assert project.backbone == "efficientnet_lite0+efficientnet_lite2"
         finally:

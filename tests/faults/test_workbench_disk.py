@@ -1,6 +1,5 @@
 """The workbench and its disk: full, its file deleted under it, what a kill leaves, and how much may be uploaded."""
 
-import io
 import os
 import shutil
 import subprocess
@@ -8,17 +7,13 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 from workbenches import Server, client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 
-from handful.project import quota
-from handful.project.quota import FILE_BYTES, Quota
 from handful.project.said import Change
-from handful.workbench import Project, Refusal
+from handful.workbench import LiveProject, Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted on Windows")
 
@@ -65,7 +60,7 @@ def delete_folder(path):
 @posix
 @pytest.mark.parametrize("attack", [delete, replace_by_copy, replace_by_link, delete_log, delete_folder])
 def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path, attack):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
     client = client_of(project)
     classes = show(client, digits[1], (0, 1))
     before = client.get("/project").json()
@@ -92,7 +87,7 @@ def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path, atta
 
 @posix
 def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_acknowledged(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
 
     def make(tx):
         project.store.path.unlink()
@@ -107,7 +102,7 @@ def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_ackno
 
 @posix
 def test_a_run_whose_file_was_deleted_says_so(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
     client = client_of(project)
     show(client, digits[1], (0, 1))
     with project._lock:  # it is asked for, and cannot end before the file is gone
@@ -131,7 +126,7 @@ def fill(project):
 
 
 def test_a_run_that_a_full_disk_cannot_keep_says_so_and_the_one_before_stays(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
     client = client_of(project)
     show(client, digits[1], (0, 1, 2))
     before = run(client, project)["run"]
@@ -150,7 +145,7 @@ def test_a_run_that_a_full_disk_cannot_keep_says_so_and_the_one_before_stays(dig
 
 
 def test_uploads_that_a_full_disk_cannot_keep_leave_no_file(pictures):
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     client = client_of(project)
     assert project.worker.wait(60)
     fill(project)
@@ -201,7 +196,7 @@ def test_what_a_really_full_disk_acknowledged_is_there(digits, tmp_path):
     assert exported.status_code in (200, 507)
     inside = Path(f"/proc/{server.process.pid}/root{disk}/p")
     for end in ("", "-wal"):  # as a kill would leave it
-        shutil.copy(f"{inside / 'workbench.sqlite'}{end}", f"{tmp_path / 'kept.sqlite'}{end}")
+        shutil.copy(f"{inside / 'project.sqlite'}{end}", f"{tmp_path / 'kept.sqlite'}{end}")
     left = [path.name for path in (inside / "exports").iterdir()] if (inside / "exports").exists() else []
     assert not [name for name in left if name.startswith(".")]
     server.kill()
@@ -227,7 +222,7 @@ def test_a_disk_that_is_full_at_the_start_is_told_in_a_sentence(digits, tmp_path
 
 
 def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
-    Project(pictures, backbone="pixels").close()
+    LiveProject(pictures, backbone="pixels").close()
     folder = pictures / ".handful-workbench"
     outside = pictures.parent / "outside"
     outside.mkdir()
@@ -238,7 +233,7 @@ def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
         (folder / name / "link").symlink_to(outside)
     (folder / "uploads" / ".incoming-link").symlink_to(outside)
     (folder / "exports" / "2026-01-01").mkdir()
-    project = Project(pictures)
+    project = LiveProject(pictures)
     assert not list((folder / "uploads").glob(".incoming-[!l]*"))
     assert [path.name for path in (folder / "exports").iterdir()] == ["2026-01-01"]
     assert (outside / "mine.png").read_bytes() == b"mine"
@@ -274,78 +269,8 @@ def test_an_upload_that_is_killed_leaves_nothing_for_ever(pictures):
         arrived.set()
         sender.join()
     assert list(uploads.glob(".incoming-*"))
-    Project(pictures).close()
+    LiveProject(pictures).close()
     assert not list(uploads.iterdir())
 
 
 # ---- how much is uploaded
-
-
-def noise(side, seed=0):
-    """A picture that is about three bytes a pixel."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
-
-
-def test_uploads_are_counted_in_all(pictures):
-    data = noise(100)
-    project = Project(pictures, backbone="pixels", max_upload=3 * (len(data) + FILE_BYTES) + 1000)
-    client = client_of(project)
-    assert client.post("/upload", files=[("f", ("a.png", data)), ("f", ("b.png", data))]).json()["added"] == 2
-    answer = client.post("/upload", files=[("f", ("c.png", data)), ("f", ("d.png", data))])
-    assert answer.status_code == 413, answer.text
-    assert "--max-upload" in answer.json()["error"]
-    assert {path.name for path in project.source.uploads.iterdir()} == {"a.png", "b.png"}
-    assert client.post("/upload", files=[("f", ("c.png", data))]).json()["added"] == 1
-    assert client.post("/upload", files=[("f", ("d.png", data))]).status_code == 413
-    assert client.post("/upload", files=[("f", (f"{i}.png", b"x")) for i in range(30)]).status_code == 413
-    (project.source.uploads / "a.png").unlink()  # what was deleted makes room
-    assert client.post("/upload", files=[("f", ("d.png", data))]).json()["added"] == 1
-    assert client.get("/project").json()["items"] == 6 + 4
-    project.close()
-
-
-def test_uploads_that_come_in_at_once_share_the_quota(tmp_path):
-    (tmp_path / "there").write_bytes(b"x" * 1000)
-    (tmp_path / ".incoming-x").mkdir()
-    (tmp_path / ".incoming-x" / "0").write_bytes(b"x" * 5000)  # counted by who brings it
-    every = Quota(tmp_path, FILE_BYTES + 10_000)
-    one, two = every.begin(), every.begin()
-    one.take(5000)
-    two.take(4000)
-    with pytest.raises(Refusal) as refusal:
-        two.take(1)
-    assert refusal.value.status == 413
-    one.end(stored_bytes=0)
-    two.take(5000)
-    two.end(stored_bytes=9000)
-    with pytest.raises(Refusal):
-        one.take(1)
-    (tmp_path / "there").unlink()
-    every.begin().take(9000)
-
-
-def test_uploads_leave_some_of_the_disk_free(pictures, monkeypatch):
-    project = Project(pictures, backbone="pixels")
-    client = client_of(project)
-    free = shutil.disk_usage(project.folder).free
-    monkeypatch.setattr(quota, "MIN_FREE_BYTES", free * 2)
-    answer = client.post("/upload", files=[("f", ("a.png", noise(50)))])
-    assert answer.status_code == 507, answer.text
-    assert "free some space" in answer.json()["error"]
-    assert list(project.source.uploads.iterdir()) == []
-    project.close()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_the_quota_is_an_option(pictures):
-    server = Server(pictures, "--backbone", "pixels", "--max-upload", "0.0001")
-    try:
-        answer = server.client.post("/upload", files=[("f", ("a.png", noise(250)))])
-        assert answer.status_code == 413, answer.text
-        assert "0.0001 GB" in answer.json()["error"]
-        assert server.client.post("/upload", files=[("f", ("a.png", noise(50)))]).json()["added"] == 1
-    finally:
-        server.close()

@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from handful.project import views
-from handful.project.live import Project
+from handful.project.live import LiveProject
 from handful.project.refusal import Refusal
 from handful.project.state import State
 from handful.workbench.server import bodies
@@ -31,7 +31,7 @@ Search = Annotated[str, Query(max_length=500, description="Part of the name, or 
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 
 
-def make_app(project: Project, *, token: str, port: int) -> Any:
+def make_app(project: LiveProject, *, token: str, port: int) -> Any:
     """The ASGI app of a project, behind the guard."""
     app = new_app("handful workbench")
     app.include_router(_items(project))
@@ -44,7 +44,7 @@ def make_app(project: Project, *, token: str, port: int) -> Any:
     return guarded(app, token=token, port=port)
 
 
-def _items(project: Project) -> APIRouter:
+def _items(project: LiveProject) -> APIRouter:
     api, thumbnails = router(), Thumbnails(project.source)
 
     @api.get("/project", response_model=of.Project)
@@ -114,12 +114,12 @@ def _items(project: Project) -> APIRouter:
     return api
 
 
-def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
+def _rows(project: LiveProject, state: State, view: str, search: str, similar: int | None) -> Any:
     moved = views.moved_rows(project, state, view) if view.startswith("moved:") else None
     return views.rows_of(state, view, search, similar, moved)
 
 
-def _labels(project: Project, write: WriteQueue) -> APIRouter:
+def _labels(project: LiveProject, write: WriteQueue) -> APIRouter:
     api = router()
 
     @api.get("/classes", response_model=list[of.Class])
@@ -194,7 +194,7 @@ def _labels(project: Project, write: WriteQueue) -> APIRouter:
     return api
 
 
-def _class(project: Project, number: int) -> Any:
+def _class(project: LiveProject, number: int) -> Any:
     return JSONResponse(next((c for c in project.summary()["classes"] if c["id"] == number), None))
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from handful.project.live import Project
+from handful.project.live import LiveProject
 
 HEARTBEAT_S = 15.0
 MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often
@@ -18,7 +18,7 @@ MAX_STREAMS = 32
 class Events:
     """The event streams of a project. If there are too many, the oldest ends, so that a new page gets its events."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: LiveProject) -> None:
         self._project = project
         self._open: dict[asyncio.Event, bool] = {}  # in the order they were opened; False: it must end
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.project import views
-from handful.project.live import Project, formats_of
+from handful.project.live import LiveProject, formats_of
 from handful.project.refusal import Refusal
 from handful.project.state import FIRST_SAMPLE
 from handful.project.views import describe_run
@@ -26,7 +26,7 @@ def router() -> APIRouter:
     return APIRouter(prefix="/api/v1", responses=ERRORS)
 
 
-def run_routes(project: Project, write: WriteQueue) -> APIRouter:
+def run_routes(project: LiveProject, write: WriteQueue) -> APIRouter:
     """Runs and what follows from them: groups, the map, comparisons, exports."""
     api, events = router(), Events(project)
 
@@ -110,7 +110,7 @@ def run_routes(project: Project, write: WriteQueue) -> APIRouter:
     return api
 
 
-def check_routes(project: Project, write: WriteQueue) -> APIRouter:
+def check_routes(project: LiveProject, write: WriteQueue) -> APIRouter:
     """The check of a run."""
     api = router()
 

@@ -16,9 +16,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from handful.project.live import Project
+from handful.project.live import LiveProject
 from handful.project.pile import TEXTS, UPLOAD_PREFIX
-from handful.project.quota import FILE_BYTES, Incoming
 from handful.project.refusal import Refusal
 from handful.utils.text import is_blank
 
@@ -37,15 +36,14 @@ class _Part:
 class _Receiver:
     """The callbacks of the parser. It stops when a limit is exceeded."""
 
-    def __init__(self, folder: Path, incoming: Incoming) -> None:
-        self.folder, self.incoming, self.parts = folder, incoming, list[_Part]()
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.parts = folder, list[_Part]()
         self.file: BinaryIO | None = None
         self.field, self.value, self.header = b"", b"", 0
 
     def on_part_begin(self) -> None:
         if len(self.parts) == MAX_FILES:
             raise Refusal(f"more than {MAX_FILES} files are sent at once: send fewer at a time", 413)
-        self.incoming.take(FILE_BYTES)
         part = _Part(self.folder / f"{len(self.parts)}")
         self.parts.append(part)
         self.file, self.header = part.path.open("xb"), 0
@@ -73,7 +71,6 @@ class _Receiver:
         part.size += end - start
         if part.size > MAX_FILE_BYTES:
             raise Refusal(f"a file is larger than {MAX_FILE_BYTES // 2**20} MB, the limit: make it smaller", 413)
-        self.incoming.take(end - start)
         assert self.file is not None
         self.file.write(data[start:end])
 
@@ -88,7 +85,7 @@ class _Receiver:
         return {name: getattr(self, name) for name in dir(self) if name.startswith("on_")}
 
 
-async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
+async def receive_uploads(project: LiveProject, request: Request) -> dict[str, Any]:
     """Add the files of a request; list those that cannot be used, and refuse the request if none is left."""
     if project.source.is_table and project.source.kind == TEXTS:
         raise Refusal("files cannot be added to a table of texts: add rows to it, or open a folder of texts", 409)
@@ -100,23 +97,8 @@ async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
         raise Refusal("the content type names no boundary: send the files as multipart/form-data")
     folder = project.source.uploads
     folder.mkdir(parents=True, exist_ok=True)
-    incoming = await run_in_threadpool(project.quota.begin)
-    stored_bytes = 0
-    try:
-        parts, answer = await _receive(project, request, boundary, incoming)
-        stored_bytes = sum(FILE_BYTES + part.size for part in parts)
-        return answer
-    finally:
-        incoming.end(stored_bytes)
-
-
-async def _receive(
-    project: Project, request: Request, boundary: bytes, incoming: Incoming
-) -> tuple[list[_Part], dict[str, Any]]:
-    """Return the files that were added, and the answer."""
-    folder = project.source.uploads
     with TemporaryDirectory(prefix=UPLOAD_PREFIX, dir=folder, ignore_cleanup_errors=True) as scratch:
-        receiver = _Receiver(Path(scratch), incoming)
+        receiver = _Receiver(Path(scratch))
         parser = MultipartParser(boundary, receiver.callbacks())  # type: ignore[arg-type]
         try:
             async for data in request.stream():
@@ -131,7 +113,7 @@ async def _receive(
         return await run_in_threadpool(_take_in, project, receiver.parts)
 
 
-def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[str, Any]]:
+def _take_in(project: LiveProject, parts: list[_Part]) -> dict[str, Any]:
     fault_of = _fault_of_text if project.source.kind == TEXTS else _fault_of_picture
     good, refused = list[_Part](), list[dict[str, str]]()
     for part in parts:
@@ -153,7 +135,7 @@ def _take_in(project: Project, parts: list[_Part]) -> tuple[list[_Part], dict[st
             with suppress(OSError):
                 (folder / name).unlink()
         raise
-    return good, {"added": len(good), "refused": refused}
+    return {"added": len(good), "refused": refused}
 
 
 def _plain(name: str) -> str:
