@@ -321,6 +321,36 @@ def test_tables_of_embeddings_go_to_the_workbench_and_back(tmp_path, own_cache, 
     there_and_back(tmp_path / "out", example)
 
 
+@pytest.mark.parametrize("kind", ["pictures", "embeddings"])
+def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache, kind):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from workbenches import client_of, run, show, write_digits
+
+    from handful.workbench import LiveProject, default_folder
+
+    truth = write_digits(tmp_path / "digits", 60, 3)
+    opened = tmp_path / "digits" / "digits.parquet"
+    if kind == "pictures":
+        opened.unlink()
+        opened = opened.parent
+    project = LiveProject(opened, **({"backbone": "pixels"} if kind == "pictures" else {}))
+    assert project.worker.wait(60)
+    client = client_of(project)
+    place = default_folder(opened)
+    show(client, truth, (0, 1))
+    before = run(client, project)["run"]["counts"]
+    project.close()
+    again = Project(place)
+    assert len(again.check(5)) == 5
+    labelled = again.label()
+    assert (int(labelled.unknown.sum()), len(labelled)) == (before["unknown"], 60)
+    assert {name: len(items) for name, items in promoted(place).items()} == {"digit 0": 5, "digit 1": 5}
+    project = LiveProject(opened)  # and back
+    assert client_of(project).get("/project").json()["run"]["outdated"] == ""
+    project.close()
+
+
 def test_pictures_that_were_uploaded_are_labelled_too(tmp_path, own_cache):
     fill(tmp_path, 5)
     Project(tmp_path / "out", tmp_path / "examples", tmp_path / "pile", backbone="pixels").label()

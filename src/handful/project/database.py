@@ -104,6 +104,16 @@ class Unusable(ValueError):
         super().__init__(f"{str(path)!r} cannot be used ({text}): put back a copy of it, or move it away")
 
 
+class NotWritten(ValueError):
+    """A file of a project cannot be written: which file, and why."""
+
+    def __init__(self, path: Path, reason: object) -> None:
+        super().__init__(
+            f"{str(path)!r} cannot be written ({reason}): see that the disk has space and that you may write there"
+        )
+        self.reason = str(reason)
+
+
 @contextmanager
 def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
     """Turn errors of SQLite into sentences: the file cannot be used or, with `writing`, cannot be written."""
@@ -111,9 +121,7 @@ def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         if writing and isinstance(error, sqlite3.OperationalError):
-            raise ValueError(
-                f"{str(path)!r} cannot be written ({error}): see that the disk has space and that you may write there"
-            ) from None
+            raise NotWritten(path, error) from None
         raise Unusable(path, error) from None
 
 

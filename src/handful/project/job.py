@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from handful.core.parameters import AUTO
 from handful.features import FeatureTable, concatenate, is_sharded
@@ -30,11 +31,12 @@ from handful.project.items import (
     of_files,
     read_examples,
     read_pile,
+    read_pile_table,
     read_table,
 )
 from handful.project.said import Store
 from handful.project.sorting import SORT_WAYS
-from handful.project.text_items import TextSource, may_hold_texts, read_texts
+from handful.project.text_items import TextSource, embed_items, may_hold_texts, read_text_pile, read_texts
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief
 
@@ -62,7 +64,7 @@ class Job:
     Parameters
     ----------
     examples : Path
-        The folder of examples, or the table.
+        The folder of examples, or the table. If it is the pile, all examples are what a person said of its items.
     pile : Path, optional
         The folder or table of the pile.
     decision : mapping
@@ -133,6 +135,9 @@ class Job:
         """
         if self.kind == "texts":
             examples, pile = self._read_texts(progress)
+        elif self.kind == "embeddings" and self.examples == self.pile:
+            pile = read_pile_table(self.pile, None, self.table)
+            examples = no_rows(pile)
         elif self.kind == "embeddings":
             examples, pile = read_table(self.examples, self.pile, self.table)
             examples = add_unknown(examples, self.examples, self.unknown, options=self.table)
@@ -148,15 +153,17 @@ class Job:
             base_parameters(
                 self.decision.get("method", AUTO), (), base, net.dimension
             )  # raises an error before pictures are read
-            examples = read_examples(self.examples, net, **options)
-            examples = add_unknown(examples, self.examples, self.unknown, net, **options)
-            pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
+            shown = None if self.examples == self.pile else read_examples(self.examples, net, **options)
+            if shown is not None:
+                shown = add_unknown(shown, self.examples, self.unknown, net, **options)
+            without = () if shown is None else shown.files or ()
+            pile = read_pile(self.pile, net, without=without, results=self.results, **options)
+            examples = no_rows(pile) if shown is None else shown
             if uploads is not None:
                 more = read_pile(uploads, net, **options)
                 more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
                 pile = concatenate([pile, more])
-            source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
-            pile = pile.replace(source=source, base=base)
+            pile = self._with_source(pile, net)
         return examples, pile
 
     @property
@@ -166,12 +173,24 @@ class Job:
 
     def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
         net = load_for(self.kind, self.backbone, self.backbone_options)
+        if self.examples == self.pile:
+            pile = read_text_pile(self.pile, self.text_source, "texts to label", results=self.results)
+            pile = embed_items(pile, net, "pile", progress, self.cache)
+            return no_rows(pile), self._with_source(pile, net)
         examples, pile = read_texts(
             self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
             results=self.results, strict=self.strict, cache=self.cache, class_names=self.class_names, progress=progress,
         )  # fmt: skip
+        return examples, self._with_source(pile, net)
+
+    def _with_source(self, pile: FeatureTable, net: Any) -> FeatureTable:
         source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
-        return examples, pile.replace(source=source, base=self.base or net.base)
+        return pile.replace(source=source, base=self.base or net.base)
+
+
+def no_rows(items: FeatureTable) -> FeatureTable:
+    """A table of the same kind with labels and without rows."""
+    return items.take([]).replace(labels=[], skipped=(), notes=())
 
 
 def job_entries(job: Job) -> dict[str, Any]:
@@ -218,6 +237,16 @@ def stored_job(store: Store, folder: Path) -> tuple[Job, str]:
         return read_job(text), text
     except ValueError as error:
         raise ValueError(f"{in_brief(folder / FILE)} cannot be used: {error}") from None
+
+
+def remember_job(store: Store, job: Job, text: str) -> None:
+    """Store a job that has changed. The user has named its files, or has agreed to them."""
+    entries = job_entries(job)
+    if text and {**entries, "id": ""} == {**json.loads(text), "id": ""}:
+        return
+    text = json.dumps({**entries, "id": uuid4().hex})
+    store.meta(job=text)
+    remember("job", text)
 
 
 def _check_entries(entries: Mapping[str, Any]) -> None:
@@ -324,7 +353,7 @@ def check_paths(job: Job, output: Path) -> None:
             raise ValueError("--sort sorts pictures, but a table has none: leave it out")
         if job.engine != "local" and not is_folder and (pile is None or not is_sharded(pile)):
             raise ValueError(f"--engine {job.engine} embeds pictures, but a table has none: leave it out")
-    if of_files(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
+    if of_files(examples) and examples != pile and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(
             f"{str(output)!r} is in the folder of examples, where each folder is a class: give another folder"
         )

@@ -15,7 +15,8 @@ import numpy as np
 from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE, explained
 from handful.project.edits import Checking, Promotion
-from handful.project.job import check_trust, stored_job
+from handful.project.job import Job as FileJob
+from handful.project.job import check_trust, remember_job, stored_job
 from handful.project.loading import (
     ItemsKind,
     kind_of_items,
@@ -149,9 +150,10 @@ class LiveProject(Checking):
                 backbone, self.backbone_options = backbone or job.backbone or None, job.backbone_options
                 is_named = True  # by the user, who labelled it or has agreed
                 self.table = table_of_job(job)
+                has_folder = self.table is None and job.examples != job.pile
                 self.source = Source(
-                    job.pile or job.examples, folder, None if self.table is not None else job.examples,
-                    [folder, *job.results], job.kind, None if self.table is not None else job.unknown,
+                    job.pile or job.examples, folder, job.examples if has_folder else None, [folder, *job.results],
+                    job.kind, job.unknown if has_folder else None,
                 )  # fmt: skip
                 self.source.is_table = self.table is not None
                 kind = ItemsKind(job.kind)
@@ -169,6 +171,8 @@ class LiveProject(Checking):
                 if named:
                     store.meta(backbone=named)
                 remove_leftovers(self.folder)
+                if not is_results:
+                    self._store_job(store, examples, kind)
                 state = load(store, self.source, self.table)
         except BaseException:
             if store is not None:
@@ -178,6 +182,18 @@ class LiveProject(Checking):
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)
+
+    def _store_job(self, store: Store, examples: Path | None, kind: ItemsKind) -> None:
+        """Store what was opened, so that `handful label` can go on with the folder of the project."""
+        opened = self.source.opened
+        has_labels = self.table is not None and any(self.table.labels)
+        job = FileJob(
+            opened if examples is None else examples, None if has_labels and examples is None else opened,
+            backbone=self.backbone or "", results=[self.folder],
+            text=None if self.table is None else self.table.text_column,
+            table={} if kind.label is None else {"label": kind.label},
+        )  # fmt: skip
+        remember_job(store, job, store.meta().get("job", ""))
 
     def close(self) -> None:
         """Stop the worker and close the database."""

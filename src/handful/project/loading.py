@@ -18,7 +18,7 @@ from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
 from handful.features import FeatureTable, read
 from handful.features.labels import NDArray
 from handful.project.items import silent
-from handful.project.job import Job
+from handful.project.job import Job, no_rows
 from handful.project.pile import (
     EMBEDDINGS,
     EXAMPLES,
@@ -35,7 +35,7 @@ from handful.project.pile import (
 from handful.project.runs import NONE, RowAnswers, Run
 from handful.project.said import Store
 from handful.project.state import Checks, State
-from handful.project.text_items import read_sources
+from handful.project.text_items import read_sources, read_text_pile
 from handful.utils.files import printable, unique_names
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import is_blank
@@ -323,7 +323,10 @@ def table_of_job(job: Job) -> OpenedTable | None:
     """The rows of the tables or texts of a job, without features of texts; None for pictures."""
     if job.kind == PICTURES:
         return None
-    if job.kind == TEXTS:
+    if job.kind == TEXTS and job.examples == job.pile:
+        pile = read_text_pile(job.pile, job.text_source, results=job.results)
+        examples = no_rows(pile)
+    elif job.kind == TEXTS:
         examples, pile = read_sources(
             job.examples, job.pile, job.text_source, job.unknown, job.results, job.class_names
         )

@@ -7,23 +7,23 @@ same folder open with `handful.project.live`.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import fields, replace
+from errno import ENOSPC
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
-from handful.project.database import FILE, SIDECARS, claim, explained
+from handful.project.database import FILE, SIDECARS, NotWritten, claim, explained
 from handful.project.items import Embedder, Progress, class_label, silent
-from handful.project.job import OPTIONS, Job, check_paths, check_trust, job_entries, stored_job
+from handful.project.job import OPTIONS, Job, check_paths, check_trust, remember_job, stored_job
 from handful.project.labelling import Labelled, label_items
 from handful.project.loading import place_items
 from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_project
@@ -34,11 +34,12 @@ from handful.project.said import Store
 from handful.project.sitting import Question, Sitting
 from handful.project.steps import PROMOTED
 from handful.project.summary import compare, label_texts
-from handful.project.trust import Agree, refuse, remember
+from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked
 from handful.solving.groups import example_count
 from handful.solving.promotion import check_examples, check_names, lower_share
 from handful.utils.files import class_name, in_brief, printable
+from handful.utils.interrupts import cleanup
 
 MAX_LISTED_ITEMS = 3  # items that an error names
 REPORT = "report.html"
@@ -66,8 +67,9 @@ class Project:
     >>> import handful
     >>> from tempfile import mkdtemp
     >>> from handful.features import practice
-    >>> _ = practice("embeddings", Path(mkdtemp()))
-    >>> project = handful.Project(Path(mkdtemp()) / "out", examples=_[0])
+    >>> folder = Path(mkdtemp())
+    >>> _ = practice("embeddings", folder)
+    >>> project = handful.Project(folder / "out", examples=folder / "table.csv")
     >>> labelled = project.label()
     >>> question = project.ask(1)[0]
     >>> project.say({question.name: "unknown"})
@@ -306,6 +308,7 @@ class Project:
         place = self.folder if output is None else output
         in_place = self._new is None and place.absolute() == self.folder.absolute()
         with ExitStack() as stack:
+            stack.enter_context(_without_scratch_names(place))
             store = stack.enter_context(closing(self._open() if in_place else self._copy(stack)))
             transaction = stack.enter_context(ExitStack())
             transaction.enter_context(explained(store.path, writing=True))
@@ -324,7 +327,7 @@ class Project:
             )
             check_paths(job, place)
             check_output(place, True, job.formats, job.sort)
-            _remember_job(store, job, text)
+            remember_job(store, job, text)
             earlier = {} if before is None else before.facts
             decision = {**job.decision, **earlier.get("decision", {}), **said.decision}
             labelled, ids = _solve(store, job, decision, corrections, self.folder, embedder, progress)
@@ -350,11 +353,21 @@ class Project:
 
     def _copy(self, stack: ExitStack) -> Store:
         """A store in a scratch folder: new, or with all that this project has."""
-        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handful-")))
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)))
+        stack.enter_context(cleanup(lambda: rmtree(scratch)))
         if self._new is None:
             with closing(self._open()) as own:
                 own.copy_to(scratch / FILE)
         return Store(scratch, any_name=True)
+
+
+@contextmanager
+def _without_scratch_names(place: Path) -> Iterator[None]:
+    """Let errors name the folder of the results, not a scratch file that a new project is first written to."""
+    try:
+        yield
+    except NotWritten as error:
+        raise OSError(ENOSPC, f"the results were not written: {error.reason}", str(place)) from None
 
 
 class _Saying:
@@ -399,16 +412,6 @@ def _job_of(examples: Path, pile: Any, options: Mapping[str, Any], folder: Path)
     return replace(job, backbone=concrete_name(job.backbone or default_backbone(job.kind)))
 
 
-def _remember_job(store: Store, job: Job, text: str) -> None:
-    """Store a job that has changed. The user has named its files, or has agreed to them."""
-    entries = job_entries(job)
-    if text and {**entries, "id": ""} == {**json.loads(text), "id": ""}:
-        return
-    text = json.dumps({**entries, "id": uuid4().hex})
-    store.meta(job=text)
-    remember("job", text)
-
-
 def _clean(label: str) -> str:
     name = class_label(class_name(label.strip()))
     if not name:
@@ -442,17 +445,20 @@ def _solve(
     uploads = folder / UPLOADS if job.kind == "pictures" and (folder / UPLOADS).is_dir() else None
     examples, pile = job.read(progress, embedder, uploads if uploads and any(uploads.iterdir()) else None)
     example_ids, ids = place_items(store, job, examples, pile)
+    said_now: set[int] = set()
     if corrections:
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(pile.names):
             rows.setdefault(printable(name), []).append(row)
         if missing := [item for item in corrections if item not in rows]:
             raise _not_in_pile(missing)
-        store.say({int(ids[row]): label for item, label in corrections.items() for row in rows[item]})
+        new_labels = {int(ids[row]): label for item, label in corrections.items() for row in rows[item]}
+        said_now |= new_labels.keys()
+        store.say(new_labels)
     labels = dict(store.labels())
     names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in store.classes().items()}
     found = dict(zip(ids.tolist(), marks(pile), strict=True))
-    _check_examples(store, labels, names, found)
+    _check_examples(store, {item: labels[item] for item in labels.keys() - said_now}, names, found)
     is_example = np.array([item in labels for item in example_ids.tolist()], bool)
     examples = examples.take(is_example) if not is_example.all() else examples
     new = [names[labels[item]] for item in example_ids[is_example].tolist()]
